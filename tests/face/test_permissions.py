@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -104,6 +104,65 @@ def test_a_producer_that_may_not_write_idempotently(kafka: GuardedKafka, face: A
         refused(ClusterAuthorizationError, "this user needs the permission IDEMPOTENT_WRITE on the cluster", "enable.idempotence=false"),
     ):
         producer.send(name, b"v").result()
+
+
+def test_a_producer_goes_on_when_its_permission_has_come_back(kafka: GuardedKafka, face: Any, name: str) -> None:
+    kafka.create_topic(name)
+    kafka.allow(ALICE, Op.WRITE, Type.TOPIC, name)
+    with face.KafkaProducer(kafka.settings_of(ALICE)) as producer:
+        assert producer.send(name, b"before").result().offset == 1
+        kafka.forbid(Type.TOPIC, name)
+        with refused(TopicAuthorizationError, f"on topic '{name}'"):
+            while True:
+                producer.send(name, b"meanwhile").result()
+        kafka.allow(ALICE, Op.WRITE, Type.TOPIC, name)
+        assert send_at_last(producer, name, TopicAuthorizationError) >= 2
+
+
+def test_a_producer_that_was_denied_from_the_start_goes_on_once_it_may(kafka: GuardedKafka, face: Any, name: str) -> None:
+    kafka.create_topic(name)
+    with face.KafkaProducer(kafka.settings_of(BOB)) as producer:
+        with refused(TopicAuthorizationError, f"needs the permission DESCRIBE on topic '{name}'"):
+            producer.send(name, b"v").result()
+        kafka.allow(BOB, Op.DESCRIBE, Type.TOPIC, name)
+        with refused(ClusterAuthorizationError, "this user needs the permission IDEMPOTENT_WRITE on the cluster"):
+            send_at_last(producer, name, TopicAuthorizationError)
+        kafka.allow(BOB, Op.WRITE, Type.TOPIC, name)
+        assert send_at_last(producer, name, ClusterAuthorizationError) == 1
+    # Whoever may write to any topic may do so idempotently.
+    kafka.forbid(Type.TOPIC, name)
+
+
+def send_at_last(producer: Any, topic: str, before: type[Exception]) -> int:
+    """Send again for as long as this is raised, which is much less than metadata.max.age.ms; return the offset."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(before):
+            offset: int = producer.send(topic, b"v").result().offset
+            return offset
+    pytest.fail("it is still refused")
+
+
+def test_a_transactional_producer_whose_id_is_taken_from_it(kafka: GuardedKafka, face: Any, name: str) -> None:
+    kafka.create_topic(name)
+    kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
+    kafka.allow(ALICE, Op.WRITE, Type.TOPIC, name)
+    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(name, b"v").result()
+        kafka.forbid(Type.TRANSACTIONAL_ID, name)
+        delivery = producer.send(name, b"v")
+        with refused(TransactionalIdAuthorizationError, f"this user needs the permission WRITE on transactional id '{name}'"):
+            delivery.result()
+        with refused(TransactionalIdAuthorizationError, f"transactional id '{name}'"):
+            producer.commit_transaction()
+    kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
+    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(name, b"v").result()
+        producer.commit_transaction()
 
 
 def test_a_transactional_producer_that_may_not_use_its_id(kafka: GuardedKafka, face: Any, name: str) -> None:

@@ -66,6 +66,12 @@ class GuardedKafka:
             admin.create_acls(wanted)
             _until(admin, lambda found: wanted <= found)
 
+    def forbid(self, kind: lv.ResourceType, name: str) -> None:
+        """Delete the rules of a resource, and wait until the broker goes by that."""
+        with lv.KafkaAdmin(self.settings_of(ROOT)) as admin:
+            admin.delete_acls([lv.AclBindingFilter(lv.ResourcePatternFilter(kind, name))])
+            _until(admin, lambda found: all((binding.pattern.resource_type, binding.pattern.name) != (kind, name) for binding in found))
+
     def delete_all(self) -> None:
         """Delete all rules."""
         with lv.KafkaAdmin(self.settings_of(ROOT)) as admin:

@@ -502,7 +502,11 @@ def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation,
     assert isinstance(error, ClusterAuthorizationError)
     assert "idempotent writes are not possible" in str(error)
     assert "this user needs the permission IDEMPOTENT_WRITE on the cluster" in str(error)
-    assert producer.send("t").exception() is not None, "every later record fails too"
+    broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert isinstance(producer.send("t").exception(), ClusterAuthorizationError)
+    sim.advance(60_000)
+    assert broker.faults.requests["InitProducerId"] == 2, "nobody asks while there is nothing to send"
+    assert producer.send("t").result().offset == 0, "the permission was given"
 
 
 def test_K18_an_invalid_record_is_distinguished_from_the_others_of_its_batch(sim: Simulation, broker: BrokerNode) -> None:

@@ -149,6 +149,10 @@ class Metadata:
             promise = self._waiters.setdefault(version, promise)
         return promise
 
+    def may_ask(self, now_ms: int) -> bool:
+        """Whether no back-off holds the next request back."""
+        return now_ms >= self._allowed_ms
+
     def due_at_ms(self, now_ms: int) -> int:
         """When to send the next request; not later than now when one is due (D6)."""
         wanted_ms = now_ms if self._need_full or self._new else self._age_ends_ms

@@ -150,14 +150,17 @@ class Appending:
         """
         metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
+        was_asked = False
         while True:
             with self._host.lock:
                 topic = self.topic(name)
                 if topic.count > (partition or 0):
                     return topic
-                self._check_topic(name)
+                now_ms = self._host.now_ms()
+                self._check_topic(name, is_news=was_asked or not metadata.may_ask(now_ms) or deadline_ms <= now_ms)
+                was_asked = True
                 # A topic that was not asked for before takes a small update, about itself; one that was, a full one.
-                is_new = metadata.add_topic(name, self._host.now_ms())
+                is_new = metadata.add_topic(name, now_ms)
                 update = metadata.await_update(metadata.version if is_new else metadata.request_update())
             try:
                 with self._counters.calls.timing("metadata-wait", self._host):
@@ -175,10 +178,18 @@ class Appending:
         known = self._metadata.topic(name)
         return [] if known is None else list(known.partitions)
 
-    def _check_topic(self, name: str) -> None:
+    def _check_topic(self, name: str, *, is_news: bool) -> None:
+        """Raise what the brokers have said against a topic for good. is_news: whether they would not say more if they were asked now."""
         known = self._metadata.topic(name)
-        if known is not None and known.error in FINAL_TOPIC_ERRORS:
-            raise not_written(topic_error(known.error, name))
+        if known is None or known.error not in FINAL_TOPIC_ERRORS:
+            return
+        if known.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            # The permission may have been given since then. metadata.max.age.ms would be long to wait for it.
+            self._metadata.request_update()
+            self._metadata.add_topic(name, self._host.now_ms())
+            if not is_news:
+                return
+        raise not_written(topic_error(known.error, name))
 
     def _unknown(self, name: str, partition: int | None, limit: Limit) -> KafkaError:
         known = self._metadata.topic(name)

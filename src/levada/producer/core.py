@@ -146,6 +146,7 @@ class ProducerCore:
         )
         self._sender.transaction_manager = manager
         self._sender.failures.failed = self.failed_sends.failed = manager.failed
+        self._sender.failures.transactional_id = settings.transactional_id
         self._sender.failures.transaction_waits_for = lambda: pause.waits_for or manager.last_failure
         return manager
 

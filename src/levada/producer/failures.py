@@ -34,6 +34,7 @@ ADVICE = {
     ErrorCode.INVALID_TIMESTAMP: "a timestamp is further from the broker's clock than the topic allows",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker no longer knows whether it has the batch",
     ErrorCode.RECORD_LIST_TOO_LARGE: "the batch is larger than the topic's segment.bytes; lower batch.size",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the producer cannot go on; create a new one once this user may use the id",
     ErrorCode.NETWORK_EXCEPTION: "the connection was lost before the answer",
 }
 
@@ -58,6 +59,7 @@ class Failures:
         """Is told of every batch that has failed: its transaction has."""
         self.transaction_waits_for: Callable[[], str] = lambda: ""
         """Says what keeps the transaction's batches from being sent; empty when nothing does."""
+        self.transactional_id: str | None = None
 
     def expire(self, batch: ProducerBatch) -> None:
         """delivery.timeout.ms is over (A17, A18)."""
@@ -84,7 +86,10 @@ class Failures:
         text = f"{name}{said} (node {node}, {_attempts(batch)})"
         if errors:
             text = f"{name}refused because other records of its batch were"
-        self._fail(batch, refused(ProduceRequest.NAME, answer.error_code, text, {ResourceType.TOPIC: batch.tp.topic}), errors)
+        asked_for = {ResourceType.TOPIC: batch.tp.topic}
+        if self.transactional_id is not None:
+            asked_for[ResourceType.TRANSACTIONAL_ID] = self.transactional_id
+        self._fail(batch, refused(ProduceRequest.NAME, answer.error_code, text, asked_for), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
         """The node takes nothing that could hold these records (M15)."""
@@ -121,7 +126,9 @@ class Failures:
         """Return the error for a batch of a producer that cannot go on."""
         error = self._idempotence.error if self._idempotence is not None else None
         code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
-        text = f"{batch.tp}: the producer cannot go on: {error}"
+        why = getattr(error, "reason", error)
+        lasting = self._idempotence is None or not self._idempotence.was_denied
+        text = f"{batch.tp}: the producer cannot go on: {why}" if lasting else f"{batch.tp}: {why}"
         return _with(broker_error(code, text), batch.persisted())
 
     @staticmethod

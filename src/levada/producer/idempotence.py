@@ -111,7 +111,10 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
 
 
 class Idempotence:
-    """See the module's text. lost_numbers: a batch of a transaction has failed, and its numbers with it, under this identity."""
+    """See the module's text. lost_numbers: a batch of a transaction has failed, and its numbers with it, under this identity.
+
+    error: why the producer cannot go on. was_denied: the user may not write idempotently, which has failed the records of then only.
+    """
 
     def __init__(
         self,
@@ -130,6 +133,7 @@ class Idempotence:
         self._decisions = TRANSACTIONAL_DECISIONS if self.is_transactional else DECISIONS
         self.identity = NO_IDENTITY
         self.error: KafkaError | None = None
+        self.was_denied = False
         self.waiting_for = ""
         self._backoff = backoff
         self._warn = warn
@@ -156,6 +160,7 @@ class Idempotence:
         attempts = 0
         while True:
             code, cause = yield from self._ask_for_identity()
+            self.was_denied = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             if code is ErrorCode.NONE:
                 return
             if code is not None and not code.retriable:
@@ -180,6 +185,11 @@ class Idempotence:
         if code is ErrorCode.NONE:
             self.identity = ProducerIdentity(reply.producer_id, reply.producer_epoch)
         return code, " (enable.idempotence=false does without them)" if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
+
+    def records_failed(self) -> None:
+        """The records that were there have failed with the error. Where it is that of a user, later ones may fare better."""
+        if self.was_denied:
+            self.error = None
 
     def _wait_for(self, cause: str) -> None:
         waiting_for = f"a producer id ({cause})"

@@ -122,7 +122,7 @@ def makes_sense(answer: ConsumerGroupHeartbeatResponse) -> bool:
 
 def refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
     """Return the error of a member that its coordinator does not take."""
-    text = f"group '{who.group_id}': the coordinator refuses this member: {why or code.name}"
+    text = f"group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
     if code is ErrorCode.UNSUPPORTED_VERSION:
         text += "; group.protocol=consumer needs Kafka 4.0 with group.version=1, group.protocol=classic works with every Kafka"
     elif code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID):

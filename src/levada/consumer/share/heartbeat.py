@@ -37,7 +37,7 @@ def share_leaving(who: Identity) -> ShareGroupHeartbeatRequest:
 
 def share_refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
     """Return the error of a member that its coordinator does not take."""
-    text = f"share group '{who.group_id}': the coordinator refuses this member: {why or code.name}"
+    text = f"share group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
     if code is ErrorCode.UNSUPPORTED_VERSION:
         text += f"; {NEEDED}"
     elif code is ErrorCode.GROUP_ID_NOT_FOUND:
