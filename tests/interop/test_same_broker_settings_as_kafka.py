@@ -47,7 +47,9 @@ STARTED_WITH = {
     "log.cleanup.policy": "delete,compact",
     "unclean.leader.election.enable": "true",
     "ssl.key.password": "of nobody",
+    "max.connections": 2_147_483_647,
     "max.connections.per.ip": 1000,
+    "queued.max.request.bytes": -1,
 }
 
 

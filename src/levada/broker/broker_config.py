@@ -35,8 +35,8 @@ _SAME = {
 }
 """Settings that stand for one another, the one that counts first."""
 
-_NOT_KAFKAS = frozenset({"client.telemetry", "group.version", "share.version", "transaction.version"})
-"""Settings that a Kafka has as features of its cluster, or as a plugin."""
+_OF_THE_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Settings that Kafka passes on to its authorizer, and tells as it tells those of any plugin."""
 
 _FOR_ALL_OF_ONE_LISTENER = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
 """What can be changed for a listener of all brokers."""
@@ -137,7 +137,7 @@ class Told(NamedTuple):
 def settings_of_broker(settings: BrokerSettings) -> Iterator[Told]:
     """Tell all settings of a broker."""
     own, shared, started = settings.layers
-    for name in sorted({*kafka_settings(), *own, *shared, *started} - _NOT_KAFKAS):
+    for name in sorted({*kafka_settings(), *own, *shared, *started} - _our_own()):
         yield _told(settings, name)
 
 
@@ -194,6 +194,12 @@ def _started_differently() -> Mapping[str, str]:
     """What this broker takes instead of Kafka's defaults, unless it is told otherwise."""
     ours = {dotted(name): setting_text(default) for name, default in ATTRIBUTES.items()}
     return {name: text for name, text in ours.items() if name in _defaults() and text != _defaults()[name]}
+
+
+@cache
+def _our_own() -> frozenset[str]:
+    """Settings that this broker has beside Kafka's, some for features of a Kafka's cluster. They are not told."""
+    return frozenset(map(dotted, ATTRIBUTES)) - kafka_settings().keys() - _OF_THE_AUTHORIZER
 
 
 class BrokerConfig(ResourceConfig):
