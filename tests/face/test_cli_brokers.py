@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import levada as lv
 from cli_kit import Ran, Terminal, done, piped, run, started
 from levada.cli.exits import Exit
 
@@ -32,7 +33,7 @@ def test_produce_and_consume(any_kafka: Any, new_topic: NewTopic, levada: Levada
     refused = run("-b", any_kafka.bootstrap_servers, "produce", topic, stdin=b"c\n" + b"x" * 3_000 + b"\n", env={"LEVADA_X_LINGER_MS": "0"})
     assert refused.code == Exit.PARTLY
     assert "levada: line 2: " in refused.err
-    assert "1 records acknowledged, 1 failed" in refused.err
+    assert "1 record acknowledged, 1 failed" in refused.err
 
 
 def test_a_transaction_and_a_member_of_a_group(any_kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
@@ -117,6 +118,28 @@ def test_followed_in_a_terminal_until_ctrl_c(embedded: Any, new_topic: NewTopic)
         terminal.press("\x03")
         assert terminal.end() == Exit.INTERRUPTED
     assert "Traceback" not in terminal.text
+
+
+HOSTILE = "v\x1b]0;t\x07\x9b2J\u202e"
+
+
+@pytest.mark.parametrize("command", ["consume {} -e", "consume {} -e -f %k=%s[%h]\\n", "scan {} --to - -f csv"])
+def test_no_record_commands_a_terminal(embedded: Any, new_topic: NewTopic, command: str) -> None:
+    topic = new_topic(embedded)
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        producer.send(topic, HOSTILE.encode(), b"\x1b[31mk", headers=[("h", b"\x1b[2J")])
+    words = [word.format(topic) for word in command.split()]
+    with Terminal(*words, "-b", embedded.bootstrap_servers, columns=200) as terminal:
+        assert terminal.end() == 0
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(terminal.raw.decode())
+    assert "v\\x1b]0;t\\x07" in terminal.text
+    assert HOSTILE in done("-b", embedded.bootstrap_servers, *words).text
+
+
+def test_a_terminal_gets_no_arrow(embedded: Any, new_topic: NewTopic) -> None:
+    with Terminal("scan", new_topic(embedded), "--to", "-", "-f", "arrow", "-b", embedded.bootstrap_servers, columns=200) as terminal:
+        assert terminal.end() == Exit.WRONG_USE
+    assert "arrow is no text" in terminal.text
 
 
 def test_a_scan_in_a_terminal(embedded: Any, new_topic: NewTopic, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections import Counter
@@ -73,13 +74,22 @@ def admin(kafka: Any) -> Iterator[lv.KafkaAdmin]:
 def test_topics_are_created_listed_and_deleted(levada: Levada, topic: str) -> None:
     name = f"{topic}-new"
     (made,) = levada("topics", "create", name, "-p", "3", "-c", "retention.ms=86400000").json()
-    assert made == {"name": name, "outcome": "created with 3 partitions, 1 replicas each", "error": None}
+    assert made == {"name": name, "outcome": "created with 3 partitions, 1 replica each", "error": None}
     rows = {row["topic"]: row for row in levada("topics", "list", until=lambda ran: f'"{name}"' in ran.text).json()}
     assert rows[name] == {"topic": name, "partitions": 3, "replicas": 1, "without_leader": 0, "out_of_sync": 0}
     again = levada("topics", "create", name, code=1)
     assert "it exists already" in again.err
     assert levada("topics", "create", name, "--if-not-exists").json()[0]["outcome"] == "exists already"
     assert levada("topics", "delete", name, f"{name}-2", "--yes", code=6).json()[0]["outcome"] == "deleted"
+
+
+def test_what_failed_is_told_once(levada: Levada, topic: str) -> None:
+    refused = f"create topic '{topic}': it exists already"
+    for names, code in (([topic], 1), ([topic, f"{topic}-more"], 6)):
+        ran = levada("topics", "create", *names, "--dry-run", "-o", "table", code=code)
+        assert (ran.text + ran.err).count(refused) == 1
+        assert ran.err.startswith(f"levada: {refused}")
+    assert [row["error"] is None for row in levada("topics", "create", topic, f"{topic}-more", "--dry-run", code=6).json()] == [False, True]
 
 
 def test_topics_that_could_be_created(levada: Levada, topic: str) -> None:
@@ -354,6 +364,27 @@ def test_top_in_a_terminal() -> None:
         terminal.wait_for("PER SECOND")
         terminal.press("\x03")
         assert terminal.end() == 0
+
+
+def test_top_shares_a_small_screen_and_says_when_nobody_answers() -> None:
+    with EmbeddedKafka() as kafka:
+        for number in range(30):
+            kafka.create_topic(f"topic-{number:02}")
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id="readers") as consumer:
+            consumer.commit({lv.TopicPartition("topic-00", 0): lv.OffsetAndMetadata(0)})
+        terminal = Terminal("top", "-b", kafka.bootstrap_servers, "--interval", "0.2", columns=80, rows=24)
+        with terminal:
+            terminal.wait_for("  live")
+            terminal.wait_for(" 0.0")
+            assert re.search(r"^topic-\d\d .*\nand \d\d more\n\nGROUP .*\nreaders ", terminal.text, re.MULTILINE)
+            kafka.close()
+            terminal.wait_for("STALE: last seen at")
+            terminal.wait_for("connection refused")
+            assert "  live" not in terminal.text
+            terminal.wait_until_gone(" 0.0")
+            assert "\nreaders " in terminal.text
+            terminal.press("\x03")
+            assert terminal.end() == 0
 
 
 def test_a_question_in_a_terminal(embedded: Any, new_topic: NewTopic) -> None:

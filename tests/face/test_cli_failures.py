@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cli_kit import Ran, done, run
+from cli_kit import Ran, done, run, started
+from invalid_peers import closed_port
 from levada.cli.exits import Exit
-from levada.testing import EmbeddedKafka
+from levada.testing import Authority, EmbeddedKafka
 
 PASSWORD = "planted-secret"
+
+
+@pytest.fixture(scope="module")
+def tls() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(security="SSL") as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def logins() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(users={"alice": PASSWORD}) as kafka:
+        yield kafka
+
+
+def options(settings: Mapping[str, Any]) -> list[str]:
+    """The settings of a client as -X."""
+    return [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
 
 
 @pytest.fixture
@@ -30,16 +49,73 @@ def refused(ran: Ran, code: Exit) -> str:
     return ran.err
 
 
-@pytest.mark.parametrize("command", ["consume t -e", "scan t --to - -f jsonl", "copy t u", "perf latency t"])
+COMMANDS = (
+    "produce t",
+    "consume t",
+    "consume t -G g",
+    "scan t --to - -f jsonl",
+    "copy t u",
+    "perf produce t -n 1",
+    "perf consume t",
+    "perf latency t",
+    "topics list",
+    "groups describe",
+    "top --once",
+)
+LONG = ("-X", "default.api.timeout.ms=600000", "-X", "max.block.ms=600000")
+"""The test's own limit is over before a command that waits ends."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_nobody_at_the_address(nobody: str, command: str) -> None:
-    assert nobody in refused(run("-b", nobody, "-X", "default.api.timeout.ms=300", *command.split()), Exit.UNREACHABLE)
+    told = refused(run("-b", nobody, *LONG, *command.split(), stdin=b"x\n"), Exit.UNREACHABLE)
+    assert told.splitlines() == [
+        "levada: no broker could be reached",
+        f"  {nobody}  connection refused: nothing listens there; is the broker up, and is the port right?",
+        "levada: --wait waits for brokers that are still starting",
+    ]
 
 
-def test_records_for_nobody(nobody: str) -> None:
-    told = refused(run("-b", nobody, "-X", "max.block.ms=300", "produce", "t", stdin=b"x\n"), Exit.UNREACHABLE)
-    assert "levada: line 1: " in told
-    assert nobody in told
-    assert "0 records acknowledged, 1 failed" in told
+@pytest.mark.parametrize("command", ["consume t -e", "topics list"])
+def test_nobody_at_the_address_is_waited_for_where_that_is_asked_for(nobody: str, command: str) -> None:
+    told = refused(run("-b", nobody, "--wait", "-X", "default.api.timeout.ms=300", *command.split()), Exit.UNREACHABLE)
+    assert f"no broker could be reached within 0.3 s\n  {nobody}  connection refused" in told
+    assert "--wait" not in told
+
+
+def test_a_broker_that_is_starting_is_waited_for() -> None:
+    address = closed_port()
+    with started("-b", address, "--wait", "topics", "list", "-o", "json") as waiting:
+        assert waiting.stderr is not None
+        assert b"connection refused" in waiting.stderr.readline()
+        with EmbeddedKafka(port=int(address.rpartition(":")[2])):
+            out, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out) == (Exit.DONE, b"[]\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_certificate_that_is_not_trusted_ends_it_and_is_told_once(tls: EmbeddedKafka, command: str) -> None:
+    settings = {**tls.client_settings, **Authority().trust()}
+    told = refused(run(*options(settings), *LONG, *command.split(), stdin=b"x\n"), Exit.REFUSED)
+    (line,) = told.splitlines()
+    assert line.startswith(f"levada: {tls.bootstrap_servers}: its certificate is not accepted")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_password_ends_it_and_is_told_once(logins: EmbeddedKafka, command: str) -> None:
+    settings = {**logins.client_settings, "sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "alice", "sasl_password": f"not-{PASSWORD}"}
+    told = refused(run(*options(settings), *LONG, *command.split(), stdin=b"x\n"), Exit.REFUSED)
+    (line,) = told.splitlines()
+    assert "SASL_AUTHENTICATION_FAILED" in line
+
+
+@pytest.mark.parametrize("command", ["produce t", "consume t", "consume t -G g", "topics list"])
+@pytest.mark.parametrize(
+    ("protocol", "cause"), [("SSL", "it closed the connection during the TLS handshake"), ("PLAINTEXT", "does this listener want a login")]
+)
+def test_a_listener_of_another_kind_ends_it(logins: EmbeddedKafka, protocol: str, cause: str, command: str) -> None:
+    settings = {"bootstrap_servers": logins.bootstrap_servers, "security_protocol": protocol}
+    assert cause in refused(run(*options(settings), *LONG, *command.split(), stdin=b"x\n"), Exit.UNREACHABLE)
 
 
 def test_logins_from_a_profile_and_from_the_environment(tmp_path: Path) -> None:
@@ -51,7 +127,7 @@ def test_logins_from_a_profile_and_from_the_environment(tmp_path: Path) -> None:
         config.write_text(f'[profiles.alice]\nbrokers = "{kafka.bootstrap_servers}"\n{login}{secret}')
         config.chmod(0o600)
         env = {"LEVADA_CONFIG": str(config), "LEVADA_PROFILE": "alice"}
-        assert done("produce", "t", stdin=b"x\n", env=env).err == "levada: 1 records acknowledged\n"
+        assert done("produce", "t", stdin=b"x\n", env=env).err == "levada: 1 record acknowledged\n"
         assert done("consume", "t", "-e", env=env).lines == ["x"]
         wrong = refused(run("consume", "t", "-e", "-vv", env={**env, "LEVADA_X_SASL_PASSWORD": f"not-{PASSWORD}"}), Exit.REFUSED)
         assert "SASL_AUTHENTICATION_FAILED" in wrong

@@ -28,7 +28,7 @@ def test_the_command_lines_run_as_they_stand(embedded: Any, tmp_path: Path, monk
     env = dict([export.removeprefix("export ").split("=")])
     ends = [piped_through(line, env) for line in commands]
     assert [end.text for end in ends[1:3]] == ["k1:first\nk2:second\n", "orders/0@1 k2=second \n"]
-    assert [end.err for end in (ends[0], ends[3])] == ["levada: 2 records acknowledged\n", "levada: 1 records acknowledged\n"]
+    assert [end.err for end in (ends[0], ends[3])] == ["levada: 2 records acknowledged\n", "levada: 1 record acknowledged\n"]
     assert all("records  2" in end.text for end in ends[4:6])
     assert (tmp_path / "orders.parquet").exists()
 

@@ -9,6 +9,7 @@ from threading import Timer
 from typing import Any
 
 import pytest
+import yaml
 
 import levada as lv
 from cli_kit import Ran, done, run
@@ -113,11 +114,39 @@ def test_a_record_that_fails_is_an_exit_code_and_its_line(kafka: Any, new_topic:
     assert ran.json() == {"acknowledged": 2, "failed": 1}
 
 
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.arrows"])
+def test_columns_come_from_stdin(kafka: Any, new_topic: NewTopic, levada: Levada, name: str, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({"value": [b"a", b"b"]})
+    if name == "x.parquet":
+        pq.write_table(table, tmp_path / name)
+    else:
+        with (pa.ipc.new_file if name == "x.arrow" else pa.ipc.new_stream)(tmp_path / name, table.schema) as writer:
+            writer.write_table(table)
+    topic = new_topic(kafka)
+    ran = levada("produce", topic, "-f", "parquet" if name == "x.parquet" else "arrow", stdin=(tmp_path / name).read_bytes())
+    assert ran.err == "levada: 2 records acknowledged\n"
+    assert values_of(kafka, topic) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_what_is_no_file_of_columns_is_told_by_its_name(kafka: Any, new_topic: NewTopic, format: str, tmp_path: Path) -> None:
+    for given in (b"", b"neither"):
+        ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), "-f", format, stdin=given)
+        assert (ran.code, f"levada: stdin: this cannot be read as {format}: " in ran.err) == (Exit.FAILED, True), ran.err
+    (tmp_path / "x").write_bytes(b"neither")
+    assert (
+        f"{tmp_path / 'x'}: this cannot be read as" in run("-b", kafka.bootstrap_servers, "produce", "t", "-f", format, tmp_path / "x").err
+    )
+
+
 def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, new_topic: NewTopic) -> None:
     topic = new_topic(kafka)
     ran = run("-b", kafka.bootstrap_servers, "produce", topic, "-f", "json", stdin=b'{"value": "a"}\n{"valu": "b"}\n{"value": "c"}\n')
     assert ran.code == Exit.PARTLY
-    assert ran.err.splitlines()[0] == "levada: 1 records acknowledged"
+    assert ran.err.splitlines()[0] == "levada: 1 record acknowledged"
     assert "line 2: unknown field 'valu'" in ran.err
     assert values_of(kafka, topic) == [b"a"]
 
@@ -125,7 +154,8 @@ def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, 
 def test_without_a_record_before_it_or_in_a_transaction_a_bad_line_is_no_part(kafka: Any, new_topic: NewTopic) -> None:
     arguments = ("-b", kafka.bootstrap_servers, "produce", topic := new_topic(kafka), "-f", "json")
     nothing = run(*arguments, stdin=b"{\n")
-    assert (nothing.code, nothing.err.splitlines()[0]) == (Exit.FAILED, "levada: 0 records acknowledged")
+    assert (nothing.code, len(nothing.err.splitlines())) == (Exit.FAILED, 1)
+    assert "line 1: " in nothing.err
     aborted = run(*arguments, "--transactional-id", topic, stdin=b'{"value": "a"}\n{\n')
     assert (aborted.code, aborted.err.splitlines()[0]) == (Exit.FAILED, "levada: 0 records acknowledged")
 
@@ -134,7 +164,7 @@ def test_a_file_that_is_not_there_leaves_a_part(kafka: Any, new_topic: NewTopic,
     (tmp_path / "a").write_text("a\n")
     ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "a", tmp_path / "b")
     assert ran.code == Exit.PARTLY
-    assert ran.err.splitlines() == ["levada: 1 records acknowledged", f"levada: {tmp_path / 'b'}: No such file or directory"]
+    assert ran.err.splitlines() == ["levada: 1 record acknowledged", f"levada: {tmp_path / 'b'}: No such file or directory"]
 
 
 def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
@@ -227,12 +257,30 @@ def test_what_is_asked_for_is_printed(levada: Levada, filled: str, arguments: li
 def test_formats(levada: Levada, filled: str) -> None:
     one = ("consume", filled, "-o", "1:4", "-e")
     record = {"topic": filled, "partition": 1, "offset": 4, "timestamp": 1_004_000, "key": "k4", "value": "1-4"}
+    whole = {**record, "headers": [{"key": "n", "value": "4"}]}
     for asked in (["-J"], ["-f", "json"], ["--output", "json"]):
-        assert levada(*one, *asked).json() == {**record, "headers": [{"key": "n", "value": "4"}]}
+        assert levada(*one, *asked).json() == whole
+    for asked in (["-f", "yaml"], ["--output", "yaml"]):
+        assert yaml.safe_load(levada(*one, *asked).text) == [whole]
+    assert levada(*one, "--output", "table").lines[0].split() == ["PARTITION", "OFFSET", "TIME", "KEY", "VALUE"]
     assert levada(*one, "-K", "=").text == "k4=1-4\n"
     assert levada(*one, "-f", "%t %p %o %T %k %s %K %S %h\\n").text == f"{filled} 1 4 1004000 k4 1-4 2 3 n=4\n"
     assert levada(*one, "-f", "table").lines[1].split() == [f"{filled}-1", "4", "1970-01-01T00:16:44.000Z", "k4", "1-4"]
     assert "31 2d 34" in levada(*one, "-f", "hex").text
+
+
+def test_the_format_may_come_from_the_environment_or_the_profile(levada: Levada, kafka: Any, filled: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[profiles.dev]\noutput = "yaml"\n')
+    (tmp_path / "config.toml").chmod(0o600)
+    profile = {"LEVADA_CONFIG": str(tmp_path / "config.toml"), "LEVADA_PROFILE": "dev"}
+    one = ("consume", filled, "-o", "1:4", "-e")
+    assert yaml.safe_load(levada(*one, env=profile).text)[0]["value"] == "1-4"
+    json_wanted = {**profile, "LEVADA_OUTPUT": "json"}
+    assert levada(*one, env=json_wanted).json()["value"] == "1-4"
+    assert levada("produce", filled, env=json_wanted, stdin=b"x\n").json() == {"acknowledged": 1, "failed": 0}
+    # What the command line says counts first.
+    assert levada(*one, "-K", "=", env=json_wanted).text == "k4=1-4\n"
+    assert levada(*one, "-f", "%s", env=json_wanted).text == "1-4"
 
 
 def test_what_json_prints_json_reads(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
@@ -304,7 +352,9 @@ def test_an_offset_behind_the_end_is_waited_for(kafka: Any, new_topic: NewTopic,
     write(0, 1)
     later = Timer(0.5, write, range(2, 6))
     later.start()
-    assert levada("consume", topic, "-o", "3", "-c", "2").lines == ["3", "4"]
+    ran = levada("consume", topic, "-o", "3", "-c", "2")
+    assert ran.lines == ["3", "4"]
+    assert "so its first record is waited for" in ran.err
     later.join()
 
 
@@ -394,6 +444,21 @@ def test_mistakes_about_files_are_named(levada: Levada, kafka: Any, filled: str)
 def test_offsets_outside_of_the_log(levada: Levada, kafka: Any, filled: str) -> None:
     assert sorted(levada("consume", filled, "-o", "4..100", "-e").lines) == ["0-4", "1-4"]
     assert len(levada("scan", filled, "--to", "-", "-f", "jsonl", "-o", "4..100").lines) == 2
+    for command in (
+        ("consume", filled, "-e"),
+        ("scan", filled, "--to", "-", "-f", "jsonl"),
+        ("copy", filled, f"{filled}-copy", "--create"),
+    ):
+        ran = levada(*command, "--offset", "9")
+        assert "the range begins behind the end of the log, so nothing is read: " in ran.err
+        assert f"{filled}-0 (from 9, the log ends at 5), {filled}-1 (from 9, the log ends at 5)" in ran.err
+        assert "the range ends behind the end of the log, so only what is there is read" in levada(*command, "--offset", "4..9").err
+        assert "the range ends before it begins, so nothing is read" in levada(*command, "--offset", "4..-3").err
+        reversed_range = run("-b", kafka.bootstrap_servers, *command, "--offset", "4..3")
+        assert (reversed_range.code, reversed_range.err) == (
+            Exit.WRONG_USE,
+            "levada: offsets '4..3': the range 4..3 ends before it begins\n",
+        )
     partition = DeleteRecordsPartition(partition_index=0, offset=3)
     with lv.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
         client.request(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=filled, partitions=[partition])], timeout_ms=5_000))
@@ -443,7 +508,7 @@ def test_a_copy_is_the_same_byte_for_byte(kafka: Any, new_topic: NewTopic, levad
     assert records_of(kafka, target) == records_of(kafka, filled)
     small = new_topic(kafka)
     refused = run("-b", kafka.bootstrap_servers, "copy", filled, small)
-    assert "has 1 partitions, and 2 are copied" in refused.err
+    assert "has 1 partition, and 2 are copied" in refused.err
     assert levada("copy", filled, small, "--spread", "--offset", "..2", "--output", "json").json()["records"] == 4
 
 

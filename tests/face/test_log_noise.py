@@ -44,6 +44,25 @@ def test_a_listener_that_wants_a_login_is_reported_once(caplog: pytest.LogCaptur
     assert "does this listener want a login (SASL_PLAINTEXT)?" in warning
 
 
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_a_client_that_does_not_wait_says_in_its_error_what_a_warning_would(caplog: pytest.LogCaptureFixture, is_idempotent: bool) -> None:
+    address = closed_port()
+    with lv.KafkaProducer(bootstrap_servers=address, bootstrap_wait=False, enable_idempotence=is_idempotent) as producer:
+        for _ in range(2):
+            with pytest.raises(lv.errors.BootstrapError, match=f"no broker could be reached\n  {address}  connection refused"):
+                producer.partitions_for("orders")
+    assert said(caplog.records, logging.WARNING) == []
+
+
+def test_a_client_that_does_not_wait_warns_of_dead_addresses_once_another_one_answers(caplog: pytest.LogCaptureFixture) -> None:
+    dead = [closed_port() for _ in range(9)]
+    with EmbeddedKafka() as kafka, lv.KafkaAdmin(bootstrap_servers=[*dead, kafka.bootstrap_servers], bootstrap_wait=False) as admin:
+        admin.list_topics()
+    refused = ": connection refused: nothing listens there; is the broker up, and is the port right?"
+    # The first address is chosen at random, and one in ten works.
+    assert {text.partition(refused)[0] for text in said(caplog.records, logging.WARNING)} <= set(dead)
+
+
 def test_a_dead_broker_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     address = closed_port()
     with lv.KafkaConsumer(bootstrap_servers=address, reconnect_backoff_ms=10, reconnect_backoff_max_ms=20) as consumer:

@@ -59,7 +59,7 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 def run(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
     """Run a command line in this process."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    given = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
+    given = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
     with (
         patch.dict(os.environ, environment(env), clear=True),
         patch.object(sys, "stdin", given),
@@ -134,6 +134,12 @@ class Terminal:
         deadline_s = time.monotonic() + WAIT_S
         while text not in self.text:
             assert self._read(deadline_s), f"{text!r} did not appear on:\n{self.text}"
+
+    def wait_until_gone(self, text: str) -> None:
+        """Read until a text is on the screen no more."""
+        deadline_s = time.monotonic() + WAIT_S
+        while text in self.text:
+            assert self._read(deadline_s), f"{text!r} stayed on:\n{self.text}"
 
     def press(self, keys: str) -> None:
         """Type keys; "\\x03" is Ctrl-C."""

@@ -68,7 +68,7 @@ def test_a_connection_is_not_ready_before_the_last_step_is_answered(sim: Simulat
     assert silent
     assert client.network.state(-1) is ConnectionState.AUTHENTICATING
     assert not client.network.ready(-1, sim.now_ms)
-    assert not client.network.ever_ready
+    assert not client.network.ever_answered
     sim.advance(2000)
     assert client.network.losses(-1) > 0
 

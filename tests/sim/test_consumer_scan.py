@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from levada.errors import ConfigError, DataLossError, TimeoutError, UnknownTopic
 from levada.sync.scan import Loss, Scan, scan
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
+from log_lines import said
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -61,7 +63,15 @@ def test_an_empty_topic_and_an_empty_range_have_no_records(world: World) -> None
     world.topic("empty")
     assert read("empty") == {}
     assert read(start="latest") == {}
-    assert read(start={0: 7, 1: 3}, end={0: 7, 1: 2}) == {}
+    assert read(start={0: 7, 1: 3}, end={0: 7, 1: 3}) == {}
+
+
+def test_a_range_that_the_log_turns_round_is_empty_and_a_warning_says_so(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    assert read(start={0: 7}, end=at_ms(5_000)) == {1: [0, 1, 2, 3, 4]}
+    (warning,) = said(caplog.records, logging.WARNING)
+    assert warning == "t-0: nothing is read, as the range begins at offset 7 and ends at 5"
+    with pytest.raises(DataLossError, match="t-0: asked for records from offset 50, but the log ends at 10"):
+        read(start={0: 50}, end=at_ms(5_000))
 
 
 def test_the_end_is_exclusive_and_may_lie_within_a_batch(world: World) -> None:
@@ -233,6 +243,11 @@ def test_an_unknown_topic_or_partition_is_named(world: World) -> None:
         ({"stop_at_end": True}, "'stop.at.end' does not apply to a scan: it ends by itself"),
         ({"consumer_timeout_ms": 1}, "'consumer.timeout.ms' does not apply to a scan"),
         ({"end": {0: -1}}, "end of 0 must be"),
+        ({"start": {0: 7}, "end": {0: 6}}, "end of 0 is before start of 0, so there is nothing to read"),
+        ({"start": "latest", "end": "earliest"}, "end is before start"),
+        ({"start": "-1h", "end": {1: "-2h"}}, "end of 1 is before start of 1"),
+        ({"topics": None, "assignments": {T0: (5, 3)}}, "end of t-0 is before start of t-0"),
+        ({"timestamps": ("-1h", "-2h")}, "timestamps end before they begin"),
         ({"topics": ["t", "u"], "start": {0: 5}}, "partition 0 of which topic"),
         ({"topics": []}, "at least one topic"),
         ({"topics": None}, "either topics or assignments"),

@@ -71,6 +71,7 @@ def load(name: str) -> Any:
 
 app = typer.Typer(
     cls=LazyGroup,
+    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -88,6 +89,7 @@ def levada(context: typer.Context, version: Annotated[bool, typer.Option("--vers
         typer.echo(__version__)
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
+        raise typer.Exit(Exit.WRONG_USE)
 
 
 def application() -> LazyGroup:

@@ -16,6 +16,7 @@ import typer
 
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
+from levada.errors import BootstrapError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +32,7 @@ class Given(NamedTuple):
     output: OutputFormat | None = None
     verbose: int = 0
     no_color: bool = False
+    wait: bool = False
 
     def over(self, outer: Self) -> Given:
         """Return these options, and where there are none those that stood before the command's name."""
@@ -41,6 +43,7 @@ class Given(NamedTuple):
             self.output or outer.output,
             max(self.verbose, outer.verbose),
             self.no_color or outer.no_color,
+            self.wait or outer.wait,
         )
 
 
@@ -75,6 +78,7 @@ OPTIONS: Mapping[str, Flags] = {
     "output": Flags(OutputFormat | None, None, ("-o", "--output"), "How results are printed. Environment: LEVADA_OUTPUT."),
     "verbose": Flags(int, 0, ("-v", "--verbose"), "Log what the clients do, to stderr; -vv logs more.", {"count": True}),
     "no_color": Flags(bool, False, ("--no-color",), "No colours. Environment: NO_COLOR."),
+    "wait": Flags(bool, False, ("--wait",), "Wait for brokers that cannot be reached yet, instead of giving up once all have failed."),
 }
 
 
@@ -94,10 +98,25 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         return Invocation(**given.over(outer if isinstance(outer, Given) else Given())._asdict())
 
     def register(function: F) -> F:
-        app.command(name)(_accepting(function, make))
+        app.command(name)(_accepting(_advised(function), make))
         return function
 
     return register
+
+
+def _advised(function: F) -> F:
+    """Have a command whose brokers cannot be reached say how to wait for them."""
+
+    @wraps(function)
+    def call(run: Invocation, **values: Any) -> Any:
+        try:
+            return function(run, **values)
+        except BootstrapError as error:
+            if not run.waits and error.retriable:
+                error.add_note("--wait waits for brokers that are still starting")
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 def options_before_commands(function: F) -> Any:

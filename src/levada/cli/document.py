@@ -28,14 +28,26 @@ levada doctor -b localhost:9092
 ```
 
 Data go to stdout and everything else to stderr. Results are tables; `-o json` and `-o yaml` print the same with all fields, for programs.
+What failed is named on stderr; JSON and YAML have it among the results, too. `levada consume` prints records in the format that `--output`,
+`LEVADA_OUTPUT` or the profile names, and without one their values as they are.
+
+A terminal acts on escape sequences, and keys, values and headers of records may hold some. So where stdout is a terminal, their
+control characters are written out, as `\\x1b`; what a template itself says is printed as it is. In a file or a pipe every byte is as
+it was written.
+
 What cannot be taken back is asked about first; without a terminal to ask on it needs `--yes`.
 Commands that ask a cluster something, such as `levada topics list`, wait 15 s for each answer; `-X default.api.timeout.ms=60000` says
-otherwise. `levada scan`, and parquet and Arrow files of `levada produce`, need pyarrow: `pip install 'levada[cli,arrow]'`.
+otherwise. Where none of the brokers that `-b` names can be reached, a command ends once each has failed, and where TLS or the login is
+refused it ends at once; `--wait` has it wait for brokers that are still starting, for as long as its calls may take.
+`levada scan`, and parquet and Arrow files of `levada produce`, need pyarrow: `pip install 'levada[cli,arrow]'`.
 """
 _OFFSETS = """\
 ## Offsets
 
 Wherever a command takes a position in a log, it is written like this. Some commands take one position, others a range.
+
+A range that ends before it begins is refused. Where a range begins or ends behind the end of a log, stderr says so: `levada consume`
+waits for those records, and with `-e`, as `levada scan` and `levada copy` do, it reads what is there.
 """
 
 

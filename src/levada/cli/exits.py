@@ -27,7 +27,10 @@ class Exit(IntEnum):
 MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "Everything was done.",
     Exit.FAILED: "It could not be done: a broker's answer, a file, or a check that found something.",
-    Exit.WRONG_USE: "The command line, a setting, a profile or the installation is wrong. Nothing was asked of a broker.",
+    Exit.WRONG_USE: (
+        "The command line, a setting, a profile or the installation is wrong; so are `levada` and `levada topics` alone, which print help. "
+        "Nothing was asked of a broker."
+    ),
     Exit.UNREACHABLE: "No broker could be reached, or a connection was lost for good.",
     Exit.REFUSED: "TLS, the login or an ACL refused it.",
     Exit.TIMED_OUT: "The time was over before there was an answer: it may have been done.",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from levada import KafkaAdmin, KafkaConsumer, KafkaProducer, Scan
     from levada.cli.progress import Progress
     from levada.cli.settings import Settings
+    from levada.config import Config
     from levada.registry import SchemaRegistryClient
 
 LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -45,10 +46,12 @@ class Invocation:
         output: OutputFormat | None = None,
         verbose: int = 0,
         no_color: bool = False,
+        wait: bool = False,
     ) -> None:
         self._brokers, self._options, self._profile = brokers, tuple(option), profile
-        self.given_output = output
-        """The format that was asked for on the command line, None for none."""
+        self.waits = wait
+        """Whether brokers that cannot be reached yet are waited for."""
+        self._output = output
         self.color: bool | None = False if no_color else None
         _log_to_stderr(verbose)
 
@@ -60,6 +63,10 @@ class Invocation:
         from levada.cli.settings import settings_of
 
         return settings_of(os.environ, brokers=self._brokers, options=self._options, profile=self._profile)
+
+    def client_settings(self, kind: type[Config]) -> dict[str, Any]:
+        """Return the settings of a client that talks to brokers. It gives up where none can be reached, unless the user says otherwise."""
+        return {"bootstrap.wait": False, **self.settings.of(kind), **({"bootstrap.wait": True} if self.waits else {})}
 
     def of_cluster(self, profile: str | None, brokers: str | None) -> Invocation:
         """Return an invocation for another cluster, that of a profile or of brokers.
@@ -81,28 +88,28 @@ class Invocation:
         from levada import KafkaConsumer
         from levada.config import ConsumerConfig
 
-        return KafkaConsumer({**NOT_CREATING, **(defaults or {}), **self.settings.of(ConsumerConfig), **_dotted(settings)})
+        return KafkaConsumer({**NOT_CREATING, **(defaults or {}), **self.client_settings(ConsumerConfig), **_dotted(settings)})
 
     def producer(self, **settings: Any) -> KafkaProducer[Any, Any]:
         """Make a producer."""
         from levada import KafkaProducer
         from levada.config import ProducerConfig
 
-        return KafkaProducer({**self.settings.of(ProducerConfig), **_dotted(settings)})
+        return KafkaProducer({**self.client_settings(ProducerConfig), **_dotted(settings)})
 
     def admin(self) -> KafkaAdmin:
         """Make an admin client."""
         from levada import KafkaAdmin
         from levada.config import AdminConfig
 
-        return KafkaAdmin({**ASKED_ONCE, **self.settings.of(AdminConfig)})
+        return KafkaAdmin({**ASKED_ONCE, **self.client_settings(AdminConfig)})
 
     def scan(self, topics: Any = None, **arguments: Any) -> Scan[Any, Any]:
         """Make a scan. arguments: those of levada.scan()."""
         from levada import scan
         from levada.config import ConsumerConfig
 
-        return scan(topics, self.settings.of(ConsumerConfig), **arguments)
+        return scan(topics, self.client_settings(ConsumerConfig), **arguments)
 
     def registry(self) -> SchemaRegistryClient:
         """Make a client of the Schema Registry, which schema.registry.url names. Raises ConfigError where nothing does."""
@@ -117,14 +124,24 @@ class Invocation:
     # Output
 
     @property
+    def asked_format(self) -> OutputFormat | None:
+        """The format that was asked for, on the command line, in the environment or in the profile; None for none."""
+        return self._output or self.settings.output
+
+    @property
     def format(self) -> OutputFormat:
         """How results are printed."""
-        return self.given_output or self.settings.output
+        return self.asked_format or OutputFormat.TABLE
 
     @property
     def out(self) -> IO[bytes]:
         """Where data go: stdout, as bytes."""
         return sys.stdout.buffer
+
+    @property
+    def to_terminal(self) -> bool:
+        """Whether data go to a terminal, which acts on control characters."""
+        return sys.stdout.isatty()
 
     def show(self, result: Any, columns: Sequence[str] = ()) -> None:
         """Print what a call of the library returned, in the format that was asked for; output.write() says how."""
@@ -134,7 +151,7 @@ class Invocation:
         """Write a line about the run to stderr, where it does not mix with data."""
         entry.say(text)
 
-    def progress(self, what: str, *, total: int | None = None, unit: str = "records") -> AbstractContextManager[Progress]:
+    def progress(self, what: str, *, total: int | None = None, unit: str = "record") -> AbstractContextManager[Progress]:
         """Show how far something is, on stderr, where that is a terminal and once it takes over a second: `with ... as bar`."""
         from levada.cli.progress import progress
 

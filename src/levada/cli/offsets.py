@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from levada.clock import epoch_ms
+from levada.consumer import bounds
 from levada.consumer.bounds import Ago, Moment, moment, parsed_bound
 from levada.errors import ConfigError
 
@@ -125,6 +126,16 @@ def parse_time(text: str) -> Moment | Ago:
     return found
 
 
+def is_reversed(span: Span) -> bool:
+    """Whether a range ends before it begins, whatever is in the log. False where only the log can tell."""
+    match span:
+        case Span(FromStart(start), FromStart(end)) | Span(FromEnd(end), FromEnd(start)):
+            return start > end
+        case Span(str() | int() | Moment() | Ago() as first, str() | int() | Moment() | Ago() as last):
+            return bounds.is_reversed(first, last)
+    return False
+
+
 def settle(position: Position, log: Log, at_time: int | None) -> int:
     """Return the offset of a position in a log.
 
@@ -132,7 +143,7 @@ def settle(position: Position, log: Log, at_time: int | None) -> int:
     """
     match position:
         case FromStart(count):
-            return min(log.start + count, log.end)
+            return log.start + count
         case FromEnd(count):
             return max(log.end - count, log.start)
         case Moment() | Ago():
@@ -158,4 +169,7 @@ def _parse_part(part: str, whole: str) -> tuple[int | None, Span]:
     start, dots, end = rest.partition("..")
     if dots and not (start or end):
         raise ConfigError(f"offsets '{whole}': a range has a start or an end at least")
-    return number, Span(parse_position(start) if start else None, parse_position(end) if end else None)
+    span = Span(parse_position(start) if start else None, parse_position(end) if end else None)
+    if is_reversed(span):
+        raise ConfigError(f"offsets '{whole}': the range {rest} ends before it begins")
+    return number, span

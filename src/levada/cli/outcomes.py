@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from levada.cli.exits import Exit, exit_of
 from levada.cli.invocation import Invocation
+from levada.cli.output import OutputFormat
 from levada.errors import KafkaError
 
 
@@ -30,16 +31,19 @@ def rows_of(outcomes: Mapping[Any, Any], told: str | Callable[[Any], str]) -> li
 
 
 def show_outcomes(invocation: Invocation, rows: Sequence[OutcomeRow]) -> Exit:
-    """Print the rows, name on stderr what failed, and return the exit code."""
-    invocation.show(rows, OutcomeRow._fields if any(row.error for row in rows) else OutcomeRow._fields[:2])
+    """Print the rows, name on stderr what failed, and return the exit code. A table has only what was done, or it would be told twice."""
+    if invocation.format is not OutputFormat.TABLE:
+        invocation.show(rows)
+    elif done := [row for row in rows if row.error is None]:
+        invocation.show(done, OutcomeRow._fields[:2])
     return tell_errors(invocation, {row.name: row.error for row in rows})
 
 
 def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:
     """Name on stderr what failed, and return the exit code."""
-    errors = [outcome for outcome in outcomes.values() if isinstance(outcome, KafkaError)]
-    for error in errors:
-        invocation.say(str(error))
+    errors = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
+    for name, error in errors.items():
+        invocation.say(str(error) if str(name) in str(error) else f"{name}: {error}")
     if not errors:
         return Exit.DONE
-    return exit_of(errors[0]) if len(errors) == len(outcomes) else Exit.PARTLY
+    return exit_of(next(iter(errors.values()))) if len(errors) == len(outcomes) else Exit.PARTLY

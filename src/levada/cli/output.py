@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
@@ -101,7 +102,8 @@ _CONTROLS = {code: f"\\u{code:04x}" for first, last in HARMFUL for code in range
 def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[str] = (), color: bool | None = None) -> None:
     """Print a result. columns: of a table, with what stands in its rows; default: all fields. JSON and YAML always have all of them.
 
-    A list is a table with a row for each item, anything else a table of two columns: its fields and their values. color: False for none,
+    A list is a table with a row for each item, anything else a table of two columns: its fields and their values, without fields that are
+    None. color: False for none,
     None where the terminal and NO_COLOR decide.
     """
     data = plain(result)
@@ -110,7 +112,8 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
     elif format is OutputFormat.YAML:
         from levada.cli.yaml_text import yaml_text
 
-        to.write(yaml_text(data))
+        text = yaml_text(data)
+        to.write(visible(text) if to.isatty() else text)
     else:
         _write_table(data, to, columns, color)
 
@@ -151,20 +154,27 @@ def _heading(name: str) -> str:
 
 
 def table(data: Any, columns: Sequence[str] = ()) -> Table:
-    """Return plain() data as a table, as write() prints it."""
-    return _table(*_rows(data, columns))
+    """Return plain() data as a table with one line for each row: what does not fit into the terminal is cut off."""
+    return _table(*_rows(data, columns), folds=False)
 
 
-def _table(headings: Sequence[str], rows: list[list[str]]) -> Table:
+def _table(headings: Sequence[str], rows: list[list[str]], *, folds: bool = True) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="bold")
-    for heading in headings or ("", ""):
-        made.add_column(_heading(heading), overflow="fold")
+    for index, heading in enumerate(headings or ("", "")):
+        # A number that is cut off would be another one, so texts give way.
+        is_text = any(not _NUMBER.fullmatch(row[index]) for row in rows)
+        made.add_column(
+            Text(_heading(heading), no_wrap=not folds), overflow="fold" if folds else "ellipsis", no_wrap=not (folds or is_text)
+        )
     for row in rows:
-        made.add_row(*(Text(visible(cell)) for cell in row))
+        made.add_row(*(Text(visible(cell), no_wrap=not folds) for cell in row))
     return made
+
+
+_NUMBER = re.compile(r"[-\d.e+]*")
 
 
 def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[str]]]:
@@ -174,7 +184,8 @@ def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[s
         headings = columns or list(dict.fromkeys(name for item in items for name in item))
         return headings, [[cell(item.get(name)) for name in headings] for item in items]
     named = data if isinstance(data, dict) else {"value": data}
-    return (), [[name.replace("_", " "), cell(value)] for name, value in _flat(named).items() if not columns or name in columns]
+    shown = {name: value for name, value in _flat(named).items() if value is not None and (not columns or name in columns)}
+    return (), [[name.replace("_", " "), cell(value)] for name, value in shown.items()]
 
 
 def _flat(named: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from levada.cli.invocation import Invocation
-from levada.cli.offsets import Span, Spans, parse_spans
-from levada.cli.positions import settled
+from levada.cli.offsets import Span, Spans, is_reversed, parse_spans
+from levada.cli.positions import remarks, settled
 from levada.errors import ConfigError
 from levada.types import TopicPartition
 
@@ -45,8 +45,12 @@ def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: Topic
     for spans in (first, last):
         _check_named(spans, [tp])
     meant = Span(first.of(tp.partition).start, last.of(tp.partition).start)
+    if is_reversed(meant):
+        raise ConfigError("--to is before --from, so there is nothing between them")
     with invocation.consumer() as consumer:
         found = settled(consumer, [tp.topic], Spans(Span(None, None), {tp.partition: meant}))[tp]
+    for remark in remarks({tp: found}, waits=False):
+        invocation.say(remark)
     return found.start, found.end
 
 

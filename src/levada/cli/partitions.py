@@ -40,4 +40,5 @@ def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]
 def check_partitions(topic: str, wanted: Collection[int], there: Collection[int]) -> None:
     """Raise ConfigError for a wanted partition that the topic does not have."""
     if missing := sorted(set(wanted) - set(there)):
-        raise ConfigError(f"topic '{topic}' has no partition {missing[0]}; it has {len(there)}, from 0 to {len(there) - 1}")
+        has = f"{len(there)}, from 0 to {len(there) - 1}" if len(there) > 1 else "partition 0 only"
+        raise ConfigError(f"topic '{topic}' has no partition {missing[0]}; it has {has}")

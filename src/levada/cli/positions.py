@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levada.cli.offsets import Log, Position, Spans, settle, time_ms
 from levada.cli.partitions import check_partitions
+from levada.cli.text import named
 from levada.clock import SystemClock
 from levada.types import TopicPartition
 
@@ -43,12 +44,31 @@ def settled(
     only: these partitions; default: all, or those that spans name where they say nothing of others. start, end: where spans leave it out.
     Raises ConfigError for a partition that a topic does not have.
     """
+    now_ms = SystemClock().wall_ms()
     partitions = [tp for topic in topics for tp in _partitions(consumer, topic, _wanted(spans, only))]
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     logs = {tp: Log(starts[tp], ends[tp]) for tp in partitions}
-    firsts = _offsets(consumer, {tp: _or(spans.of(tp.partition).start, start) for tp in partitions}, logs)
-    lasts = _offsets(consumer, {tp: _or(spans.of(tp.partition).end, end) for tp in partitions}, logs)
+    firsts = _offsets(consumer, {tp: _or(spans.of(tp.partition).start, start) for tp in partitions}, logs, now_ms)
+    lasts = _offsets(consumer, {tp: _or(spans.of(tp.partition).end, end) for tp in partitions}, logs, now_ms)
     return {tp: OffsetRange(firsts[tp], lasts[tp], spans.of(tp.partition).end is not None, logs[tp]) for tp in partitions}
+
+
+def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> list[str]:
+    """Return what the user has to be told: of which ranges nothing, or not all, is there. waits: whether what comes later is read, too."""
+    empty, ahead, short = [], [], []
+    for tp, (start, end, bounded, log) in ranges.items():
+        if start > log.end:
+            ahead.append(f"{tp} (from {start}, the log ends at {log.end})")
+        elif bounded and end < start:
+            empty.append(f"{tp} (from {start} to {end})")
+        elif bounded and end > log.end:
+            short.append(f"{tp} (to {end}, the log ends at {log.end})")
+    told = [
+        ("the range ends before it begins, so nothing is read", empty),
+        (f"the range begins behind the end of the log, so {'its first record is waited for' if waits else 'nothing is read'}", ahead),
+        (f"the range ends behind the end of the log, so {'more records are waited for' if waits else 'only what is there is read'}", short),
+    ]
+    return [f"{what}: {named(where)}" for what, where in told if where]
 
 
 def _or(position: Position | None, default: Position) -> Position:
@@ -70,9 +90,8 @@ def _partitions(consumer: KafkaConsumer[Any, Any], topic: str, wanted: frozenset
 
 
 def _offsets(
-    consumer: KafkaConsumer[Any, Any], positions: Mapping[TopicPartition, Position], logs: Mapping[TopicPartition, Log]
+    consumer: KafkaConsumer[Any, Any], positions: Mapping[TopicPartition, Position], logs: Mapping[TopicPartition, Log], now_ms: int
 ) -> dict[TopicPartition, int]:
-    now_ms = SystemClock().wall_ms()
     times = {tp: ms for tp, position in positions.items() if (ms := time_ms(position, now_ms)) is not None}
     found = consumer.offsets_for_times(times) if times else {}
     at_times = {tp: None if at is None else at.offset for tp, at in found.items()}

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from levada.cli.text import counted
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
@@ -63,14 +65,14 @@ class ProgressBar(Progress):
             self._bars.start()
         rate = self.done / max(now_s - self._began_s, 1e-9)
         left = "" if self.total is None or not rate else f"{_clock(max(self.total - self.done, 0) / rate)} left"
-        count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
-        told = f"{count} {self._unit}  {rate:,.0f}/s  {left}".rstrip()
+        count = counted(self.done, self._unit) if self.total is None else f"{self.done:,}/{counted(self.total, self._unit)}"
+        told = f"{count}  {rate:,.0f}/s  {left}".rstrip()
         self._bars.update(self._bars.task_ids[0], completed=self.done, total=self.total, told=told, refresh=True)
 
 
 @contextmanager
 def progress(what: str, *, total: int | None, unit: str, color: bool | None = None) -> Iterator[Progress]:
-    """Show how far something is while the block lasts. total: None where it is not known. unit: what is counted, in plural."""
+    """Show how far something is while the block lasts. total: None where it is not known. unit: what is counted, in singular."""
     if not sys.stderr.isatty():
         yield Progress()
         return

@@ -28,9 +28,10 @@ class Layer(NamedTuple):
 class Settings:
     """What the user has set, for clients of every kind. Layers: the first one that has a setting counts."""
 
-    def __init__(self, layers: Sequence[Layer], output: OutputFormat, config_file: Path) -> None:
+    def __init__(self, layers: Sequence[Layer], output: OutputFormat | None, config_file: Path) -> None:
         self._layers = layers
         self.output = output
+        """The format that the environment or the profile names."""
         self._config_file = config_file
 
     def of(self, kind: type[Config], *, needs_brokers: bool = True) -> dict[str, Any]:
@@ -66,9 +67,9 @@ def settings_of_another(environment: Mapping[str, str], *, brokers: str | None, 
     """Gather the settings of a second cluster: those of a profile, or only its brokers."""
     path = config_path(environment)
     if brokers is not None:
-        return Settings([Layer("--to-brokers", {BROKERS: brokers})], OutputFormat.TABLE, path)
+        return Settings([Layer("--to-brokers", {BROKERS: brokers})], None, path)
     read = read_profile(path, profile)
-    return Settings([Layer(read.where, read.settings)], OutputFormat.TABLE, path)
+    return Settings([Layer(read.where, read.settings)], None, path)
 
 
 def _pairs(options: Iterable[str]) -> dict[str, str]:
@@ -90,10 +91,10 @@ def _of_environment(environment: Mapping[str, str]) -> list[Layer]:
     ]
 
 
-def _output(environment: Mapping[str, str], profile: Profile) -> OutputFormat:
+def _output(environment: Mapping[str, str], profile: Profile) -> OutputFormat | None:
     word = environment.get("LEVADA_OUTPUT") or profile.output
     if word is None:
-        return OutputFormat.TABLE
+        return None
     try:
         return OutputFormat(word)
     except ValueError:

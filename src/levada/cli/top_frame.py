@@ -78,6 +78,23 @@ def frame(before: Look | None, now: Look) -> Frame:
     )
 
 
+def without_rates(seen: Frame) -> Frame:
+    """Return a frame of which nobody knows any more how fast anything moves."""
+    topics = tuple(row._replace(per_second=None) for row in seen.topics)
+    return seen._replace(topics=topics, groups=tuple(row._replace(per_second=None, seconds_behind=None) for row in seen.groups))
+
+
+def shared_lines(lines: int, wanted: Sequence[int]) -> list[int]:
+    """Share the lines of a screen among tables of so many rows: each gets at least one, none more than it needs, and large ones alike."""
+    given = [0] * len(wanted)
+    left = max(lines, len(wanted))
+    for index in sorted(range(len(wanted)), key=lambda index: wanted[index]):
+        tables = sum(not count for count in given)
+        given[index] = min(max(wanted[index], 1), left // tables)
+        left -= given[index]
+    return given
+
+
 def _brokers(now: Look) -> list[BrokerRow]:
     controller = now.cluster.controller
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 UNBOUNDED_WIDTH = 100_000
@@ -19,9 +20,11 @@ def yaml_text(data: Any) -> str:
     fast = getattr(yaml, "CSafeDumper", None)
     # A single value has an end of its own in the text of one and not of the other.
     if fast is not None and isinstance(data, list | dict):
-        text = _dumped(data, fast)
-        if not _DIFFERS.search(text):
-            return text
+        # libyaml takes no halves of characters, such as "\ud800".
+        with suppress(UnicodeEncodeError):
+            text = _dumped(data, fast)
+            if not _DIFFERS.search(text):
+                return text
     return _dumped(data, yaml.SafeDumper)
 
 

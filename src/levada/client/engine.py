@@ -78,6 +78,7 @@ class Engine:
         allow_auto_create_topics: bool,
         rebootstrap: bool,
         rebootstrap_trigger_ms: int,
+        bootstrap_wait: bool,
         security_protocol: str,
         fallback: BrokerVersions | None,
         source: MetadataSource,
@@ -107,14 +108,14 @@ class Engine:
             log=self.deferred.log(NetworkClient.__module__),
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
+            bootstrap_wait=bootstrap_wait,
             security_protocol=security_protocol,
             fallback=fallback,
         )
         self.flows = FlowRunner(self.network)
         self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
         self._updater = MetadataUpdater(self.metadata, source, self.network, rebootstrap=rebootstrap, trigger_ms=rebootstrap_trigger_ms)
-        self._pollers: list[Poller] = []
-        self.holders: list[Holder] = []
+        self._pollers, self.holders = list[Poller](), list[Holder]()
         self._closed = False
 
     def _add_router(self, backoff: ExponentialBackoff) -> CoordinatorFinder:
@@ -141,7 +142,7 @@ class Engine:
             return NEVER_MS
         self.now.ms = now_ms
         self.network.expire(now_ms)
-        if not self.network.ever_ready and self.network.unrecoverable:
+        if not self.network.ever_answered and self.network.unrecoverable:
             self._give_up()
         self.network.held_back = False
         deadline_ms = min(self._updater.poll(now_ms), self._poll_all(now_ms))

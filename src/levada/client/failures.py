@@ -2,6 +2,9 @@
 
 Remembered per connection, told per address: a user knows addresses. An address that answered with something that is no Kafka listener
 is an invalid peer, as is one that refused this client; when all of them are, trying on is pointless.
+
+A client that does not wait (bootstrap.wait=false) logs no warnings before it has reached a broker: either the error of its calls says what
+became of each address, or a broker is reached, and then the warnings about the other addresses follow.
 """
 
 from __future__ import annotations
@@ -51,13 +54,16 @@ class _Failure(NamedTuple):
 class Failures:
     """See the module's theory. A cause is logged once for its address, and again at DEBUG until a request has been answered there.
 
-    has_fallback: brokers are not asked what they speak, because the configuration says it.
+    has_fallback: brokers are not asked what they speak, because the configuration says it. waits: bootstrap.wait.
     """
 
-    def __init__(self, log: DeferredLog, security_protocol: str, *, has_fallback: bool) -> None:
+    def __init__(self, log: DeferredLog, security_protocol: str, *, has_fallback: bool, waits: bool) -> None:
         self._log = log
         self._security_protocol = security_protocol
         self._has_fallback = has_fallback
+        self._waits = waits
+        self._untold: list[tuple[ConnectionKey, str, str]] | None = None if waits else []
+        """Connections, addresses and causes that warnings are due for once a broker is reached; None where they are written at once."""
         self._by_key: dict[ConnectionKey, _Failure] = {}
         self._refusals: dict[ConnectionKey, AuthenticationError] = {}
         self._told: dict[str, deque[str]] = {}
@@ -95,9 +101,15 @@ class Failures:
         is_told = cause in told
         if not is_told:
             told.append(cause)
-        self._log.log(logging.DEBUG if is_told else level, "%s: %s", address, cause, node_id=key.node_id, address=address)
+            if self._untold is not None and level == logging.WARNING:
+                self._untold.append((key, address, cause))
+                level = logging.INFO
+        self._write(logging.DEBUG if is_told else level, key, address, cause)
         self._by_key.pop(key, None)  # The newest stands last, and is the one that counts for its address.
         self._by_key[key] = _Failure(address, cause, invalid_peer or key in self._refusals)
+
+    def _write(self, level: int, key: ConnectionKey, address: str, cause: str) -> None:
+        self._log.log(level, "%s: %s", address, cause, node_id=key.node_id, address=address)
 
     def refused(self, key: ConnectionKey, address: str, error: AuthenticationError) -> AuthenticationError:
         """One side did not believe who the other is. Return the error that requests fail with until a later attempt succeeds (N16)."""
@@ -112,12 +124,14 @@ class Failures:
         return _copied(refusals[-1]) if refusals and len(refusals) == len(node_ids) else None
 
     def bootstrap_error(self, waited_s: float, causes: Mapping[str, str], *, is_final: bool) -> BootstrapError | AuthenticationError:
-        """Return the error for a client that never reached a broker. is_final: no address is worth another attempt."""
+        """Return the error for a client that never reached a broker. is_final: all addresses are given up."""
         if is_final and self._refusals:
             return _copied(next(reversed(self._refusals.values())))  # Raising an error changes it.
-        reason = ": no address is a Kafka listener of this security.protocol" if is_final else f" within {waited_s:g} s"
+        is_pointless = is_final and all(failure.invalid_peer for failure in self._by_key.values())
+        within = "" if is_final else f" within {waited_s:g} s"
+        reason = ": no address is a Kafka listener of this security.protocol" if is_pointless else within
         error = BootstrapError("no broker could be reached" + reason, causes)
-        error.retriable = not is_final
+        error.retriable = not is_pointless
         return error
 
     def works(self, key: ConnectionKey, address: str) -> None:
@@ -126,6 +140,13 @@ class Failures:
         self._by_key = {
             other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
         }
+
+    def reached(self, address: str) -> None:
+        """A broker has answered for the first time: write the warnings about other addresses that are due."""
+        untold, self._untold = self._untold, None
+        for key, failed, cause in untold or ():
+            if failed != address:
+                self._write(logging.WARNING, key, failed, cause)
 
     def forget(self, key: ConnectionKey) -> None:
         """The connection's address is no longer part of the cluster."""
@@ -148,9 +169,9 @@ class Failures:
         """Return the error for who wanted to use a connection."""
         return self._refusals.get(key) or ConnectError(f"{address} ({key}): {self.cause(key, address) or 'not connected'}")
 
-    def is_invalid_peer(self, address: str) -> bool:
-        """Whether the newest failure of an address proved that no Kafka broker listens there."""
-        found = [failure.invalid_peer for failure in self._by_key.values() if failure.address == address]
+    def is_given_up(self, address: str) -> bool:
+        """Whether the newest failure of an address proved that no Kafka broker listens there, or any failure will do."""
+        found = [failure.invalid_peer or not self._waits for failure in self._by_key.values() if failure.address == address]
         return bool(found) and found[-1]
 
     def __len__(self) -> int:

@@ -51,6 +51,7 @@ class NetworkClient:
     """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
 
     fallback: what brokers speak that cannot be asked; None asks each of them. setups: how connections are set up, logins included.
+    ever_answered: whether a broker has answered a request other than those of a set-up: a listener that wants a login answers those only.
     changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
     only because a metadata request wants to go first. in_flight, states: for whoever counts.
     """
@@ -66,11 +67,12 @@ class NetworkClient:
         log: DeferredLog,
         request_timeout_ms: int,
         max_in_flight: int,
+        bootstrap_wait: bool,
         security_protocol: str,
         fallback: BrokerVersions | None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
-        self.ever_ready = self.held_back = False
+        self.ever_answered = self.held_back = False
         self.changes = 0
         self.features = states.features
         self._selectable = selectable
@@ -88,7 +90,7 @@ class NetworkClient:
         self._known_snapshot = metadata.snapshot
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
         self._just_heard: Collection[Peer] = ()
-        self._failures = Failures(log, security_protocol, has_fallback=fallback is not None)
+        self._failures = Failures(log, security_protocol, has_fallback=fallback is not None, waits=bootstrap_wait)
         self._correlation_id = 0
         self._ended: Ended | None = None
 
@@ -173,8 +175,10 @@ class NetworkClient:
 
     @property
     def unrecoverable(self) -> bool:
-        """Whether no broker was ever reached and every address has proved to be something else, such as a web server, or refuses us."""
-        return not self.ever_ready and all(self._failures.is_invalid_peer(node.address) for node in self._metadata.snapshot.nodes.values())
+        """Whether no broker was ever reached and calls end: every address has proved to be something else, such as a web server, or refuses
+        us; or every address has failed, and bootstrap.wait is false.
+        """
+        return not self.ever_answered and all(self._failures.is_given_up(node.address) for node in self._metadata.snapshot.nodes.values())
 
     # Acting
 
@@ -386,7 +390,6 @@ class NetworkClient:
             self.setups.first_versions.answered(self.address(key), outcome.versions)
             if outcome.versions.throttle_time_ms:
                 self._throttle(key, outcome.versions.throttle_time_ms, now_ms)
-            self.ever_ready = True
 
     def _send(
         self,
@@ -444,6 +447,9 @@ class NetworkClient:
         if pause_ms := throttle_ms(request.request_type, request.version, response):
             self._throttle(key, pause_ms, now_ms)
         self.states.answered(key)
+        if not self.ever_answered:
+            self.ever_answered = True
+            self._failures.reached(self.address(key))
         self._settled.append((promise, response, None))
 
     def _throttle(self, key: ConnectionKey, pause_ms: int, now_ms: int) -> None:

@@ -14,6 +14,6 @@ def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float 
     failures = network.failures()
     if not failures or timeout_s is None or type(error) not in (TimeoutError, MetadataTimeout):
         return error
-    if not network.ever_ready:
+    if not network.ever_answered:
         return network.bootstrap_error(timeout_s)
     return type(error)("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))

@@ -20,6 +20,8 @@ class Config:
 
     WHO: ClassVar[str]
     """Whose settings these are, in the words of an error."""
+    EXAMPLE: ClassVar[str]
+    """A setting as a keyword, for the error where something else than settings was given."""
     ADVICE_ON_TEXT: ClassVar[str] = ""
     """What to do instead of passing text where the settings belong."""
     OPTIONS: ClassVar[dict[str, Option]] = {}
@@ -60,7 +62,7 @@ class Config:
         """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or a contradiction."""
         if settings is not None and not isinstance(settings, Mapping):
             advice = cls.ADVICE_ON_TEXT if isinstance(settings, str) else ""
-            raise ConfigError(f"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got {settings!r}{advice}")
+            raise ConfigError(f"settings are a mapping, or keywords such as {cls.EXAMPLE}; got {settings!r}{advice}")
         values: dict[str, Any] = {}
         written: dict[str, str] = {}
         for key, raw in [*(settings or {}).items(), *keywords.items()]:

@@ -21,6 +21,7 @@ class ClientConfig(SecurityConfig):
     """Settings shared by producer, consumer and admin client."""
 
     WHO: ClassVar[str] = "a client"
+    EXAMPLE: ClassVar[str] = "bootstrap_servers='host:9092'"
     NOT_YET: ClassVar[Mapping[str, str]] = COMMON_NOT_YET
     FOREIGN: ClassVar[Mapping[str, str]] = foreign.CLIENT
 
@@ -83,6 +84,11 @@ class ClientConfig(SecurityConfig):
         "Refresh metadata at least this often, to see new brokers and partitions.",
         low=1,
         aliases=("topic.metadata.refresh.interval.ms",),
+    )
+    bootstrap_wait: bool = boolean(
+        True,
+        "What calls do while none of bootstrap.servers can be reached: true waits until their time is over; false raises BootstrapError, "
+        "or AuthenticationError, once every address has failed. It has no effect once a broker has answered. Not a Kafka setting.",
     )
     metadata_recovery_strategy: str = choice(
         "rebootstrap",

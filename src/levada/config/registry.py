@@ -98,6 +98,7 @@ class RegistryConfig(Config):
     """Settings of SchemaRegistryClient."""
 
     WHO: ClassVar[str] = "a registry client"
+    EXAMPLE: ClassVar[str] = "schema_registry_url='http://host:8081'"
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **{
             f"{prefix}bearer.auth.{key}": _OAUTH
@@ -235,6 +236,7 @@ class SerializerConfig(Config):
     """Settings of AvroSerializer and ProtobufSerializer."""
 
     WHO: ClassVar[str] = "a serializer"
+    EXAMPLE: ClassVar[str] = "auto_register_schemas=False"
 
     auto_register_schemas: bool = boolean(
         True, "Register the schema when the first value is written. Otherwise it has to be registered already."

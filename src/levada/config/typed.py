@@ -275,6 +275,10 @@ class ClientSettings(SecuritySettings, total=False):
     metadata_max_age_ms: int
     """Refresh metadata at least this often, to see new brokers and partitions. Default: 300000 ms."""
 
+    bootstrap_wait: bool
+    """What calls do while none of bootstrap.servers can be reached: true waits until their time is over; false raises BootstrapError, or
+    AuthenticationError, once every address has failed. It has no effect once a broker has answered. Not a Kafka setting. Default: True."""
+
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     """What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899). Default: rebootstrap."""
 

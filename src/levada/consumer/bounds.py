@@ -61,6 +61,16 @@ def parsed_time(name: str, given: Any) -> Time:
     raise ConfigError(f"{name} must be an aware datetime, milliseconds since the epoch, {_EXAMPLES}; got {given!r}")
 
 
+def is_reversed(start: Parsed, end: Parsed) -> bool:
+    """Whether a range ends before it begins, whatever is in the log. False where only the log, or the clock, can tell."""
+    match start, end:
+        case int(first), int(last):
+            return first > last
+        case (Moment(first), Moment(last)) | (Ago(last), Ago(first)):
+            return first > last
+    return (start, end) == ("latest", "earliest")
+
+
 def moment(time: Time, wall_ms: int) -> Moment:
     """Return the point in time, as of now."""
     return Moment(max(wall_ms - time.ms, 0)) if isinstance(time, Ago) else time

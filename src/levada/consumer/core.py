@@ -345,7 +345,7 @@ class ConsumerCore:
                     self._isolation_level,
                     snapshot,
                     failures,
-                    network.ever_ready,
+                    network.ever_answered,
                     state.tp in unsettled,
                     None if self.commits.unacked is None else self.commits.unacked.pauses(state),
                 ),

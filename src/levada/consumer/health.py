@@ -129,7 +129,7 @@ class Seen(NamedTuple):
     isolation_level: IsolationLevel
     snapshot: ClusterSnapshot
     failures: Mapping[str, str]
-    ever_ready: bool
+    ever_answered: bool
     unsettled: bool
     waits_for: AnyRecord | None = None
 
@@ -159,7 +159,7 @@ def _missing(seen: Seen) -> str | None:
 
 def _unreachable(seen: Seen) -> str | None:
     leader = seen.snapshot.leader(seen.state.tp)
-    if not seen.ever_ready:
+    if not seen.ever_answered:
         return "no broker was reached yet" + "".join(f"; {address}: {cause}" for address, cause in seen.failures.items())
     if leader is not None and leader.address in seen.failures:
         return f"its leader, node {leader.id} at {leader.address}, cannot be reached: {seen.failures[leader.address]}"

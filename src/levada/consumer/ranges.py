@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from levada.client.deferred import DeferredLog
 from levada.client.offset_spec import OffsetSpec
-from levada.consumer.bounds import Bound, Moment, Parsed, moment, parsed_bound
+from levada.consumer.bounds import Bound, Moment, Parsed, is_reversed, moment, parsed_bound
 from levada.consumer.reading import Reading
 from levada.errors import ConfigError, DataLossError
 from levada.flow import CallerFlow
@@ -51,7 +52,11 @@ class Ranges(NamedTuple):
             raise ConfigError("name at least one topic to scan")
         one_topic = len(names) == 1
         chosen = None if only is None else frozenset(_partition_key("partitions", key, one_topic=one_topic) for key in only)
-        return cls(names, _parsed("start", start, one_topic=one_topic), _parsed("end", end, one_topic=one_topic), {}, chosen)
+        starts, ends = _parsed("start", start, one_topic=one_topic), _parsed("end", end, one_topic=one_topic)
+        for key in [key for bounds in (starts, ends) if isinstance(bounds, Mapping) for key in bounds] or [None]:
+            of = "" if key is None else f" of {key}"
+            _check_order(f"start{of}", f"end{of}", _at(starts, key, "earliest"), _at(ends, key, "latest"))
+        return cls(names, starts, ends, {}, chosen)
 
     @classmethod
     def of_assignments(cls, partitions: Mapping[TopicPartition, tuple[Bound, Bound]]) -> Ranges:
@@ -60,6 +65,8 @@ class Ranges(NamedTuple):
             TopicPartition(*tp): (parsed_bound(f"start of {tp}", start), parsed_bound(f"end of {tp}", end))
             for tp, (start, end) in partitions.items()
         }
+        for tp, both in read.items():
+            _check_order(f"start of {tp}", f"end of {tp}", *both)
         return cls((), "earliest", "latest", read)
 
     def of(self, tp: TopicPartition) -> tuple[Parsed, Parsed]:
@@ -72,11 +79,12 @@ class Ranges(NamedTuple):
 
 
 def resolve(
-    wanted: Ranges, reading: Reading, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
+    wanted: Ranges, reading: Reading, log: DeferredLog, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
 ) -> CallerFlow[Mapping[TopicPartition, Range]]:
     """Ask the brokers for every bound that is not an offset; DataLossError for a start after the end of the log, unless `skips`.
 
-    wall_ms: what counts as now. not_before_ms: older records are not wanted, so reading begins at the first that is not older.
+    A range that turns out to end before it begins has no records, and a warning says so. wall_ms: what counts as now. not_before_ms: older
+    records are not wanted, so reading begins at the first that is not older.
     """
     bounds = dict(wanted.partitions)
     for topic in wanted.topics:
@@ -86,13 +94,21 @@ def resolve(
     bounds = {tp: both for tp, both in bounds.items() if wanted.reads(tp)}
     starts = yield from _offsets({tp: start for tp, (start, _) in bounds.items()}, reading, wall_ms)
     ends = yield from _offsets({tp: end for tp, (_, end) in bounds.items()}, reading, wall_ms)
-    for tp, (start, end) in bounds.items():
-        if isinstance(start, int) and end == "latest" and starts[tp] > ends[tp] and not skips:
-            raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {ends[tp]}; was the topic created anew?")
+    for tp in [tp for tp in bounds if starts[tp] > ends[tp]]:
+        if isinstance(bounds[tp][0], int) and not skips:
+            yield from _check_not_behind(tp, starts[tp], reading)
+        log.warning("%s: nothing is read, as the range begins at offset %d and ends at %d", tp, starts[tp], ends[tp], tp=tp)
     if not_before_ms is not None:
         young = yield from _offsets(dict.fromkeys(bounds, Moment(not_before_ms)), reading, wall_ms)
         starts = {tp: max(start, young[tp]) for tp, start in starts.items()}
     return {tp: Range(starts[tp], ends[tp]) for tp in bounds}
+
+
+def _check_not_behind(tp: TopicPartition, start: int, reading: Reading) -> CallerFlow[None]:
+    """Raise DataLossError where a log ends before an offset to read from."""
+    end = (yield from _offsets({tp: "latest"}, reading, 0))[tp]
+    if start > end:
+        raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {end}; was the topic created anew?")
 
 
 def _partitions(topic: str, reading: Reading) -> CallerFlow[list[TopicPartition]]:
@@ -134,6 +150,16 @@ def _pick(bound: Parsed | Mapping[Any, Parsed], tp: TopicPartition, default: Par
     if isinstance(bound, Mapping):
         return bound.get(tp, bound.get(tp.partition, default))
     return bound
+
+
+def _at(bounds: Parsed | Mapping[Any, Parsed], key: Any, default: Parsed) -> Parsed:
+    """Return the bound that stands under a key of a mapping."""
+    return bounds.get(key, default) if isinstance(bounds, Mapping) else bounds
+
+
+def _check_order(start_name: str, end_name: str, start: Parsed, end: Parsed) -> None:
+    if is_reversed(start, end):
+        raise ConfigError(f"{end_name} is before {start_name}, so there is nothing to read")
 
 
 def _parsed(name: str, bound: Bound | Mapping[Any, Bound], *, one_topic: bool) -> Parsed | Mapping[Any, Parsed]:

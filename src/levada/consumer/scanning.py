@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from levada.client.deferred import DeferredLog
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.offset_spec import OffsetSpec
@@ -79,13 +80,13 @@ class ScanPlan:
         self._wall_ms = self._wall_ms or wall_ms
         return None if self._kept is None else self._kept.as_of(self._wall_ms)
 
-    def settle(self, reading: Reading) -> CallerFlow[Mapping[TopicPartition, Range]]:
+    def settle(self, reading: Reading, log: DeferredLog) -> CallerFlow[Mapping[TopicPartition, Range]]:
         """Return what is to be read of each partition, found out the first time."""
         if self._ranges is None:
             kept = self.kept(reading.wall_ms())
             assert self._wall_ms is not None
             oldest = None if kept is None else kept.span_ms[0]
-            self._ranges = yield from resolve(self._wanted, reading, skips=self.skips, wall_ms=self._wall_ms, not_before_ms=oldest)
+            self._ranges = yield from resolve(self._wanted, reading, log, skips=self.skips, wall_ms=self._wall_ms, not_before_ms=oldest)
         return self._ranges
 
 
@@ -127,6 +128,10 @@ class Scanning:
             self._error = error
         return sink.finish() if sink.rows else None
 
+    def settle(self) -> CallerFlow[Mapping[TopicPartition, Range]]:
+        """Return what is to be read of each partition."""
+        return self._plan.settle(self._reading, self._log)
+
     def progress(self, records: int) -> ScanProgress:
         """Return how far it is. records: what was handed out."""
         ranges = self._ranges or {}
@@ -159,7 +164,7 @@ class Scanning:
         """Find out what is to be read, and begin; a caller that pauses between two pieces does not count as stuck."""
         if self._ranges is None:
             self._plan.losses = []
-            settled = yield from self._plan.settle(self._reading)
+            settled = yield from self.settle()
             ranges = {tp: (start, end) for tp, (start, end) in settled.items() if start < end}
             self._reading.change(lambda core, now_ms: core.assign_ranges(ranges, now_ms))
             self._ranges = settled

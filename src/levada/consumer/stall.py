@@ -75,7 +75,7 @@ class Stalls:
 
     def _fault_of_partitions(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         self._look_for_suspects()
-        if not self._network.ever_ready:
+        if not self._network.ever_answered:
             since_ms = min((state.heard_ms for state in self._subscription if _waits(state)), default=min(self.waits_since_ms, now_ms))
             return self._unreachable.explain(since_ms, now_ms, last_word=last_word)
         fault = self._missing(now_ms, self._grace_ms(last_word=last_word)) if self._suspects else None
@@ -93,7 +93,7 @@ class Stalls:
     def next_look_ms(self, now_ms: int) -> int:
         """When explain() may say something else than now."""
         soon_ms = now_ms + LOOK_AROUND_MS
-        is_wrong = self._suspects or self._topics.has_untold or not self._network.ever_ready
+        is_wrong = self._suspects or self._topics.has_untold or not self._network.ever_answered
         return soon_ms if is_wrong else max(self._overdue_ms, soon_ms)
 
     def _look_for_suspects(self) -> None:

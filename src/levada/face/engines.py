@@ -128,6 +128,7 @@ def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
         connection_setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
         rebootstrap=config.metadata_recovery_strategy == "rebootstrap",
         rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
+        bootstrap_wait=config.bootstrap_wait,
         security_protocol=config.security_protocol,
         fallback=fallback(config.broker_version_fallback),
         source=Controllers() if _controllers(config) else Brokers(),

@@ -11,7 +11,7 @@ from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.clock import NEVER_MS
 from levada.config import ConsumerConfig
-from levada.consumer.bounds import Bound, parsed_time
+from levada.consumer.bounds import Bound, is_reversed, parsed_time
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.ranges import Range, Ranges
 from levada.consumer.reading import Post
@@ -141,6 +141,8 @@ def _kept(keys: Any, timestamps: Any) -> RecordFilter | None:
         raise ConfigError(f"timestamps are a pair, the first time and the first that is too late, either may be None; got {timestamps!r}")
     wanted = None if keys is None else frozenset(_key(key) for key in keys)
     first, end = (None if time is None else parsed_time("timestamps", time) for time in timestamps or (None, None))
+    if first is not None and end is not None and is_reversed(first, end):
+        raise ConfigError(f"timestamps end before they begin, so there is nothing to read; got {timestamps!r}")
     return RecordFilter(wanted, first, end)
 
 
@@ -229,8 +231,7 @@ class ScanReading:
         if (rows is None) == (size_bytes is None):
             raise ValueError("splits() takes either rows or bytes: how large a part may be")
         limit = positive("rows", rows) if rows is not None else positive("bytes", size_bytes)
-        reading, plan = self._consuming.reading, self._request.plan
-        ranges = yield from plan.settle(reading)
+        ranges = yield from self._scanning.settle()
         weights = dict.fromkeys(ranges, 1.0) if rows is not None else (yield from self._bytes_per_offset(ranges))
         return [whole.part(part, self._kept) for part in split_ranges(ranges, weights, limit)]
 

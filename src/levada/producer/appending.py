@@ -260,7 +260,7 @@ class Appending:
         if came:
             ticket.promise.result()
             return
-        if not self._network.ever_ready and may_wait:
+        if not self._network.ever_answered and may_wait:
             raise self._network.bootstrap_error(self._max_block_ms / 1000)
         why = "records come faster than the brokers take them" if may_wait else "a callback cannot wait for memory that callbacks give back"
         what = f"topic {topic!r}: {ticket.size} bytes of buffer.memory={self._accumulator.pool.total}"

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
+from levada.errors import BootstrapError, ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
 from levada.flow import Call, Flow, Sleep
 from levada.permissions import refused
 from levada.producer.partition_queue import PartitionQueue
@@ -178,6 +178,9 @@ class Idempotence:
         except UnsupportedVersionError:
             return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
         except ConnectError as error:
+            if isinstance(error, BootstrapError):
+                # The program's own calls raise it, so a warning would only repeat it.
+                self.waiting_for = _producer_id(f"{ErrorCode.NETWORK_EXCEPTION.name}: {error}")
             return ErrorCode.NETWORK_EXCEPTION, f": {error}"
         except ProtocolError as error:
             return None, f"an answer that cannot be read: {error}"
@@ -192,7 +195,7 @@ class Idempotence:
             self.error = None
 
     def _wait_for(self, cause: str) -> None:
-        waiting_for = f"a producer id ({cause})"
+        waiting_for = _producer_id(cause)
         if waiting_for != self.waiting_for:
             self._warn(f"nothing can be sent yet, waiting for {waiting_for}")
         self.waiting_for = waiting_for
@@ -342,3 +345,7 @@ class Idempotence:
             if batch not in lost:
                 self._write(batch, queue.sequences.take(batch.records_count))
         return lost
+
+
+def _producer_id(cause: str) -> str:
+    return f"a producer id ({cause})"

@@ -93,7 +93,8 @@ def scan(
     start, end: "earliest", "latest", a time (the first record at or after it), or a mapping from partition (a TopicPartition, or a number
     where there is one topic) to one of these or to an offset. A time is an aware datetime, text such as "2026-01-31T12:00Z", or "-1h30m",
     so long ago (s, m, h, d, w). Default: all there is; so for partitions that a mapping leaves out. end is exclusive and found out once,
-    when reading begins. assignments: exactly the partitions to read, with start and end each, instead of topics.
+    when reading begins. assignments: exactly the partitions to read, with start and end each, instead of topics. A range that ends before
+    it begins is refused; where only the log can tell that it does, nothing of it is read, and a warning says so.
 
     partitions: only these, numbers or TopicPartitions. keys: only records with one of these keys, bytes, str or None. timestamps: only
     records of a span of time, (first, first that is too late), each a time, a number of milliseconds since the epoch, or None; reading

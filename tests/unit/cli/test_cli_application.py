@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from unittest.mock import Mock
 
 import pytest
@@ -47,7 +47,13 @@ def with_a_command_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_help_names_every_command() -> None:
     ran = done("--help")
     assert all(name in ran.text for name in COMMANDS)
-    assert done().text == ran.text
+
+
+@pytest.mark.parametrize("words", [[], ["--no-color"], ["topics"], ["-v", "topics"]])
+def test_without_a_command_the_help_is_printed_and_nothing_was_done(words: list[str]) -> None:
+    ran = run(*words)
+    assert (ran.code, ran.err) == (Exit.WRONG_USE, "")
+    assert ran.text.strip() == done(*words, "--help").text.strip()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -110,9 +116,30 @@ def test_a_cluster_is_waited_for_15_s_unless_the_user_says_otherwise(monkeypatch
     assert dict(as_given)["default.api.timeout.ms"] == "9"  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize(
+    ("invocation", "waits"),
+    [
+        (Invocation("h:1"), False),
+        (Invocation("h:1", wait=True), True),
+        (Invocation("h:1", ["bootstrap.wait=true"]), "true"),
+        (Invocation("h:1", ["bootstrap.wait=false"], wait=True), True),
+        (Invocation("h:1", wait=True).of_cluster(None, "other:1"), True),
+    ],
+)
+def test_no_client_waits_for_brokers_unless_the_user_says_so(
+    monkeypatch: pytest.MonkeyPatch, invocation: Invocation, waits: bool | str
+) -> None:
+    for client in ("KafkaAdmin", "KafkaProducer", "KafkaConsumer"):
+        monkeypatch.setattr(f"levada.{client}", dict)
+    monkeypatch.setattr("levada.scan", lambda topics, settings: settings)
+    with logging_kept():
+        made: list[Any] = [invocation.admin(), invocation.producer(), invocation.consumer(), invocation.scan("t")]
+    assert [dict(settings)["bootstrap.wait"] for settings in made] == [waits] * 4
+
+
 def with_an_offset(run: Invocation, offset: Annotated[str, typer.Option("-o", "--offset")] = "start") -> None:
     """Print the offset and the format."""
-    print(offset, run.given_output)
+    print(offset, run.asked_format)
 
 
 def test_a_command_keeps_its_own_letter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from levada.cli.offsets import FromEnd, FromStart, Log, Span, parse_position, parse_spans, parse_time, settle, time_ms
+from levada.cli.positions import OffsetRange, remarks
 from levada.consumer.bounds import Ago, Moment
 from levada.errors import ConfigError
+from levada.types import TopicPartition
 
 
 def test_a_format_in_the_place_of_an_offset_is_told_where_it_belongs() -> None:
@@ -67,6 +69,34 @@ def test_spans_are_read(text: str) -> None:
     assert tuple(parse_spans(text)) == SPANS[text]
 
 
+@pytest.mark.parametrize("text", ["5..3", "+5..+3", "-3..-5", "-1h..-2h", "end..start", "0:1..,1:5..3", "@2026-11-02..@2026-11-01"])
+def test_a_range_that_ends_before_it_begins_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="ends before it begins"):
+        parse_spans(text)
+
+
+@pytest.mark.parametrize("text", ["5..5", "+3..-5", "42..-1h", "start..end", "@2026-11-01..-1h"])
+def test_a_range_of_which_only_the_log_can_tell_is_read(text: str) -> None:
+    parse_spans(text)
+
+
+def test_what_is_not_in_the_log_is_told() -> None:
+    log = Log(10, 20)
+    ranges = {
+        TopicPartition("whole", 0): OffsetRange(10, 20, True, log),
+        TopicPartition("empty", 0): OffsetRange(15, 15, True, log),
+        TopicPartition("reversed", 0): OffsetRange(18, 12, True, log),
+        TopicPartition("ahead", 0): OffsetRange(21, 20, False, log),
+        TopicPartition("far", 0): OffsetRange(30, 40, True, log),
+        TopicPartition("short", 0): OffsetRange(12, 40, True, log),
+    }
+    before, ahead, short = remarks(ranges, waits=False)
+    assert before == "the range ends before it begins, so nothing is read: reversed-0 (from 18 to 12)"
+    assert ahead.endswith("so nothing is read: ahead-0 (from 21, the log ends at 20), far-0 (from 30, the log ends at 20)")
+    assert short.endswith("so only what is there is read: short-0 (to 40, the log ends at 20)")
+    assert "its first record is waited for" in remarks(ranges, waits=True)[1]
+
+
 @pytest.mark.parametrize("text", ["", "sart", "@", "@yesterday", "-1y", "1:2:3", "..", "0:", "start,end", "0:1,0:2", "--5", "@1969-01-01Z"])
 def test_what_is_no_offset_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ConfigError, match=r"-1h|0:42|2026-11-01|named twice|a start or an end"):
@@ -82,11 +112,11 @@ def test_what_is_no_offset_is_refused_with_examples(text: str) -> None:
         (FromEnd(3), 17),
         (FromEnd(1000), 10),
         (FromStart(3), 13),
-        (FromStart(1000), 20),
+        (FromStart(1000), 1010),
         (Moment(5), 12),
     ],
 )
-def test_a_position_is_settled_within_the_log(position: object, offset: int) -> None:
+def test_a_position_is_settled(position: object, offset: int) -> None:
     assert settle(position, Log(10, 20), 12) == offset  # type: ignore[arg-type]
 
 

@@ -115,6 +115,15 @@ def test_a_result_within_a_result_has_rows_of_its_own() -> None:
     assert printed({"rate": 1, "latency": {"p50_ms": 2}}, OutputFormat.TABLE).splitlines() == ["rate            1", "latency p50 ms  2"]
 
 
+def test_a_field_without_a_value_has_no_row() -> None:
+    assert printed({"rate": 1, "latency": None}, OutputFormat.TABLE).splitlines() == ["rate  1"]
+    assert json.loads(printed({"rate": 1, "latency": None}, OutputFormat.JSON)) == {"rate": 1, "latency": None}
+
+
+def test_halves_of_characters_are_written_out_in_yaml() -> None:
+    assert yaml.safe_load(yaml_text([{"half": "\ud800"}])) == [{"half": "\ud800"}]
+
+
 def test_nothing_is_cut_off_where_there_is_no_terminal() -> None:
     wide = "x" * 5_000
     assert wide in printed([{"name": wide, "more": wide}], OutputFormat.TABLE)

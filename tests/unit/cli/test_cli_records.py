@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import sys
@@ -11,12 +12,14 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+import yaml
 
 from cli_kit import run
 from levada.cli.commands.perf import percentiles
 from levada.cli.exits import Exit
 from levada.cli.output import json_text
 from levada.cli.records import json_records
+from levada.cli.records.decoding import deserializers
 from levada.cli.records.filters import record_filter
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
 from levada.cli.records.outcomes import MOST_SHOWN, Outcomes
@@ -49,18 +52,18 @@ def changed(**fields: Any) -> ConsumerRecord[Any, Any]:
     ],
 )
 def test_kcats_letters(template: str, printed: bytes) -> None:
-    assert compiled(template)(RECORD) == printed
+    assert compiled(template, bytes)(RECORD) == printed
 
 
 def test_null_is_empty_with_the_size_minus_one() -> None:
-    assert compiled("[%k|%s|%K|%S|%R]")(changed(key=None, value=None)) == b"[||-1|-1|\xff\xff\xff\xff]"
+    assert compiled("[%k|%s|%K|%S|%R]", bytes)(changed(key=None, value=None)) == b"[||-1|-1|\xff\xff\xff\xff]"
 
 
 def test_a_letter_that_stands_for_nothing_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match=r"%q stands for nothing; there are %t .topic."):
-        compiled("%q")
+        compiled("%q", bytes)
     with pytest.raises(ConfigError, match="% stands for nothing"):
-        compiled("50%")
+        compiled("50%", bytes)
 
 
 def test_delimiters_are_unescaped() -> None:
@@ -82,25 +85,50 @@ def test_words_that_are_no_utf_8_are_the_bytes_that_were_typed() -> None:
 
 
 def test_control_characters_stay_out_of_the_table() -> None:
-    row = printer("table")(changed(value=b"a\x1b[2J\nb")).decode().splitlines()[1]
+    row = printer("table", to_terminal=False)(changed(value=b"a\x1b[2J\nb")).decode().splitlines()[1]
     assert row.endswith("a\\x1b[2J\\nb")
 
 
 def test_the_table_has_one_heading() -> None:
-    show = printer("table")
+    show = printer("table", to_terminal=False)
     assert [len(show(RECORD).splitlines()) for _ in range(3)] == [2, 1, 1]
 
 
 def test_hex_shows_bytes_beside_text() -> None:
-    shown = printer("hex")(changed(value=None)).decode()
+    shown = printer("hex", to_terminal=False)(changed(value=None)).decode()
     assert "t-1 @7 1970-01-01T00:00:01.500Z" in shown
     assert "6b 65 79" in shown
     assert "value null" in shown
 
 
+HOSTILE = changed(key=b"k\x1b[2J", value="v\x1b]0;t\x07\x9b\u202e\r\n\tä".encode() + b"\x9b", headers=[("h\x1b", b"\x1b[31m")])
+
+
+@pytest.mark.parametrize("format", ["raw", "json", "yaml", "hex", "table", "%t %k %s %h %R"])
+def test_no_terminal_is_commanded_by_a_record(format: str) -> None:
+    shown = printer(format, to_terminal=True, key_delimiter=b":")(HOSTILE).decode()
+    assert set(shown) - {"\n", "\t"} == {letter for letter in shown if letter.isprintable()}
+
+
+def test_what_is_written_out_for_a_terminal_is_there_byte_for_byte_in_a_pipe() -> None:
+    assert printer("raw", to_terminal=True, key_delimiter=b"\x1b[0m")(HOSTILE) == (
+        b"k\\x1b[2J\x1b[0mv\\x1b]0;t\\x07\\x9b\\u202e\\r\n\t" + "ä".encode() + b"\\x9b\n"
+    )
+    assert printer("raw", to_terminal=False, key_delimiter=b":")(HOSTILE) == b"k\x1b[2J:" + (HOSTILE.value or b"") + b"\n"
+    assert printer("\\x1b[1m%k", to_terminal=True)(HOSTILE) == b"\x1b[1mk\\x1b[2J"
+    assert printer("\\x1b[1m%k %h", to_terminal=False)(HOSTILE) == b"\x1b[1mk\x1b[2J h\x1b=\x1b[31m"
+
+
+def test_yaml_is_one_list_of_what_json_has() -> None:
+    show = printer("yaml", to_terminal=False)
+    listed = yaml.safe_load(show(RECORD) + show(changed(value="half \ud800", key=None)))
+    assert listed[0] == json.loads(printer("json", to_terminal=False)(RECORD))
+    assert (listed[1]["key"], listed[1]["value"]) == (None, "half \ud800")
+
+
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'json'"):
-        printer("jsn")
+        printer("jsn", to_terminal=False)
 
 
 def test_times_of_no_calendar() -> None:
@@ -271,13 +299,29 @@ def test_records_without_an_outcome_are_told(monkeypatch: pytest.MonkeyPatch) ->
     broken_off = run("produce", "t", stdin=b"a\nb\nc\nd\n")
     assert broken_off.code == Exit.INTERRUPTED
     assert "0 records acknowledged\n" in broken_off.err
-    assert "3 records were read and are not known to be acknowledged; they may have been written" in broken_off.err
+    assert "3 records read and not known to be acknowledged; some may have been written" in broken_off.err
 
 
 def test_without_pyarrow_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     ran = run("produce", "t", "x.parquet", "-b", "localhost:1")
     assert (ran.code, ran.err) == (Exit.WRONG_USE, "levada: parquet and Arrow files need pyarrow: pip install 'levada[arrow]'\n")
+
+
+def test_json_schema_needs_no_avro(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    monkeypatch.delitem(sys.modules, "levada.registry.avro", raising=False)
+    monkeypatch.delitem(sys.modules, "levada.registry.avro_codec", raising=False)
+    assert list(deserializers(["value=json-schema"], MagicMock())) == ["value_deserializer"]
+    with pytest.raises(ImportError, match="Avro needs fastavro"):
+        deserializers(["avro"], MagicMock())
+
+
+def test_before_the_first_record_only_the_mistake_is_told() -> None:
+    ran = run("produce", "t", "-z", "brotli", "-b", "localhost:1", stdin=b"x\n")
+    assert (ran.code, ran.out) == (Exit.WRONG_USE, b"")
+    (line,) = ran.err.splitlines()
+    assert "got 'brotli'" in line
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt(), SystemExit(Exit.TERMINATED)], ids=["Ctrl-C", "SIGTERM"])

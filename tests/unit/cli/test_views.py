@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from levada import ClusterDescription, GroupState, GroupType, Node, PartitionInfo, ProducerState, TopicPartition
 from levada.admin.transactions import TransactionDescription, TransactionState
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.hanging import hanging, opened_before
 from levada.cli.lag import LogEnds, Reader, lag_of, total
-from levada.cli.top_frame import Look, frame
+from levada.cli.top_frame import Look, frame, shared_lines, without_rates
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NODES = (Node(1, "a", 9092), Node(2, "b", 9092))
@@ -53,6 +55,26 @@ def test_a_frame_has_rates_from_two_looks() -> None:
 def test_a_first_frame_has_no_rates() -> None:
     (topic,), (group,) = frame(None, look(0, 10, 5))[1:3]
     assert (topic.per_second, group.per_second, group.seconds_behind) == (None, None, None)
+
+
+def test_a_frame_of_the_past_has_no_rates() -> None:
+    seen = frame(look(0, 10, 5), look(2, 30, 15))
+    (topic,), (group,) = without_rates(seen)[1:3]
+    assert (topic.records, topic.per_second, group.lag, group.per_second, group.seconds_behind) == (30, None, 15, None, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted", "shared"),
+    [
+        (17, [1, 30, 5], [1, 11, 5]),
+        (17, [1, 30, 30], [1, 8, 8]),
+        (100, [3, 30, 5], [3, 30, 5]),
+        (17, [0, 0, 0], [1, 1, 1]),
+        (2, [9, 9, 9], [1, 1, 1]),
+    ],
+)
+def test_the_lines_of_a_screen_are_shared(lines: int, wanted: list[int], shared: list[int]) -> None:
+    assert shared_lines(lines, wanted) == shared
 
 
 def producer(number: int, start: int | None = 100, last: int = 1_000) -> ProducerState:

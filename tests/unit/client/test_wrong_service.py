@@ -29,13 +29,18 @@ def asking() -> Flow[object]:
 
 
 def failure(
-    *addresses: str, timeout_s: float = DEADLINE_S, lookup: Lookup = look_up, setup_timeout_ms: int = 10_000
+    *addresses: str, timeout_s: float = DEADLINE_S, lookup: Lookup = look_up, setup_timeout_ms: int = 10_000, waits: bool = True
 ) -> tuple[BootstrapError, float]:
     """Ask at addresses where no Kafka is; return the error and how long it took."""
     selector = new_selector(max_frame_bytes=100 << 20, lookup=lookup)
     bootstrap = [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in addresses]
     engine = new_engine(
-        selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1), connection_setup_timeout_ms=setup_timeout_ms
+        selectable=selector,
+        bootstrap=bootstrap,
+        client_id="lost",
+        random=Random(1),
+        connection_setup_timeout_ms=setup_timeout_ms,
+        bootstrap_wait=waits,
     )
     driver = Driver(engine, selector, name="lost")
     driver.start()
@@ -134,6 +139,16 @@ def test_M_C10_every_address_has_its_own_cause() -> None:
     with invalid_peers.serving(tls_alert) as tls, invalid_peers.serving(invalid_peers.web_server) as web:
         error, _ = failure(closed, tls, web, timeout_s=1)
     assert [word in error.causes[address] for address, word in ((closed, "refused"), (tls, "TLS"), (web, "HTTP"))] == [True] * 3
+
+
+def test_a_client_that_does_not_wait_ends_once_every_address_has_failed() -> None:
+    closed = invalid_peers.closed_port()
+    with invalid_peers.serving(hangs_up) as away:
+        error, took_s = failure(closed, away, "no-such-host.invalid:9092", timeout_s=60, waits=False)
+    assert took_s < 60
+    assert str(error).startswith("no broker could be reached\n")
+    assert error.causes.keys() == {closed, away, "no-such-host.invalid:9092"}
+    assert error.retriable
 
 
 def test_N23_a_name_that_does_not_resolve_is_named() -> None:

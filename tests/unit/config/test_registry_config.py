@@ -19,6 +19,16 @@ def test_addresses_are_read_with_ports_paths_and_users() -> None:
     assert [url.user_info for url in config.schema_registry_url] == ["me:p@ss", None, None]
 
 
+@pytest.mark.parametrize(
+    ("config", "example"), [(RegistryConfig, "schema_registry_url='http://host:8081'"), (SerializerConfig, "auto_register_schemas=False")]
+)
+def test_an_address_in_the_place_of_the_settings_is_told_the_settings_own_name(
+    config: type[RegistryConfig | SerializerConfig], example: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"settings are a mapping, or keywords such as {example}; got 'http://registry:8081'"):
+        config.parse("http://registry:8081")  # type: ignore[arg-type]
+
+
 def test_addresses_may_be_text_with_commas_under_the_name_of_confluents_python_client() -> None:
     assert len(RegistryConfig.parse({"url": "http://a:8081, http://b:8081"}).schema_registry_url) == 2
 

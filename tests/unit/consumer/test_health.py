@@ -31,7 +31,7 @@ def seen(state: PartitionState, **facts: Any) -> Seen:
         "isolation_level": IsolationLevel.READ_COMMITTED,
         "snapshot": ClusterSnapshot(),
         "failures": {},
-        "ever_ready": True,
+        "ever_answered": True,
         "unsettled": False,
     }
     return Seen(state, **{**known, **facts})
@@ -45,7 +45,7 @@ def test_every_condition_has_a_place_in_the_order_of_severity() -> None:
 
 
 def test_a_broker_that_was_never_reached_comes_with_its_causes() -> None:
-    found = partition_health(seen(partition(), ever_ready=False, failures={"h:1": "connection refused"}), None, NOW_MS)
+    found = partition_health(seen(partition(), ever_answered=False, failures={"h:1": "connection refused"}), None, NOW_MS)
     assert found.condition is Condition.UNREACHABLE
     assert found.detail == "no broker was reached yet; h:1: connection refused"
 
@@ -81,7 +81,7 @@ def test_what_the_program_did_comes_before_what_is_wrong() -> None:
 def test_a_position_that_is_looked_up_is_none() -> None:
     state = partition()
     state.await_reset(OffsetSpec.EARLIEST)
-    found = partition_health(seen(state, ever_ready=False), None, NOW_MS)
+    found = partition_health(seen(state, ever_answered=False), None, NOW_MS)
     assert (found.position, found.lag, found.behind_s) == (None, None, None)
 
 

@@ -12,8 +12,7 @@ from typer import Argument, Option
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
-from levada.cli.output import OutputFormat
-from levada.cli.positions import OffsetRange, settled
+from levada.cli.positions import OffsetRange, remarks, settled
 from levada.cli.records.decoding import KINDS, deserializers
 from levada.cli.records.filters import Keeps, record_filter
 from levada.cli.records.printing import Printer, printer
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Print records of topics, and follow them.", add_completion=False)
 
+DELIMITER = "\\n"
 POLL_S = 1.0
 CLOSE_S = 5.0
 """Time that leaving a group may take after Ctrl-C or SIGTERM: somebody waits for the end, and the group may have no broker any more."""
@@ -62,10 +62,15 @@ def consume(
     count: Annotated[int | None, Option("-c", "--count", min=1, help="Stop after so many records.")] = None,
     exit: Annotated[bool, Option("-e", "--exit", help="Stop at the end, instead of waiting for more.")] = False,
     format: Annotated[
-        str | None, Option("-f", "--format", help="raw (default), json, hex, table, or a template such as '%p@%o %k: %s\\n'.")
+        str | None,
+        Option(
+            "-f",
+            "--format",
+            help="raw, json, yaml, hex, table, or a template such as '%p@%o %k: %s\\n'. Default: that of --output, else raw.",
+        ),
     ] = None,
     as_json: Annotated[bool, Option("-J", "--json", help="The same as --format json.")] = False,
-    delimiter: Annotated[str, Option("-D", "--delimiter", help="Of raw: what stands behind each record.")] = "\\n",
+    delimiter: Annotated[str, Option("-D", "--delimiter", help="Of raw: what stands behind each record.")] = DELIMITER,
     key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="Of raw: print the key, and this behind it.")] = None,
     group: Annotated[str | None, Option("-G", "--group", help="Be a member of this group, and commit what was printed.")] = None,
     key: Annotated[str | None, Option("--key", help="Only records with this text in the key; /.../ is a regular expression.")] = None,
@@ -88,9 +93,10 @@ def consume(
     names = (*(topics or ()), *(topic or ()))
     if not names:
         raise ConfigError("name at least one topic")
-    chosen = format or ("json" if as_json or run.given_output is OutputFormat.JSON else "raw")
+    is_raw = key_delimiter is not None or delimiter != DELIMITER
+    chosen = format or ("json" if as_json else "raw" if is_raw else run.asked_format or "raw")
     between = None if key_delimiter is None else unescaped(key_delimiter)
-    show = printer(chosen, delimiter=unescaped(delimiter), key_delimiter=between)
+    show = printer(chosen, to_terminal=run.to_terminal, delimiter=unescaped(delimiter), key_delimiter=between)
     keeps = record_filter(key, value, header or ())
     with ExitStack() as clients:
         decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry()))
@@ -107,6 +113,8 @@ def _read(run: Invocation, wanted: Wanted) -> None:
         starts = {tp: max(span.start, span.log.start) for tp, span in ranges.items()}
         for tp in (tp for tp, span in ranges.items() if span.start < starts[tp]):
             run.say(f"{tp}: records before offset {starts[tp]} are gone")
+        for remark in remarks(ranges, waits=not wanted.stops_at_end):
+            run.say(remark)
         ends = _ends(ranges, starts, stops_at_end=wanted.stops_at_end)
         consumer.assign(ranges, ends)
         ahead = {tp: start for tp, start in starts.items() if start > ranges[tp].log.end and ends.get(tp) != start}

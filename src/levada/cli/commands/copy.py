@@ -11,7 +11,8 @@ from typer import Argument, Option
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
-from levada.cli.positions import OffsetRange, settled
+from levada.cli.positions import OffsetRange, remarks, settled
+from levada.cli.text import counted
 from levada.errors import ConfigError, UnknownTopicOrPartitionError
 from levada.types import NewTopic, OffsetAndMetadata, TopicPartition
 
@@ -73,6 +74,8 @@ def copy(
     with _reading(run, group) as consumer:
         ranges = settled(consumer, [source], spans, only=partition or ())
         _check_target(there, name, max(tp.partition for tp in ranges) + 1, create=create, keeps=not spread)
+        for remark in remarks(ranges, waits=follow):
+            run.say(remark)
         left = _assign(consumer, ranges, resumes=group is not None, follows=follow)
         with there.producer() as producer, run.progress(f"copy {source}", total=None if follow else left) as bar:
             columns: dict[str, Any] = {column: column for column in COLUMNS if not (spread and column == "partition")}
@@ -99,7 +102,9 @@ def _check_target(there: Invocation, topic: str, partitions: int, *, create: boo
             admin.create_topics([NewTopic(topic, partitions)])
             return
     if found < partitions and keeps:
-        raise ConfigError(f"the target topic '{topic}' has {found} partitions, and {partitions} are copied; add some, or give --spread")
+        raise ConfigError(
+            f"the target topic '{topic}' has {counted(found, 'partition')}, and {partitions} are copied; add some, or give --spread"
+        )
 
 
 def _assign(consumer: KafkaConsumer[Any, Any], ranges: dict[TopicPartition, OffsetRange], *, resumes: bool, follows: bool) -> int:

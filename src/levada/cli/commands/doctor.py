@@ -33,7 +33,7 @@ def doctor(
 
     Steps: dns, tcp, tls, versions, login, metadata, clock, listeners, leaders, replicas, groups.
     """
-    settings = invocation.settings.of(AdminConfig)
+    settings = invocation.client_settings(AdminConfig)
     findings = examine(settings, Scope(topics or (), groups or (), timeout), SystemClock().wall_ms)
     if invocation.format is OutputFormat.TABLE:
         seen = [_told(finding) for finding in findings]

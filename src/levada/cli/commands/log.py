@@ -16,6 +16,7 @@ from levada.cli.log_dump import Dumped, RecordRow, Torn, dump
 from levada.cli.log_held import dump_held
 from levada.cli.partition_offsets import offsets_between, parse_positions
 from levada.cli.partitions import one_partition
+from levada.cli.text import counted
 from levada.errors import BrokerError, UnknownTopicOrPartitionError
 
 app = command_group("What is in a log, batch by batch.")
@@ -34,9 +35,8 @@ _SHOWN = (
     "base_sequence",
     "transactional",
     "control",
-    "fault",
 )
-"""The columns of a table; JSON and YAML have all fields of a batch."""
+"""The columns of a table; JSON and YAML have all fields of a batch. Faults are on stderr."""
 _INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
@@ -104,7 +104,7 @@ def _whole(found: Iterable[Part], faults: list[str]) -> Iterator[tuple[Dumped, P
     for one, file in found:
         where = "" if file is None else f"{file}: "
         if isinstance(one, Torn):
-            faults.append(f"{where}{one.size} bytes from position {one.position} on: {one.fault}")
+            faults.append(f"{where}{counted(one.size, 'byte')} from position {one.position} on: {one.fault}")
             continue
         if one.batch.fault:
             faults.append(f"{where}position {one.batch.position}: {one.batch.fault}")

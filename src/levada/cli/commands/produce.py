@@ -33,6 +33,7 @@ from levada.cli.records.input_records import (
 )
 from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
+from levada.cli.text import counted
 from levada.cli.words import as_typed
 from levada.clock import SystemClock
 from levada.consumer.bounds import moment
@@ -170,24 +171,24 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
                 for file in files:
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
-    except (CommandError, OSError) as broken_off:
-        if not outcomes.acknowledged:
-            raise
-        raise CommandError(text_of(broken_off), Exit.PARTLY) from broken_off
-    finally:
-        _tell(run, outcomes, quiet)
+    except BaseException as broken_off:
+        # Where nothing was read yet, the error says all there is to say.
+        if outcomes.taken:
+            _tell(run, outcomes, quiet)
+        if outcomes.acknowledged and isinstance(broken_off, CommandError | OSError):
+            raise CommandError(text_of(broken_off), Exit.PARTLY) from broken_off
+        raise
+    _tell(run, outcomes, quiet)
     if not outcomes.failed:
         return Exit.DONE
     return Exit.PARTLY if outcomes.acknowledged else exit_of(outcomes.shown[0].error)
 
 
 def _partitions(producer: KafkaProducer[Any, Any], given: Given) -> frozenset[int]:
-    """Return the topic's partitions, none where the user and the input name none.
+    """Return the topic's partitions, once a broker was reached that has the topic: without, each record would wait for max.block.ms.
 
-    One that is not there is refused: each record would wait for max.block.ms, as somebody may be adding it.
+    A partition that is named and not there is refused for the same reason: records wait for it, as somebody may be adding it.
     """
-    if given.partition is None and not given.keeps_partitions:
-        return frozenset()
     there = frozenset(info.partition for info in producer.partitions_for(given.topic))
     if given.partition is not None:
         check_partitions(given.topic, [given.partition], there)
@@ -205,9 +206,9 @@ def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> It
         with producer.transaction():
             yield
             if outcomes.failed:
-                raise CommandError(f"the transaction was aborted: {outcomes.failed} records failed")
+                raise CommandError(f"the transaction was aborted: {counted(outcomes.failed, 'record')} failed")
     except BaseException:
-        outcomes.acknowledged, outcomes.taken = 0, outcomes.failed
+        outcomes.acknowledged, outcomes.aborted = 0, True
         raise
 
 
@@ -216,12 +217,12 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
         run.say(f"{failure.where}: {failure.error}")
     if (more := outcomes.failed - len(outcomes.shown)) > 0:
         run.say(f"and {more:,} more failed")
-    if run.given_output in (OutputFormat.JSON, OutputFormat.YAML):
+    if run.asked_format in (OutputFormat.JSON, OutputFormat.YAML):
         run.show(Produced(outcomes.acknowledged, outcomes.failed))
     elif not quiet or outcomes.failed:
-        run.say(f"{outcomes.acknowledged:,} records acknowledged" + (f", {outcomes.failed:,} failed" if outcomes.failed else ""))
+        run.say(f"{counted(outcomes.acknowledged, 'record')} acknowledged" + (f", {outcomes.failed:,} failed" if outcomes.failed else ""))
     if outcomes.unknown:
-        run.say(f"{outcomes.unknown:,} records were read and are not known to be acknowledged; they may have been written")
+        run.say(f"{counted(outcomes.unknown, 'record')} read and not known to be acknowledged; some may have been written")
 
 
 class _Sending:

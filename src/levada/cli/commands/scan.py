@@ -13,8 +13,9 @@ from typer import Argument, Option
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
-from levada.cli.positions import settled
+from levada.cli.positions import remarks, settled
 from levada.cli.progress import Progress
+from levada.cli.text import counted
 from levada.errors import ConfigError
 from levada.suggestion import did_you_mean
 from levada.types import TopicPartition
@@ -84,7 +85,7 @@ def scan(
     records = _scanned(run, topics, _ranges(run, topics, offset, partition or ()), arguments, Destination(to, kind, compression, table))
     result = Scanned(to, kind, records, None if to == "-" else Path(to).stat().st_size)
     if to == "-":
-        run.say(f"{records:,} records")
+        run.say(counted(records, "record"))
     else:
         run.show(result)
 
@@ -112,7 +113,7 @@ def _scanned(
 
     records = 0
     # A bar would stand between the lines of what is printed.
-    shown = nullcontext(Progress()) if to.path == "-" else run.progress(f"scan {', '.join(topics)}", unit="offsets")
+    shown = nullcontext(Progress()) if to.path == "-" else run.progress(f"scan {', '.join(topics)}", unit="offset")
     with shown as bar:
 
         def progress(told: ScanProgress) -> None:
@@ -130,4 +131,6 @@ def _ranges(run: Invocation, topics: Sequence[str], offset: str | None, partitio
     spans = EVERYTHING if offset is None else parse_spans(offset)
     with run.consumer() as consumer:
         found = settled(consumer, topics, spans, only=partitions)
+    for remark in remarks(found, waits=False):
+        run.say(remark)
     return {tp: span.there for tp, span in found.items()}

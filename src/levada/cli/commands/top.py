@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,16 +20,19 @@ from levada.cli.group_views import group_views
 from levada.cli.invocation import Invocation
 from levada.cli.log_ends import ends_at_leaders, log_ends
 from levada.cli.output import OutputFormat, plain, table
-from levada.cli.top_frame import BrokerRow, Frame, GroupRow, Look, TopicRow, frame
+from levada.cli.top_frame import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, without_rates
+from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.shown import visible
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 app = typer.Typer(add_completion=False)
 
-_MOST_ROWS = 20
+PATIENCE_S = 3.0
+"""How long an answer is waited for before the cluster counts as gone."""
 
 
 @command(app)
@@ -55,25 +62,97 @@ def _print(invocation: Invocation, seen: Frame) -> None:
         invocation.show(rows, columns)
 
 
-def _watch(invocation: Invocation, admin: KafkaAdmin, before: Look, interval: float, *, internal: bool) -> None:
+class _Shown(NamedTuple):
+    """What is on the screen. at: the time of day when it was looked at. fault: why that was not possible since then, "" if it was."""
+
+    seen: Frame
+    at: str
+    fault: str = ""
+
+
+def _watch(invocation: Invocation, admin: KafkaAdmin, first: Look, interval: float, *, internal: bool) -> None:
+    """Show frame after frame. A thread takes the looks, so that a cluster that does not answer is shown as gone meanwhile."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(no_color=True if invocation.color is False else None, highlight=False)
-    with suppress(KeyboardInterrupt), Live(_screen(frame(None, before)), console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            time.sleep(interval)
-            now = _look(admin, internal=internal)
-            live.update(_screen(frame(before, now)), refresh=True)
-            before = now
+    before: Look | None = first
+    shown = _Shown(frame(None, first), _time_of_day())
+    looks = ThreadPoolExecutor(1, "levada-top")
+    with (
+        suppress(KeyboardInterrupt),
+        _logging_kept_off_the_screen() as warnings,
+        Live(_screen(shown, console.height), console=console, screen=True, auto_refresh=False) as live,
+    ):
+        try:
+            while True:
+                time.sleep(interval)
+                look = looks.submit(_look, admin, internal=internal)
+                while not wait([look], PATIENCE_S).done:
+                    fault = warnings[-1] if warnings else "no answer"
+                    live.update(_screen(shown._replace(fault=fault), console.height), refresh=True)
+                try:
+                    now = look.result()
+                except KafkaError as error:
+                    # The time that it was away says nothing about how fast anything moves.
+                    before, shown = None, shown._replace(fault=warnings[-1] if warnings else str(error))
+                else:
+                    before, shown = now, _Shown(frame(before, now), _time_of_day())
+                    warnings.clear()
+                live.update(_screen(shown, console.height), refresh=True)
+        finally:
+            # This ends a look that waits for an answer.
+            admin.close()
+            looks.shutdown()
 
 
-def _screen(seen: Frame) -> Group:
+def _time_of_day() -> str:
+    return f"{datetime.fromtimestamp(SystemClock().wall_ms() / 1000):%H:%M:%S}"
+
+
+@contextmanager
+def _logging_kept_off_the_screen() -> Iterator[deque[str]]:
+    """Keep the latest log line, instead of having it written across the screen."""
+    log, latest = logging.getLogger("levada"), _Latest()
+    handlers = log.handlers[:]
+    if sys.stderr.isatty():
+        log.handlers[:] = [latest]
+    else:
+        log.addHandler(latest)
+    try:
+        yield latest.lines
+    finally:
+        log.handlers[:] = handlers
+
+
+class _Latest(logging.Handler):
+    """Keeps the latest warning. lines: it, or nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: deque[str] = deque(maxlen=1)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def _screen(shown: _Shown, height: int) -> Group:
+    """Return what fits on a screen: the state, then brokers, topics and groups, each with as many rows as its share of the lines."""
     from rich.console import Group
     from rich.text import Text
 
-    tables = [part for rows, columns in _parts(seen) for part in (table(plain(rows[:_MOST_ROWS]), columns), Text(""))]
-    return Group(*tables)
+    def line(text: str, style: str = "") -> Text:
+        return Text(visible(text.partition("\n")[0]), style, no_wrap=True, overflow="ellipsis")
+
+    state = line(f"STALE: last seen at {shown.at}", "bold red") if shown.fault else line(f"{shown.at}  live")
+    parts = _parts(without_rates(shown.seen) if shown.fault else shown.seen)
+    # Two lines for the state, one for the heading of each table, one between two of them.
+    lines = shared_lines(height - 2 - 2 * len(parts) + 1, [len(rows) for rows, _ in parts])
+    drawn: list[Any] = [state, line(shown.fault)]
+    for (rows, columns), most in zip(parts, lines, strict=True):
+        fit = rows if len(rows) <= most else rows[: most - 1]
+        drawn += [table(plain(fit), columns), *([line(f"and {len(rows) - len(fit):,} more")] if len(fit) < len(rows) else []), Text("")]
+    return Group(*drawn[:-1])
 
 
 def _parts(seen: Frame) -> list[tuple[Sequence[Any], Sequence[str]]]:

@@ -18,6 +18,7 @@ from levada.cli.log_ends import log_ends
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
 from levada.cli.partitions import partitions_of
+from levada.cli.text import counted
 
 app = command_group("Topics: list, create, describe, change and delete them.")
 
@@ -89,7 +90,9 @@ def create(
         wanted = [NewTopic(name, partitions, replicas, dict(settings)) for name in topics if name not in existing]
         outcomes = admin.outcomes(admin.create_topics, wanted, validate_only=dry_run) if wanted else {}
     done = "could be created" if dry_run else "created"
-    rows = rows_of(outcomes, lambda made: f"{done} with {made.partitions} partitions, {made.replication_factor} replicas each")
+    rows = rows_of(
+        outcomes, lambda made: f"{done} with {counted(made.partitions, 'partition')}, {counted(made.replication_factor, 'replica')} each"
+    )
     return show_outcomes(invocation, [*rows, *rows_of(dict.fromkeys(existing.intersection(topics)), "exists already")])
 
 
@@ -118,7 +121,9 @@ def add_partitions(
 ) -> Exit:
     """Add partitions to a topic. Records with a key may go to other partitions than before."""
     with invocation.admin() as admin:
-        return show_outcomes(invocation, rows_of(admin.outcomes(admin.create_partitions, {topic: total}), f"has {total} partitions"))
+        return show_outcomes(
+            invocation, rows_of(admin.outcomes(admin.create_partitions, {topic: total}), f"has {counted(total, 'partition')}")
+        )
 
 
 @command(app)

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from levada import ClusterDescription, KafkaError, Node, PartitionInfo
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.probe import Reached, Resolved
-from levada.cli.doctor.text import counted, named
+from levada.cli.text import counted, named
 
 CLOCK_LIMIT_MS = 5_000
 """Tokens, certificates, retention and timestamps of records go wrong by about as much as clocks differ."""

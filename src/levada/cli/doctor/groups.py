@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from levada import GroupState
 from levada.cli.doctor.findings import Finding, Status, Step
-from levada.cli.doctor.text import counted, named
 from levada.cli.lag import PartitionLag, total
+from levada.cli.text import counted, named
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.ASSIGNING, GroupState.RECONCILING)
 

@@ -12,6 +12,8 @@ from levada.cli.output import json_text
 from levada.cli.records.json_records import from_bytes
 
 STDIN = "-"
+_ARROW_FILE = b"ARROW1"
+"""With what an Arrow file begins, and an Arrow stream does not."""
 
 
 def as_json(column: Any) -> list[Any]:
@@ -42,31 +44,33 @@ def check_pyarrow() -> None:
 
 
 def column_batches(path: str, format: str) -> Iterator[Any]:
-    """Yield the Arrow batches of a parquet or Arrow file; "-" is an Arrow stream on stdin. Raises CommandError for what is neither."""
+    """Yield the Arrow batches of a parquet or Arrow file; "-" is one on stdin. Raises CommandError for what is neither."""
     with _importing():
         import pyarrow as pa
         import pyarrow.parquet as pq
     try:
-        if format == "parquet":
-            yield from pq.ParquetFile(path).iter_batches()
-        elif path == STDIN:
-            yield from pa.ipc.open_stream(sys.stdin.buffer)
-        else:
-            yield from _arrow_file(pa, path)
-    except pa.ArrowInvalid as fault:
-        raise CommandError(f"{path}: this cannot be read as {format}: {fault}", Exit.FAILED) from None
-
-
-def _arrow_file(pa: Any, path: str) -> Iterator[Any]:
-    with pa.memory_map(path) as file:
-        try:
-            reader = pa.ipc.open_file(file)
-        except pa.ArrowInvalid:
-            file.seek(0)
-            yield from pa.ipc.open_stream(file)
+        stdin: Any = sys.stdin.buffer
+        if path == STDIN and format == "arrow" and not stdin.peek(len(_ARROW_FILE)).startswith(_ARROW_FILE):
+            # A stream is read as it comes.
+            yield from pa.ipc.open_stream(stdin)
             return
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
+        # These formats end with what tells where their parts are, so all of a pipe is needed before the first row.
+        with pa.BufferReader(stdin.read()) if path == STDIN else pa.memory_map(path) as file:
+            yield from pq.ParquetFile(file).iter_batches() if format == "parquet" else _arrow_batches(pa, file)
+    except pa.ArrowInvalid as fault:
+        where = "stdin" if path == STDIN else path
+        raise CommandError(f"{where}: this cannot be read as {format}: {fault}", Exit.FAILED) from None
+
+
+def _arrow_batches(pa: Any, file: Any) -> Iterator[Any]:
+    try:
+        reader = pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        yield from pa.ipc.open_stream(file)
+        return
+    for number in range(reader.num_record_batches):
+        yield reader.get_batch(number)
 
 
 def with_constant(batch: Any, name: str, value: Any) -> Any:
@@ -83,7 +87,7 @@ def with_constant(batch: Any, name: str, value: Any) -> Any:
 
 def constant_rows(name: str, value: bytes, rows: int) -> Any:
     """Return rows of one column, all with the same value."""
-    with _importing():
+    with _importing("columns"):
         import pyarrow as pa
 
     return pa.record_batch([pa.array([value] * rows, pa.binary())], [name])
@@ -97,8 +101,8 @@ def bytes_in(columns: Iterable[Any]) -> int:
 
 
 @contextmanager
-def _importing() -> Iterator[None]:
+def _importing(what: str = "parquet and Arrow files") -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
-        raise ImportError("parquet and Arrow files need pyarrow: pip install 'levada[arrow]'") from None
+        raise ImportError(f"{what} need pyarrow: pip install 'levada[arrow]'") from None

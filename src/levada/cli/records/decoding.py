@@ -39,6 +39,11 @@ def deserializers(given: Sequence[str], registry: Callable[[], SchemaRegistryCli
 def _deserializer(kind: str, registry: Callable[[], SchemaRegistryClient]) -> Callable[[bytes], Any]:
     if kind == "json":
         return json.loads
-    from levada.registry import AvroDeserializer, JSONDeserializer
+    if kind == "json-schema":
+        from levada.registry import JSONDeserializer
 
-    return JSONDeserializer() if kind == "json-schema" else AvroDeserializer(registry())
+        return JSONDeserializer()
+    # This one needs fastavro.
+    from levada.registry import AvroDeserializer
+
+    return AvroDeserializer(registry())

@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple
 
 from levada.cli.output import json_text
 from levada.cli.records.json_records import FIELDS, headers_of, parse, read_json, to_bytes
+from levada.cli.text import counted
 from levada.cli.words import as_typed
 from levada.suggestion import did_you_mean
 from levada.types import Headers
@@ -87,7 +88,7 @@ def csv_rows(stream: IO[bytes], nulls: Nulls, *, ignores_columns: bool = False) 
             _check_heading(rows)
         for row in rows:
             if None in row or None in row.values():
-                raise InputError(rows.line_num, f"it has not {len(rows.fieldnames or ())} columns, as the heading")
+                raise InputError(rows.line_num, f"it has not {counted(len(rows.fieldnames or ()), 'column')}, as the heading")
             if is_record:
                 yield _reading(rows.line_num, lambda row=row: _of_row(row, nulls))  # type: ignore[misc]
             else:

@@ -28,17 +28,20 @@ FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers"
 
 def to_json(record: AnyRecord) -> str:
     """Return a record as one line, without a line feed."""
-    return json_text(
-        {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": from_bytes(record.key),
-            "value": from_bytes(record.value),
-            "headers": [{"key": name, "value": from_bytes(value)} for name, value in record.headers],
-        }
-    )
+    return json_text(fields_of(record))
+
+
+def fields_of(record: AnyRecord) -> dict[str, Any]:
+    """Return what JSON and YAML have of a record."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": from_bytes(record.key),
+        "value": from_bytes(record.value),
+        "headers": [{"key": name, "value": from_bytes(value)} for name, value in record.headers],
+    }
 
 
 def from_bytes(value: Any) -> Any:

@@ -24,6 +24,8 @@ class Outcomes:
     def __init__(self) -> None:
         self.taken = 0
         """Records that were read and handed to the producer; only the command counts them."""
+        self.aborted = False
+        """Whether they were in a transaction that was aborted: nobody reads them, and nothing about them is unknown."""
         self.acknowledged = 0
         self.failed = 0
         self.shown: list[Failure] = []
@@ -33,7 +35,7 @@ class Outcomes:
     @property
     def unknown(self) -> int:
         """How many have no outcome. Some remain where a run is broken off: they may have been written."""
-        return self.taken - self.acknowledged - self.failed
+        return 0 if self.aborted else self.taken - self.acknowledged - self.failed
 
     def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
         """Take up the outcome of one record. where: its file, empty for stdin."""

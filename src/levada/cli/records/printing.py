@@ -1,12 +1,18 @@
-"""How records are printed: json, raw, hex, table, or a template. Each format is a function from a record to bytes."""
+"""How records are printed: raw, json, yaml, hex, table, or a template. Each format is a function from a record to bytes.
+
+A terminal acts on some of what it is sent: escape sequences move its cursor, set its title, and type answers for the user. So nothing of a
+record reaches a terminal as it is, whoever wrote it: control characters are written out, as \\x1b. In a file or a pipe every byte is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from levada.cli.records.json_records import to_json
+from levada.cli.records.json_records import fields_of, to_json
 from levada.cli.records.template import as_bytes, compiled
+from levada.cli.text import counted
+from levada.cli.yaml_text import yaml_text
 from levada.errors import ConfigError
 from levada.shown import visible
 from levada.suggestion import did_you_mean
@@ -18,20 +24,24 @@ HEX_WIDTH = 16
 FORMATS: Mapping[str, str] = {
     "raw": "the value, and with -K the key before it, as they are",
     "json": "one object per line; what produce --format json reads",
+    "yaml": "one list, with the fields of json",
     "hex": "a line about the record, then key and value as bytes and text",
     "table": "partition, offset, time, key and value in columns",
 }
 """The formats by name; everything with a % is a template."""
 
 
-def printer(format: str, *, delimiter: bytes = b"\n", key_delimiter: bytes | None = None) -> Printer:
+def printer(format: str, *, to_terminal: bool, delimiter: bytes = b"\n", key_delimiter: bytes | None = None) -> Printer:
     """Return what prints a record. Raises ConfigError for a format that there is not."""
+    shown = _written_out if to_terminal else _as_it_is
     if "%" in format:
-        return compiled(format)
+        return compiled(format, shown)
     if format == "json":
         return lambda record: to_json(record).encode() + b"\n"
+    if format == "yaml":
+        return lambda record: shown(yaml_text([fields_of(record)]).encode())
     if format == "raw":
-        return _raw(delimiter, key_delimiter)
+        return _raw(shown, delimiter, key_delimiter)
     if format == "hex":
         return _hex
     if format == "table":
@@ -39,16 +49,24 @@ def printer(format: str, *, delimiter: bytes = b"\n", key_delimiter: bytes | Non
     raise ConfigError(f"format '{format}': expected {', '.join(FORMATS)}, or a template such as '%k: %s\\n'{did_you_mean(format, FORMATS)}")
 
 
-def _raw(delimiter: bytes, key_delimiter: bytes | None) -> Printer:
+def _as_it_is(some: bytes) -> bytes:
+    return some
+
+
+def _written_out(some: bytes) -> bytes:
+    return visible(some.decode(errors="backslashreplace")).encode()
+
+
+def _raw(shown: Callable[[bytes], bytes], delimiter: bytes, key_delimiter: bytes | None) -> Printer:
     if key_delimiter is None:
-        return lambda record: as_bytes(record.value) + delimiter
-    return lambda record: b"".join((as_bytes(record.key), key_delimiter, as_bytes(record.value), delimiter))
+        return lambda record: shown(as_bytes(record.value)) + delimiter
+    return lambda record: b"".join((shown(as_bytes(record.key)), key_delimiter, shown(as_bytes(record.value)), delimiter))
 
 
 def _hex(record: AnyRecord) -> bytes:
     lines = [f"{record.topic}-{record.partition} @{record.offset} {time_text(record.timestamp)}"]
     for what, value in (("key", record.key), ("value", record.value)):
-        lines.append(f"  {what} {'null' if value is None else f'{len(as_bytes(value))} bytes'}")
+        lines.append(f"  {what} {'null' if value is None else counted(len(as_bytes(value)), 'byte')}")
         lines += _hex_lines(as_bytes(value))
     return "\n".join([*lines, ""]).encode()
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 from levada.cli.exits import CommandError
 from levada.cli.records.columns import rows_as_json
 from levada.errors import ConfigError
+from levada.shown import visible
 from levada.suggestion import did_you_mean
 
 TEXT_FORMATS = ("csv", "jsonl")
@@ -89,7 +92,10 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
     if to.path == STDOUT:
         if to.format in ("parquet", "duckdb"):
             raise ConfigError(f"{to.format} cannot be written to a pipe; name a file, or give --format arrow, jsonl or csv")
-        with _written(make(sys.stdout.buffer, schema, to)) as writer:
+        if to.format == "arrow" and sys.stdout.isatty():
+            raise ConfigError("arrow is no text, which a terminal would need; name a file, pipe it on, or give --format jsonl or csv")
+        out = _Terminal(sys.stdout.buffer) if to.format == "csv" and sys.stdout.isatty() else sys.stdout.buffer
+        with _written(make(out, schema, to)) as writer:
             yield writer
         return
     if to.format == "duckdb":
@@ -200,6 +206,21 @@ def _csv(file: Any, schema: Any, to: Destination) -> Sink:
     import pyarrow.csv as csv
 
     return _OfArrow(csv.CSVWriter(file, schema))
+
+
+class _Terminal(io.RawIOBase):
+    """Text for a terminal: what would command it is written out, as \\x1b."""
+
+    def __init__(self, to: IO[bytes]) -> None:
+        self._to = to
+        self._decoder = getincrementaldecoder("utf-8")("backslashreplace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, some: Any) -> int:
+        self._to.write(visible(self._decoder.decode(some)).encode())
+        return len(some)
 
 
 class _JsonLines:

@@ -53,8 +53,8 @@ def unescaped(text: str) -> bytes:
     return b"".join(_piece_bytes(found) for found in _PIECE.finditer(text.replace("%", "%%")))
 
 
-def compiled(template: str) -> Part:
-    """Return what prints a record by a template. Raises ConfigError for a letter that stands for nothing."""
+def compiled(template: str, shown: Callable[[bytes], bytes]) -> Part:
+    """Return what prints a record by a template; shown() is given what is the record's. Raises ConfigError for an unknown letter."""
     parts: list[bytes | Part] = []
     for found in _PIECE.finditer(template):
         token = found["token"]
@@ -67,7 +67,7 @@ def compiled(template: str) -> Part:
             raise ConfigError(f"template '{template}': %{token} stands for nothing; there are {known} and %%")
 
     def show(record: AnyRecord) -> bytes:
-        return b"".join(part if isinstance(part, bytes) else part(record) for part in parts)
+        return b"".join(part if isinstance(part, bytes) else shown(part(record)) for part in parts)
 
     return show
 

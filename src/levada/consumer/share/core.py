@@ -231,7 +231,7 @@ class ShareConsumerCore:
         if (error := self.fetcher.error) is not None:
             self.fetcher.error = None
             return error
-        if not self._engine.network.ever_ready:
+        if not self._engine.network.ever_answered:
             return self._unreachable.explain(self._waits_since_ms, now_ms, last_word=last_word)
         return self._topics.explain(now_ms, last_word=last_word)
 
