@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from levada.errors import BootstrapError
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.metadata import MetadataRequest
@@ -86,3 +87,18 @@ def test_version_0_is_not_kept_where_the_broker_knows_newer_ones(sim: Simulation
     sim.advance(2_000)
     client.ask(MetadataRequest(topics=[]))
     assert asked_with(kafka) == [NEWEST]
+
+
+def test_a_client_that_does_not_wait_tries_each_version(sim: Simulation) -> None:
+    """bootstrap.wait=false gives an address up at its first failure otherwise."""
+    kafka = hangs_up_above(sim, 0)
+    SimClient(sim, bootstrap_wait=False).ask(MetadataRequest(topics=[]))
+    assert asked_with(kafka) == [NEWEST, 3, 0]
+
+
+def test_a_client_that_does_not_wait_gives_up_once_no_version_was_answered(sim: Simulation) -> None:
+    kafka, began = hangs_up_above(sim, -1), sim.now_ms
+    with pytest.raises(BootstrapError, match="before it answered ApiVersions"):
+        SimClient(sim, bootstrap_wait=False).ask(MetadataRequest(topics=[]), timeout_s=60)
+    assert asked_with(kafka) == [NEWEST, 3, 0]
+    assert sim.now_ms - began < 30_000

@@ -49,6 +49,7 @@ class _Failure(NamedTuple):
     address: str
     cause: str
     invalid_peer: bool
+    asks_anew: bool
 
 
 class Failures:
@@ -93,8 +94,21 @@ class Failures:
         ending = if_late if known.state is ConnectionState.CONNECTING else Ending.UNANSWERED
         return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol)
 
-    def note(self, known: Connection | None, key: ConnectionKey, address: str, cause: str, *, level: int, invalid_peer: bool) -> None:
-        """A connection failed. known: the connection. If it has answered a request, what was logged before is out of date."""
+    def note(
+        self,
+        known: Connection | None,
+        key: ConnectionKey,
+        address: str,
+        cause: str,
+        *,
+        level: int,
+        invalid_peer: bool,
+        asks_anew: bool = False,
+    ) -> None:
+        """A connection failed. known: the connection. If it has answered a request, what was logged before is out of date.
+
+        asks_anew: the address is not given up, because the next attempt asks in another way.
+        """
         if known is not None and known.has_answered:
             self._told.pop(address, None)
         told = self._told.setdefault(address, deque(maxlen=_MOST_TOLD))
@@ -106,7 +120,7 @@ class Failures:
                 level = logging.INFO
         self._write(logging.DEBUG if is_told else level, key, address, cause)
         self._by_key.pop(key, None)  # The newest stands last, and is the one that counts for its address.
-        self._by_key[key] = _Failure(address, cause, invalid_peer or key in self._refusals)
+        self._by_key[key] = _Failure(address, cause, invalid_peer or key in self._refusals, asks_anew)
 
     def _write(self, level: int, key: ConnectionKey, address: str, cause: str) -> None:
         self._log.log(level, "%s: %s", address, cause, node_id=key.node_id, address=address)
@@ -171,7 +185,8 @@ class Failures:
 
     def is_given_up(self, address: str) -> bool:
         """Whether the newest failure of an address proved that no Kafka broker listens there, or any failure will do."""
-        found = [failure.invalid_peer or not self._waits for failure in self._by_key.values() if failure.address == address]
+        failures = [failure for failure in self._by_key.values() if failure.address == address]
+        found = [failure.invalid_peer or not (self._waits or failure.asks_anew) for failure in failures]
         return bool(found) and found[-1]
 
     def __len__(self) -> int:

@@ -478,8 +478,8 @@ class NetworkClient:
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
         state = self.states.state(key)
         idle = state in ESTABLISHED and not self.in_flight.count(key)
-        if state is ConnectionState.CHECKING_API_VERSIONS and disconnect.ending in (Ending.CLOSED, Ending.RESET):
-            self.setups.first_versions.unanswered(address)
+        hung_up = state is ConnectionState.CHECKING_API_VERSIONS and disconnect.ending in (Ending.CLOSED, Ending.RESET)
+        asks_anew = hung_up and self.setups.first_versions.unanswered(address)
         self.states.disconnected(key, now_ms)
         self.setups.forget(key)
         self.changes += 1
@@ -490,7 +490,8 @@ class NetworkClient:
             self._refused(key, SslAuthenticationError(cause))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
             level = logging.INFO if idle else logging.WARNING
-            self._failures.note(known, key, address, cause, level=level, invalid_peer=is_invalid_peer(disconnect.first_bytes))
+            is_invalid = is_invalid_peer(disconnect.first_bytes)
+            self._failures.note(known, key, address, cause, level=level, invalid_peer=is_invalid, asks_anew=asks_anew)
             self._metadata.request_update()
 
     def _reject(self, request: InFlightRequest, error: BaseException) -> None:

@@ -116,14 +116,15 @@ class FirstVersions:
         """Return the version to begin with."""
         return _FIRST_VERSIONS[self._steps.get(address, 0)]
 
-    def unanswered(self, address: str) -> None:
-        """The broker ended a connection instead of answering."""
+    def unanswered(self, address: str) -> bool:
+        """The broker ended a connection instead of answering. Return whether another attempt may go better, before all begins again."""
         count = self._unanswered.get(address, 0) + 1
         if count < _UNANSWERED_AT_A_VERSION:
             self._unanswered[address] = count
-            return
+            return True
         del self._unanswered[address]
         self._steps[address] = (self._steps.get(address, 0) + 1) % len(_FIRST_VERSIONS)
+        return self._steps[address] > 0
 
     def answered(self, address: str, versions: BrokerVersions) -> None:
         """The broker said what it speaks.
