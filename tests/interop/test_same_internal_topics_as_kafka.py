@@ -295,7 +295,7 @@ def test_M_P8_metadata_creates_them_with_their_own_settings(without: list[Broker
     overridden = []
     for broker in without:
         (result,) = broker.ask(DescribeConfigsRequest(resources=[_resource(name)]), 4).results
-        overridden.append({one.name: one.value for one in result.configs if one.config_source == 1 and one.name != "compression.type"})
+        overridden.append({one.name: one.value for one in result.configs if one.config_source == 1})
     assert overridden[0] == overridden[1]
 
 

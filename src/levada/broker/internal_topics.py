@@ -47,7 +47,12 @@ _PRODUCER = {"compression.type": "producer"}
 _MIN_IN_SYNC = 2
 _CONFIGS = {
     GROUP_METADATA_TOPIC: {**_PRODUCER, "cleanup.policy": "compact", **_SEGMENT_BYTES},
-    TRANSACTION_STATE_TOPIC: {"cleanup.policy": "compact", **_SEGMENT_BYTES, "unclean.leader.election.enable": "false"},
+    TRANSACTION_STATE_TOPIC: {
+        "compression.type": "uncompressed",
+        "cleanup.policy": "compact",
+        **_SEGMENT_BYTES,
+        "unclean.leader.election.enable": "false",
+    },
     SHARE_GROUP_STATE_TOPIC: {**_PRODUCER, "cleanup.policy": "delete", **_SEGMENT_BYTES, "retention.ms": "-1"},
 }
 
