@@ -7,12 +7,22 @@ from collections.abc import Collection, Mapping, Sequence
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
+MOST_NEW_PARTITIONS = 10_000
+"""As many as Kafka's controller makes for one request: their number is four bytes of it, and each costs memory and time."""
+
 
 def check_partition_count(count: int) -> int:
-    """Return the number of partitions of a new topic. Raises INVALID_PARTITIONS."""
+    """Return the number of partitions of a new topic. Raises INVALID_PARTITIONS, and POLICY_VIOLATION for too many at once."""
     if count < 1:
         raise BrokerError(f"a topic needs at least 1 partition, not {count}", code=ErrorCode.INVALID_PARTITIONS)
+    check_new_partitions(count)
     return count
+
+
+def check_new_partitions(count: int) -> None:
+    """Raise POLICY_VIOLATION where one request is for more partitions than a broker makes at once."""
+    if count > MOST_NEW_PARTITIONS:
+        raise BrokerError(f"{count} partitions at once; at most {MOST_NEW_PARTITIONS} are made", code=ErrorCode.POLICY_VIOLATION)
 
 
 def check_replication_factor(factor: int, alive: Collection[int]) -> int:

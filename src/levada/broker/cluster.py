@@ -13,7 +13,14 @@ from random import Random
 from uuid import UUID
 
 from levada.broker.access import Access
-from levada.broker.assignment import are_nodes, check_assignment, check_partition_count, check_replication_factor, place
+from levada.broker.assignment import (
+    are_nodes,
+    check_assignment,
+    check_new_partitions,
+    check_partition_count,
+    check_replication_factor,
+    place,
+)
 from levada.broker.coordinators.consumer_group import Topics, TopicSize
 from levada.broker.coordinators.groups import StoredGroups
 from levada.broker.coordinators.transactions import Transactions
@@ -365,6 +372,7 @@ class Cluster:
             # Kafka adds them. The groups whose names belong to other partitions then have no coordinator.
             raise InvalidTopicError(f"{topic.name} is an internal topic, and keeps its partitions: they say which node coordinates what")
         now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
+        check_new_partitions(total - now)
         if assignment is None:
             return place(total, check_replication_factor(factor, self.alive), self.alive)[now:]
         if any(len(replicas) != factor or not are_nodes(replicas, self.alive) for replicas in assignment):

@@ -9,6 +9,7 @@ from broker_kit import Bench, Client, make_batch
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
+from levada.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from levada.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -17,6 +18,7 @@ from levada.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from levada.testing import SimulatedKafka
 from levada.types import is_topic_name
@@ -60,6 +62,8 @@ def test_defaults_come_from_the_broker() -> None:
         ({"name": "t"}, ErrorCode.TOPIC_ALREADY_EXISTS),
         ({"name": "not allowed"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
         ({"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+        ({"num_partitions": 10_001}, ErrorCode.POLICY_VIOLATION),
+        ({"num_partitions": 2**31 - 1}, ErrorCode.POLICY_VIOLATION),
         ({"replication_factor": 2}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"config": {"retention.msx": "1"}}, ErrorCode.INVALID_CONFIG),
@@ -125,6 +129,23 @@ def test_settings_may_be_numbers_and_booleans_where_a_program_makes_the_topic() 
         }
         with pytest.raises(ConfigError, match=r"invalid value '-2' for topic config retention\.ms"):
             kafka.create_topic("u", config={"retention.ms": -2})
+
+
+def test_partitions_that_are_added_at_once_are_bounded(client: Client) -> None:
+    more = CreatePartitionsTopic(name="t", count=2**31 - 1)
+    assert client.ask(CreatePartitionsRequest(topics=[more])).results[0].error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_topic_that_metadata_is_asked_for_several_times_is_described_once(client: Client) -> None:
+    """Otherwise a request of a kilobyte could name a large topic hundreds of times."""
+    names = ["t", "missing", "t", "t", "missing"]
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False)
+    assert [topic.name for topic in client.ask(request).topics] == ["t", "missing"]
+
+
+def test_a_resource_whose_settings_are_asked_for_several_times_is_described_once(client: Client) -> None:
+    topic = DescribeConfigsResource(resource_type=2, resource_name="t")
+    assert len(client.ask(DescribeConfigsRequest(resources=[topic] * 50)).results) == 1
 
 
 def test_replicas_may_be_assigned_by_hand(client: Client) -> None:

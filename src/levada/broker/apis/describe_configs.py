@@ -33,12 +33,18 @@ _UNKNOWN_TYPE = 0
 
 def handle(call: Call) -> DescribeConfigsResponse:
     """Describe each resource on its own."""
-    return DescribeConfigsResponse(results=[_describe(call, wanted) for wanted in call.request.resources])
+    # Once each: a small request that names a broker a thousand times must not cost a thousand answers.
+    resources = {_key(wanted): wanted for wanted in call.request.resources}
+    return DescribeConfigsResponse(results=[_describe(call, wanted) for wanted in resources.values()])
 
 
 def refuse(request: DescribeConfigsRequest, version: int, code: ErrorCode) -> DescribeConfigsResponse:
     """Answer with an error for every resource."""
     return DescribeConfigsResponse(results=[_failure(wanted, code, None) for wanted in request.resources])
+
+
+def _key(wanted: DescribeConfigsResource) -> tuple[int, str]:
+    return wanted.resource_type, wanted.resource_name
 
 
 def _describe(call: Call, wanted: DescribeConfigsResource) -> DescribeConfigsResult:
