@@ -23,7 +23,12 @@ def as_text(value: object) -> str:
 
 HARMFUL = (
     *((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F)),  # Control characters: a carriage return, a terminal's escape sequences.
-    *((0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069)),  # Ends of lines and of paragraphs; what turns the direction of text.
+    *(
+        (0x061C, 0x061C),
+        (0x200E, 0x200F),
+        (0x2028, 0x202E),
+        (0x2066, 0x2069),
+    ),  # Ends of lines and of paragraphs; what turns the direction of text.
     (0xD800, 0xDFFF),  # What no handler could encode.
 )
 """First and last of the characters that are never shown as they are. Line feeds and tabs are left to who shows text."""

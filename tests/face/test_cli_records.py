@@ -277,10 +277,13 @@ def test_the_format_may_come_from_the_environment_or_the_profile(levada: Levada,
     assert yaml.safe_load(levada(*one, env=profile).text)[0]["value"] == "1-4"
     json_wanted = {**profile, "LEVADA_OUTPUT": "json"}
     assert levada(*one, env=json_wanted).json()["value"] == "1-4"
-    assert levada("produce", filled, env=json_wanted, stdin=b"x\n").json() == {"acknowledged": 1, "failed": 0}
+    assert levada("produce", filled, "-p", "0", env=json_wanted, stdin=b"x\n").json() == {"acknowledged": 1, "failed": 0}
     # What the command line says counts first.
     assert levada(*one, "-K", "=", env=json_wanted).text == "k4=1-4\n"
     assert levada(*one, "-f", "%s", env=json_wanted).text == "1-4"
+    assert levada(*one, "-K", "=", "--output", "json").json()["value"] == "1-4"
+    # A table is the usual form of other commands: to say so once for all does not change what a pipe gets.
+    assert levada(*one, env={"LEVADA_OUTPUT": "table"}).text == "1-4\n"
 
 
 def test_what_json_prints_json_reads(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:

@@ -29,7 +29,7 @@ levada doctor -b localhost:9092
 
 Data go to stdout and everything else to stderr. Results are tables; `-o json` and `-o yaml` print the same with all fields, for programs.
 What failed is named on stderr; JSON and YAML have it among the results, too. `levada consume` prints records in the format that `--output`,
-`LEVADA_OUTPUT` or the profile names, and without one their values as they are.
+`LEVADA_OUTPUT` or the profile names, and without one, or where these two say `table`, their values as they are.
 
 A terminal acts on escape sequences, and keys, values and headers of records may hold some. So where stdout is a terminal, their
 control characters are written out, as `\\x1b`; what a template itself says is printed as it is. In a file or a pipe every byte is as

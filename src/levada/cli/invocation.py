@@ -125,8 +125,17 @@ class Invocation:
 
     @property
     def asked_format(self) -> OutputFormat | None:
-        """The format that was asked for, on the command line, in the environment or in the profile; None for none."""
-        return self._output or self.settings.output
+        """The format that was asked for: on the command line, or in the environment or the profile if it is for programs; None for none.
+
+        A table is what most commands print anyway, so a profile that says so does not change those that print something else.
+        """
+        usual = None if self.settings.output is OutputFormat.TABLE else self.settings.output
+        return self._output or usual
+
+    @property
+    def format_of_command_line(self) -> OutputFormat | None:
+        """The format that --output names."""
+        return self._output
 
     @property
     def format(self) -> OutputFormat:

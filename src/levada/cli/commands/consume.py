@@ -94,7 +94,8 @@ def consume(
     if not names:
         raise ConfigError("name at least one topic")
     is_raw = key_delimiter is not None or delimiter != DELIMITER
-    chosen = format or ("json" if as_json else "raw" if is_raw else run.asked_format or "raw")
+    named = "json" if as_json else run.format_of_command_line
+    chosen = format or named or ("raw" if is_raw else run.asked_format or "raw")
     between = None if key_delimiter is None else unescaped(key_delimiter)
     show = printer(chosen, to_terminal=run.to_terminal, delimiter=unescaped(delimiter), key_delimiter=between)
     keeps = record_filter(key, value, header or ())
