@@ -253,6 +253,44 @@ def test_T6_the_first_transaction_of_a_program_is_no_other(shop: Shop) -> None:
     assert (shop.done, shop.committed) == ([0, 1, 2], 3)
 
 
+def test_T6_named_records_do_not_pass_those_of_an_aborted_transaction(shop: Shop) -> None:
+    """The abort came before its offsets were sent, so nothing says which records it was about."""
+    shop.bills_for(shop.reads(3), breaks="before")
+    later = shop.reads(3)
+    with pytest.raises(IllegalStateError, match=r"were read before this producer's last transaction was aborted.*seek_to_committed\(\)"):
+        shop.bills_for(later, later)
+    shop.consumer.seek_to_committed()
+    again = shop.reads(3)
+    shop.bills_for(again, again)
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
+def test_T6_records_that_are_named_again_need_no_seek(shop: Shop) -> None:
+    records = shop.reads(3)
+    shop.bills_for(records, records, breaks="before")
+    shop.bills_for(records, records)
+    later = shop.reads(3)
+    shop.bills_for(later, later)
+    assert (shop.done, shop.committed) == ([0, 1, 2, 3, 4, 5], 6)
+
+
+def test_T6_a_seek_of_one_partition_says_nothing_of_another(shop: Shop) -> None:
+    shop.consumer.assign([shop.first, shop.second])
+    shop.bills_for(shop.reads(12), breaks="before")
+    shop.consumer.seek(shop.second, 0)
+    with pytest.raises(IllegalStateError, match=f"records of {shop.first} were read before"):
+        shop.bills_for([])
+    assert shop.committed is None
+
+
+def test_T6_records_that_an_assignment_brought_again_are_sent(shop: Shop) -> None:
+    shop.bills_for(shop.reads(3), breaks="before")
+    shop.consumer.unsubscribe()
+    shop.consumer.assign([shop.first])
+    shop.bills_for(shop.reads(3))
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
 def test_T6_part_of_a_poll_is_sent(shop: Shop) -> None:
     shop.consumer.assign([shop.first, shop.second])
     records = [record for record in shop.reads(12) if record.partition == 0]

@@ -223,13 +223,12 @@ class Consuming:
     def read(self, over_ms: int, limit: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
         """Return the next records, as interceptors leave them. how: see Reading.records."""
         self.tell_of_commits()
+        self._note_abort()
         caller = self.subscribing.caller
         records: ConsumerRecords[Any, Any] = ConsumerRecords((yield from self.reading.records(over_ms, limit, caller, **how)))
-        if records:
-            self.sent.handed_out()
-            if self._interceptors:
-                with self._host.user_code():
-                    return self._interceptors.on_consume(records)
+        if records and self._interceptors:
+            with self._host.user_code():
+                return self._interceptors.on_consume(records)
         return records
 
     def poll_arrow(
@@ -249,12 +248,11 @@ class Consuming:
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         sink = self._decoder(columns, text, in_parts=limit is not None)
+        self._note_abort()
         batch = yield from self.reading.batch(self._over_ms(timeout), sink, limit, most, self.subscribing.caller)
-        if batch.num_rows:
-            self.sent.handed_out()
-            if self._interceptors:
-                with self._host.user_code():
-                    self._interceptors.on_consume_arrow(batch)
+        if self._interceptors and batch.num_rows:
+            with self._host.user_code():
+                self._interceptors.on_consume_arrow(batch)
         return batch
 
     def leave_loop(self) -> None:
@@ -289,12 +287,21 @@ class Consuming:
         """Return what a transaction commits: after the last of these records, or of all that was handed out."""
         found = None if records is None else self._spans(records, "send_offsets()")
         offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
-        reads = self.reading.look(lambda core: [Read(state, state.began, state.position) for state in core.subscription])
+        self._note_abort()
+        reads = self._reads()
         if found is None:
             self.sent.send_all(sending, reads, offsets)
         else:
             self.sent.send_some(sending, reads, found)
         return offsets
+
+    def _note_abort(self) -> None:
+        """After a transaction was aborted, note what was read by then."""
+        if self.sent.lacks_abort:
+            self.sent.note_abort(self._reads())
+
+    def _reads(self) -> list[Read]:
+        return self.reading.look(lambda core: [Read(state, state.began, state.position) for state in core.subscription])
 
     def _spans(self, records: Any, call: str) -> Mapping[TopicPartition, Span]:
         """Return which records the program is done with. Raises IllegalStateError for those that it may not commit."""

@@ -5,8 +5,9 @@ in the next transaction would pass these records, which nobody has worked off. S
 it is committed. While it is, no other transaction is given offsets of this partition. Three things end it: the commit, a seek of the
 program's, and another transaction with the same records, where the program names them.
 
-A transaction that is aborted before it sent any offsets leaves nothing in doubt. All that is known then is that records were read before
-the abort, and neither sent nor sought since: the offsets of all that was read are refused to the same producer.
+A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
+first for offsets, notes up to where each partition was read by then. The producer that aborted is given no offsets that pass these records
+until the program seeks, or names them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from levada.face.record_offsets import Span
 from levada.types import OffsetAndMetadata, TopicPartition
 
 _moments = count()
-"""Tells which came first, a call for records or an abort, of clients in any threads."""
+
+
+class _Aborts:
+    """The aborts of all producers of this process. newest: the last one's number, -1 before the first."""
+
+    newest = -1
+
 
 _READ_AGAIN = (
     "call consumer.seek_to_committed() after an aborted transaction, and read them again. A program that handles the same records again, "
@@ -30,7 +37,7 @@ _READ_AGAIN = (
 
 
 class Sending:
-    """One transaction, as far as it sends offsets of consumers. aborted_at: when the producer last aborted one, -1 for never."""
+    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of the producer's last abort, -1 for none."""
 
     def __init__(self, aborted_at: int = -1) -> None:
         self.aborted_at = aborted_at
@@ -47,7 +54,8 @@ class Sending:
 
     def aborted(self) -> Sending:
         """Return what stands for the producer's transactions until the next one begins."""
-        return Sending(next(_moments))
+        _Aborts.newest = next(_moments)
+        return Sending(_Aborts.newest)
 
 
 class _InDoubt(NamedTuple):
@@ -56,6 +64,13 @@ class _InDoubt(NamedTuple):
     transaction: Sending
     first: int | None
     after: int
+
+
+class _Undone(NamedTuple):
+    """What was read of a partition when a transaction was aborted, and is not known to be done. abort: the first such abort."""
+
+    abort: int
+    position: int
 
 
 class Read(NamedTuple):
@@ -73,50 +88,62 @@ class SentOffsets:
         self._in_doubt: dict[PartitionState, _InDoubt] = {}
         self._settled: dict[PartitionState, int] = {}
         """Up to where transactions were committed."""
-        self._read_at: int | None = None
-        """When the first of the records was handed out that were not sent since."""
+        self._undone: dict[PartitionState, _Undone] = {}
+        self._noted_abort = _Aborts.newest
 
-    def handed_out(self) -> None:
-        """The program was given records."""
-        if self._read_at is None:
-            self._read_at = next(_moments)
+    @property
+    def lacks_abort(self) -> bool:
+        """Whether a transaction was aborted since note_abort()."""
+        return self._noted_abort != _Aborts.newest
+
+    def note_abort(self, reads: Iterable[Read]) -> None:
+        """Note what was read when a transaction was aborted. To be called before more is read or sent."""
+        self._noted_abort = _Aborts.newest
+        for read in reads:
+            if read.position > self._done(read.state, read.began):
+                self._undone.setdefault(read.state, _Undone(self._noted_abort, read.position))
 
     def moved(self, partitions: Collection[TopicPartition]) -> None:
         """The program moves these partitions, or all where it names none."""
-        self._read_at = None
-        for known in (self._in_doubt, self._settled):
+        for known in (self._in_doubt, self._settled, self._undone):
             for state in [state for state in known if not partitions or state.tp in partitions]:
-                del known[state]
+                known.pop(state)
 
     def send_all(self, transaction: Sending, reads: Iterable[Read], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Make the offsets of all that was read part of a transaction. Raises IllegalStateError where that would skip records."""
         sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
         self._refuse_doubtful(transaction, {read.state: None for read in sent})
-        new = {read.state: (None, after) for read, after in sent.items() if after != self._done(read)}
-        if self._read_at is not None and self._read_at < transaction.aborted_at and new:
-            raise IllegalStateError(
-                f"send_offsets(): records of {_names(new)} were read before this producer's last transaction was aborted, and may not have "
-                f"been worked off since, but would be skipped from now on; {_READ_AGAIN}"
-            )
-        self._read_at = None if all(after == read.position for read, after in sent.items()) else next(_moments)
+        new = {read.state: (None, after) for read, after in sent.items() if after != self._done(read.state, read.began, transaction)}
+        self._refuse_undone(transaction, new)
         self._note(transaction, new)
 
     def send_some(self, transaction: Sending, reads: Sequence[Read], spans: Mapping[TopicPartition, Span]) -> None:
         """Make records that the program names part of a transaction. Raises IllegalStateError where that would skip others."""
         states = {read.state: spans[read.state.tp] for read in reads if read.state.tp in spans}
         self._refuse_doubtful(transaction, {state: span.first for state, span in states.items()})
-        if all((states[read.state].after.offset if read.state in states else self._done(read)) >= read.position for read in reads):
-            self._read_at = None
+        # Records before the first that is named need not be there: markers of transactions and compaction leave offsets out.
+        undone = {state: self._undone[state].position for state in states if state in self._undone}
+        self._refuse_undone(transaction, [state for state, position in undone.items() if states[state].first >= position])
         self._note(transaction, {state: (span.first, span.after.offset) for state, span in states.items()})
 
-    def _done(self, read: Read) -> int:
-        """Return up to where the program is known to be done with a partition."""
-        return self._settled.get(read.state, read.began)
+    def _done(self, state: PartitionState, began: int, transaction: Sending | None = None) -> int:
+        """Return up to where the program is known to be done with a partition, or has said so in this transaction."""
+        doubt = self._in_doubt.get(state)
+        if doubt is not None and doubt.transaction is transaction:
+            return doubt.after
+        return self._settled.get(state, began)
+
+    def _refuse_undone(self, transaction: Sending, states: Iterable[PartitionState]) -> None:
+        if skipped := [state for state in states if (undone := self._undone.get(state)) and undone.abort <= transaction.aborted_at]:
+            raise IllegalStateError(
+                f"send_offsets(): records of {_names(skipped)} were read before this producer's last transaction was aborted, and may not "
+                f"have been worked off since, but would be skipped from now on; {_READ_AGAIN}"
+            )
 
     def _refuse_doubtful(self, transaction: Sending, firsts: Mapping[PartitionState, int | None]) -> None:
-        for state in [state for known in (self._in_doubt, self._settled) for state in known if state.retired]:
-            self._in_doubt.pop(state, None)
-            self._settled.pop(state, None)
+        for known in (self._in_doubt, self._settled, self._undone):
+            for state in [state for state in known if state.retired]:
+                known.pop(state)
         if skipped := [state for state, first in firsts.items() if self._would_skip(transaction, state, first)]:
             raise IllegalStateError(
                 f"send_offsets(): a transaction with offsets of {_names(skipped)} was not committed, and its records would be skipped from "
@@ -143,6 +170,9 @@ class SentOffsets:
             if doubt.transaction is transaction:
                 del self._in_doubt[state]
                 self._settled[state] = doubt.after
+                undone = self._undone.get(state)
+                if undone is not None and undone.position <= doubt.after:
+                    del self._undone[state]
 
 
 def _names(states: Iterable[PartitionState]) -> str:
