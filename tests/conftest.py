@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import platform
 import signal
@@ -227,6 +228,16 @@ def nothing_outlives_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("embedded")
     with leftovers.watched(tasks=not request.node.get_closest_marker("drops_clients")):
         yield
+
+
+@pytest.fixture(autouse=True)
+def the_log_stays_as_it_is() -> Iterator[None]:
+    """The command line sets up the log of its process, and a test that runs it within this one would change what later tests can see."""
+    log = logging.getLogger("levada")
+    handlers, level = log.handlers[:], log.level
+    yield
+    log.handlers[:] = handlers
+    log.setLevel(level)
 
 
 @pytest.fixture(scope="module", autouse=True)

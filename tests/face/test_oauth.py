@@ -257,10 +257,11 @@ def test_M_D6_a_token_that_is_not_believed(settings: dict[str, Any], tokens: Emb
         assert token not in text
 
 
-def test_M_D6_a_token_of_a_megabyte(unsecured: EmbeddedKafka) -> None:
+def test_M_D6_a_token_of_hundreds_of_kilobytes(unsecured: EmbeddedKafka) -> None:
+    """A broker takes requests of half a megabyte before a login, as Kafka does (sasl.server.max.receive.size)."""
     settings = {**unsecured.settings_for(USER, "OAUTHBEARER")}
     settings.pop("sasl_jaas_config")
-    token = jwt.unsecured({"sub": "large", "exp": time.time() + 60, "x": "y" * (1 << 20)})
+    token = jwt.unsecured({"sub": "large", "exp": time.time() + 60, "x": "y" * 300_000})
     with lv.KafkaAdmin(**settings, sasl_oauth_token_provider=lambda: token) as admin:
         admin.list_topics()
 

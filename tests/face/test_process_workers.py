@@ -210,7 +210,10 @@ def test_workers_end_with_a_program_that_is_killed_and_finish_no_record(
         server.settimeout(PATIENCE_S)
         monkeypatch.setenv("LEVADA_TEST_PORT", str(server.getsockname()[1]))
         program = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, embedded.bootstrap_servers, topic], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", PROGRAM, embedded.bootstrap_servers, topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         assert program.stdin is not None
         assert program.stdout is not None

@@ -270,7 +270,7 @@ def test_a_row_larger_than_a_request_is_reported_by_its_number(embedded: Any, ne
 # Values
 
 
-@pytest.mark.parametrize("wrong", [{"value": 42}, {"key": 4.2, "value": b"x"}, {"value": b"x", "headers": [("name", "text")]}])
+@pytest.mark.parametrize("wrong", [{"value": 42}, {"key": 4.2, "value": b"x"}, {"value": b"x", "headers": [("name", 5)]}])
 def test_a_value_that_is_not_bytes_says_what_would_do(embedded: Any, new_topic: Callable[..., str], wrong: Any) -> None:
     topic = new_topic(embedded)
     with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer, pytest.raises((KafkaError, TypeError), match="bytes"):

@@ -93,6 +93,9 @@ def test_clients_of_connect_and_children_are_not_told(other_python: Path, module
 
 def test_processes_that_spark_starts_are_not_told(monkeypatch: pytest.MonkeyPatch, recwarn: Any) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python3")
+    # Another test of this process may have been a client of Connect, or a child.
+    for module in ("pyspark.sql.connect.session", "__mp_main__"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     interpreter.warn_of_another()
     assert len(recwarn) == 1
     main: Any = type(sys)("__main__")
