@@ -281,7 +281,9 @@ class _Decoder:
                     self.flush()
                 word = "elif"
             with self.out.block("else:"):
-                self.out.line("unknown = count_unknown(unknown)")
+                self.out.line("unknown += 1")
+                with self.out.block(f"if unknown > {runtime.MAX_UNKNOWN_TAGS}:"):
+                    self.out.line("count_unknown(unknown, 0)")
                 self.out.line(f"pos = {stop}")
             with self.out.block(f"if pos != {stop}:"):
                 self.out.line(f"raise tag_size_fault({tag}, pos, {stop})")
