@@ -83,10 +83,14 @@ def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int,
     """Read tag and size of a tagged field; return the tag, where its value ends, and where it starts. last: the tag before, or -1."""
     if pos + 2 < end:
         # Nearly all tags take one byte or two, and their sizes one; a message may have many thousands of them.
-        tag, size, start = data[pos], data[pos + 1], pos + 2
-        if tag >= 0x80 and size < 0x80:
-            tag, size, start = tag & 0x7F | size << 7, data[start], start + 1
-        if last < tag and size < 0x80 and (tag < 0x80 or start == pos + 3) and size <= end - start:
+        tag, size = data[pos], data[pos + 1]
+        start = pos + 2
+        if tag > 0x7F > size - 1:
+            tag, size = tag & 0x7F | size << 7, data[start]
+            start += 1
+        elif tag > 0x7F:
+            size = 0x80
+        if size < 0x80 and last < tag and start + size <= end:
             return tag, start + size, start
     tag, pos = decode_uvarint(data, pos)
     size, pos = decode_uvarint(data, pos)
