@@ -269,21 +269,23 @@ class _Decoder:
                 self.known_tags(fields, var)
 
     def known_tags(self, fields: list[Field], var: str) -> None:
-        tag, stop = self.fresh("tag"), self.fresh("stop")
+        tag, stop, left = self.fresh("tag"), self.fresh("stop"), self.fresh("left")
         self.long_head()
         self.out.line(f"{tag} = -1")
-        with self.out.block("for _ in range(n):"):
-            self.out.line(f"{tag}, {stop}, pos = read_tag_head(data, pos, end, {tag})")
+        with self.out.block(f"for {left} in range(n, 0, -1):"):
+            self.out.line(f"{tag}, pos, {stop} = read_tag_head(data, pos, end, {tag})")
             word = "if"
             for field in fields:
                 with self.out.block(f"{word} {tag} == {field.tag}:"), self.out.field(field.name):
                     self.value(field, f"{var}.{field.name}")
                     self.flush()
                 word = "elif"
+            # Tags ascend: after this one all are unknown.
+            with self.out.block(f"elif {tag} > {max(cast('int', field.tag) for field in fields)}:"):
+                self.out.line(f"pos, unknown = skip_tagged_fields(data, {stop}, end, {left} - 1, {tag}, count_unknown(unknown))")
+                self.out.line("break")
             with self.out.block("else:"):
-                self.out.line("unknown += 1")
-                with self.out.block(f"if unknown > {runtime.MAX_UNKNOWN_TAGS}:"):
-                    self.out.line("count_unknown(unknown, 0)")
+                self.out.line("unknown = count_unknown(unknown)")
                 self.out.line(f"pos = {stop}")
             with self.out.block(f"if pos != {stop}:"):
                 self.out.line(f"raise tag_size_fault({tag}, pos, {stop})")
@@ -301,6 +303,7 @@ _HELPERS = (
     "length_fault",
     "count_fault",
     "skip_tags",
+    "skip_tagged_fields",
     "count_unknown",
     "read_tag_head",
     "elements_fault",

@@ -80,25 +80,14 @@ def count_fault(count: int, remaining: int, smallest: int) -> ProtocolError:
 
 
 def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int, int]:
-    """Read tag and size of a tagged field; return the tag, where its value ends, and where it starts. last: the tag before, or -1."""
-    if pos + 2 < end:
-        # Nearly all tags take one byte or two, and their sizes one; a message may have many thousands of them.
-        tag, size = data[pos], data[pos + 1]
-        start = pos + 2
-        if tag > 0x7F > size - 1:
-            tag, size = tag & 0x7F | size << 7, data[start]
-            start += 1
-        elif tag > 0x7F:
-            size = 0x80
-        if size < 0x80 and last < tag and start + size <= end:
-            return tag, start + size, start
+    """Read tag and size of a tagged field; return the tag, where its value starts, and where it ends. last: the tag before, or -1."""
     tag, pos = decode_uvarint(data, pos)
     size, pos = decode_uvarint(data, pos)
     if tag <= last:
         raise ProtocolError(f"tag {tag} follows tag {last}; tags must ascend")
     if size > end - pos:
         raise TruncatedError(f"tag {tag} announces {size} bytes, but only {end - pos} remain")
-    return tag, pos + size, pos
+    return tag, pos, pos + size
 
 
 def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, int]:
@@ -109,10 +98,23 @@ def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, i
     count, pos = decode_uvarint(data, pos)
     if count > (end - pos) // SMALLEST_TAG:
         raise count_fault(count, end - pos, SMALLEST_TAG)
+    return skip_tagged_fields(data, pos, end, count, -1, unknown)
+
+
+def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, unknown: int) -> tuple[int, int]:
+    """Skip that many tagged fields, which are unknown; return as skip_tags() does. last: the tag before them, or -1."""
     unknown = count_unknown(unknown, count)
-    tag = -1
     for _ in range(count):
-        tag, pos, _ = read_tag_head(data, pos, end, tag)
+        # Here without a call per field, for tags of one byte or two and values below 128 bytes: a message may have many thousands.
+        tag, size = data[pos], data[pos + 1]
+        start = pos + 2
+        if tag > 0x7F and size < 0x80:
+            tag, size = tag & 0x7F | size << 7, data[start]
+            start += 1
+        if last < tag and size < 0x80 and start + size <= end:
+            last, pos = tag, start + size
+        else:
+            last, _, pos = read_tag_head(data, pos, end, last)
     return pos, unknown
 
 
