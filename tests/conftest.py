@@ -231,13 +231,17 @@ def nothing_outlives_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def the_log_stays_as_it_is() -> Iterator[None]:
-    """The command line sets up the log of its process, and a test that runs it within this one would change what later tests can see."""
-    log = logging.getLogger("levada")
-    handlers, level = log.handlers[:], log.level
+def the_log_is_as_in_a_new_process() -> Iterator[None]:
+    """The command line sets up the log of its process. What ran it in this one, another test or an import, must not change what is seen."""
+    forget_the_set_up_of_the_log()
     yield
-    log.handlers[:] = handlers
-    log.setLevel(level)
+    forget_the_set_up_of_the_log()
+
+
+def forget_the_set_up_of_the_log() -> None:
+    log = logging.getLogger("levada")
+    log.handlers[:] = []
+    log.setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -117,24 +117,31 @@ def test_a_cluster_is_waited_for_15_s_unless_the_user_says_otherwise(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("invocation", "waits"),
+    ("settings", "wait", "waits"),
     [
-        (Invocation("h:1"), False),
-        (Invocation("h:1", wait=True), True),
-        (Invocation("h:1", ["bootstrap.wait=true"]), "true"),
-        (Invocation("h:1", ["bootstrap.wait=false"], wait=True), True),
-        (Invocation("h:1", wait=True).of_cluster(None, "other:1"), True),
+        ([], False, False),
+        ([], True, True),
+        (["bootstrap.wait=true"], False, "true"),
+        (["bootstrap.wait=false"], True, True),
     ],
 )
 def test_no_client_waits_for_brokers_unless_the_user_says_so(
-    monkeypatch: pytest.MonkeyPatch, invocation: Invocation, waits: bool | str
+    monkeypatch: pytest.MonkeyPatch, settings: list[str], wait: bool, waits: bool | str
 ) -> None:
     for client in ("KafkaAdmin", "KafkaProducer", "KafkaConsumer"):
         monkeypatch.setattr(f"levada.{client}", dict)
     monkeypatch.setattr("levada.scan", lambda topics, settings: settings)
     with logging_kept():
-        made: list[Any] = [invocation.admin(), invocation.producer(), invocation.consumer(), invocation.scan("t")]
+        here = Invocation("h:1", settings, wait=wait)
+        made: list[Any] = [here.admin(), here.producer(), here.consumer(), here.scan("t")]
     assert [dict(settings)["bootstrap.wait"] for settings in made] == [waits] * 4
+
+
+def test_clients_of_the_other_cluster_wait_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("levada.KafkaAdmin", dict)
+    with logging_kept():
+        made: Any = Invocation("h:1", wait=True).of_cluster(None, "other:1").admin()
+    assert made["bootstrap.wait"] is True
 
 
 def with_an_offset(run: Invocation, offset: Annotated[str, typer.Option("-o", "--offset")] = "start") -> None:
