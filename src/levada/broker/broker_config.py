@@ -98,7 +98,7 @@ _UPDATES = {
 
 
 class Origin(NamedTuple):
-    """One text that a setting has somewhere, under that setting's name or under one that stands for it. None: not to be told."""
+    """One place where a setting has a value, by its own name or by a synonym. text: None for a sensitive value."""
 
     name: str
     text: str | None
@@ -106,7 +106,7 @@ class Origin(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is told of one setting. text: None for nothing, and for what nobody is told. setting: None for a name that Kafka has not."""
+    """One setting in an answer. text: None for no value, and for a sensitive one. setting: None for a name unknown to Kafka."""
 
     name: str
     text: str | None
@@ -116,7 +116,7 @@ class Told(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value is not told; of a setting that Kafka has not, nobody knows."""
+        """Whether the answer leaves its value out. A setting unknown to Kafka may be a secret, and counts as sensitive."""
         return self.setting is None or self.setting.is_sensitive
 
     @property

@@ -36,7 +36,7 @@ GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""The controllers' log in Kafka, which is no topic: nobody can create one of this name, or see one."""
+"""Kafka's name for the controllers' log. It is not a topic, and no topic of this name can be created."""
 ADMIN_CLIENT_ID = "__admin_client"
 """Kafka lets clients with this id write to internal topics. Coordinators do not read what they write."""
 

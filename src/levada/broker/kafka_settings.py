@@ -47,7 +47,7 @@ class KafkaSetting(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether nobody is told its value."""
+        """Whether answers leave its value out."""
         return self.check.kind is Kind.PASSWORD
 
 

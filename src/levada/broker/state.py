@@ -103,7 +103,7 @@ class BrokerState:
         return topic
 
     def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
-        """Return a partition whose log is looked at, whoever leads it; UnknownTopicOrPartitionError when there is none."""
+        """Return a partition to read from, led by any broker. Raises UnknownTopicOrPartitionError."""
         partition = self.cluster.partition(topic, index)
         if partition.is_internal:
             self.cluster.internal_topics.observe(self.wall_ms(self.cluster.now_ms))

@@ -79,7 +79,7 @@ def frame(before: Look | None, now: Look) -> Frame:
 
 
 def without_rates(seen: Frame) -> Frame:
-    """Return a frame of which nobody knows any more how fast anything moves."""
+    """Return the frame with every rate unknown, as after a failed request."""
     topics = tuple(row._replace(per_second=None) for row in seen.topics)
     return seen._replace(topics=topics, groups=tuple(row._replace(per_second=None, seconds_behind=None) for row in seen.groups))
 

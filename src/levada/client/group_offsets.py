@@ -220,8 +220,8 @@ def fetch_offsets(
 
     stable: wait for transactions that may yet change the offsets (KIP-447), which brokers before 2.5 cannot. cannot_wait: called where the
     coordinator is such a broker, which is then asked without; None raises UnsupportedVersionError. unstable: told with each answer which
-    partitions wait for such a transaction. asker: returns the member of a consumer group that asks, as it is with each request (KIP-848);
-    None for whoever is none. Raises the errors that time does not mend, and TimeoutError.
+    partitions wait for such a transaction. asker: returns the group member that sends the requests, its epoch as of now (KIP-848);
+    None for a caller that is not a member. Raises the errors that time does not mend, and TimeoutError.
     """
     waiting = Waiting(stable, unstable, cannot_wait)
     asking = yield from _ask_for_offsets(finder, {group_id: partitions}, retries, None, waiting, policy=policy, asker=asker)

@@ -311,8 +311,8 @@ class Consuming:
         assigned = self.reading.look(lambda core: core.subscription.assignment)
         if others := sorted(found.keys() - assigned):
             raise IllegalStateError(
-                f"{call}: {others[0]} is not assigned to this consumer, or not any more, so records of it are not committed: whoever is "
-                "assigned it reads them again"
+                f"{call}: {others[0]} is not assigned to this consumer, or not any more, so its records are not committed: the "
+                "consumer that has it now reads them again"
             )
         return found
 

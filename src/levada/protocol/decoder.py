@@ -281,7 +281,7 @@ class _Decoder:
                     self.flush()
                 word = "elif"
             # Tags ascend: after this one all are unknown.
-            with self.out.block(f"elif {tag} > {max(cast('int', field.tag) for field in fields)}:"):
+            with self.out.block(f"elif {tag} > {max(field.tag for field in fields)}:"):
                 self.out.line(f"pos, unknown = skip_tagged_fields(data, {stop}, end, {left} - 1, {tag}, count_unknown(unknown))")
                 self.out.line("break")
             with self.out.block("else:"):

@@ -181,7 +181,7 @@ class _ShareFetch:
         return found
 
     def _count(self, acquired: Mapping[SharedPart, Delivery], now_ms: int) -> None:
-        """Count what is given against the client's quota. It is given all the same: the client holds the locks, and nobody else gets it."""
+        """Charge the acquired records to the client's quota. They are sent even above it: the client holds their locks already."""
         size_bytes = sum(len(one.records) for one in acquired.values())
         self._call.throttle(self._call.state.throttles.record(CONSUMER_BYTE_RATE, self._call.quoted, size_bytes, now_ms))
 

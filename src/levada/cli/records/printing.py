@@ -1,7 +1,7 @@
 """How records are printed: raw, json, yaml, hex, table, or a template. Each format is a function from a record to bytes.
 
-A terminal acts on some of what it is sent: escape sequences move its cursor, set its title, and type answers for the user. So nothing of a
-record reaches a terminal as it is, whoever wrote it: control characters are written out, as \\x1b. In a file or a pipe every byte is there.
+A terminal acts on some of what it is sent: escape sequences move its cursor, set its title, and type answers for the user. So
+control characters in records are shown on a terminal as \\x1b and the like. A file or a pipe gets every byte unchanged.
 """
 
 from __future__ import annotations

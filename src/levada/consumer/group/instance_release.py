@@ -1,9 +1,9 @@
 """Waiting for a group.instance.id that the coordinator does not give up yet (KIP-848).
 
-A static member that was killed has told nobody that it leaves. Until its session ends, the coordinator refuses the next member with its
-group.instance.id, as it would refuse a second one beside a member that lives: it cannot tell them apart, and neither can the new member. So
-the new member tries again for as long as the session may last, and is refused for good when the id is in use even then. The
-session's time is a setting of the group, at the brokers; where it may not be asked for, it is taken to be session.timeout.ms's default.
+A static member that was killed sent no request to leave. Until its session ends, the coordinator refuses the next member with the same
+group.instance.id, because the old member may still be alive. The new member cannot know either. So it tries again for as long as the
+session may last, and fails when the id is in use even then. The session timeout is a setting of the group, kept by the brokers; a client
+that may not read it assumes the default of session.timeout.ms.
 """
 
 from __future__ import annotations
