@@ -105,16 +105,17 @@ def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, u
     """Skip that many tagged fields, which are unknown; return as skip_tags() does. last: the tag before them, or -1."""
     unknown = count_unknown(unknown, count)
     for _ in range(count):
-        # Here without a call per field, for tags of one byte or two and values below 128 bytes: a message may have many thousands.
-        tag, size = data[pos], data[pos + 1]
         start = pos + 2
-        if tag > 0x7F and size < 0x80:
-            tag, size = tag & 0x7F | size << 7, data[start]
-            start += 1
-        if last < tag and size < 0x80 and start + size <= end:
-            last, pos = tag, start + size
-        else:
-            last, _, pos = read_tag_head(data, pos, end, last)
+        if start < end:
+            # Here without a call per field, for tags of one byte or two and values below 128 bytes: a message may have many thousands.
+            tag, size = data[pos], data[pos + 1]
+            if tag > 0x7F > size:
+                tag, size = tag & 0x7F | size << 7, data[start]
+                start += 1
+            if last < tag and size < 0x80 and start + size <= end:
+                last, pos = tag, start + size
+                continue
+        last, _, pos = read_tag_head(data, pos, end, last)
     return pos, unknown
 
 
