@@ -16,45 +16,46 @@ from levada.testing import EmbeddedKafka
 from log_lines import said
 
 LEFT_BY_CTRL_C = """
-import os, signal, sys, threading, time
+import logging, os, signal, sys, threading, time
 import levada as lv
 from levada.testing import EmbeddedKafka
 
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
+class SecondCtrlC(logging.Handler):
+    def emit(self, record):
+        if "waiting up to" in record.getMessage():
+            threading.Timer(0.5, interrupt).start()
+
+logging.basicConfig()
+logging.getLogger("levada").addHandler(SecondCtrlC())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 kafka = EmbeddedKafka()
 kafka.__enter__()
-began = None
 try:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send("t", "before").result()
         kafka.__exit__(None, None, None)
         for number in range(1500):
             producer.send("t", str(number))
-        began = time.monotonic()
-        threading.Timer(1.5, interrupt).start()
         if sys.argv[1] == "body":
             interrupt()
             time.sleep(5)
         else:
-            threading.Timer(3, interrupt).start()
+            threading.Timer(1, interrupt).start()
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
-print(f"took {time.monotonic() - began:.1f}")
+print(time.monotonic())
 """
 
 
 @pytest.mark.parametrize("where", ["body", "close"])
 def test_a_second_ctrl_c_ends_it(where: str) -> None:
-    began = time.monotonic()
-    # The time of the whole process holds what the interpreter's exit waits for.
     run = subprocess.run([sys.executable, "-c", LEFT_BY_CTRL_C, where], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
-    assert time.monotonic() - began < 7
-    took = float(run.stdout.split()[-1])
-    assert 1 < took < (2.5 if where == "body" else 4)
+    assert "interrupted" in run.stderr
+    assert time.monotonic() - float(run.stdout) < 4, "the interpreter's exit does not wait for what was given up"
     assert "waiting up to 4.5 s for 1,500 records to be acknowledged; Ctrl-C gives up" in run.stderr
     assert "the producer was closed and gave up 1,500 records: the wait was broken off" in run.stderr
     assert "was not closed" not in run.stderr
@@ -80,7 +81,7 @@ def test_a_cancelled_task_ends_it_on_asyncio(caplog: pytest.LogCaptureFixture) -
 
     kafka = EmbeddedKafka()
     kafka.__enter__()
-    assert asyncio.run(program(kafka)) < 1
+    assert asyncio.run(program(kafka)) < 3, "less than it would have waited"
     assert "gave up 1 record: the wait was broken off" in caplog.text
     assert "was not closed" not in caplog.text
 
