@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any, Final
 
 from levada.broker.connection import Frame
+from levada.broker.receive_memory import ReceiveMemory
 from levada.net.outgoing import Outgoing
 from levada.net.transport import SocketLike, TransportLayer
 from levada.protocol.frame import FrameReader
@@ -14,15 +15,18 @@ _OF_IPV4: Final = "::ffff:"
 
 
 class Peer:
-    """One accepted connection. events: what its socket is watched for, 0 while it is not."""
+    """One accepted connection. events: what its socket is watched for, 0 while it is not. memory: where its unfinished request counts."""
 
-    __slots__ = ("accepted_ms", "active_ms", "closing", "events", "frames", "id", "reader", "socket", "transport", "unsent")
+    __slots__ = ("accepted_ms", "active_ms", "closing", "events", "frames", "id", "memory", "reader", "socket", "transport", "unsent")
 
-    def __init__(self, peer_id: int, sock: SocketLike, transport: TransportLayer, max_frame_bytes: int, now_ms: int) -> None:
+    def __init__(
+        self, peer_id: int, sock: SocketLike, transport: TransportLayer, max_frame_bytes: int, memory: ReceiveMemory, now_ms: int
+    ) -> None:
         self.id = peer_id
         self.socket = sock
         self.transport = transport
         self.reader = FrameReader(max_frame_bytes)
+        self.memory = memory
         self.frames: deque[Frame] = deque()
         self.unsent = Outgoing()
         self.events = 0
@@ -35,7 +39,15 @@ class Peer:
             self.frames.extend(self.reader.received(received))
             if not self.transport.has_buffered:
                 break
+        self.memory.hold(self.id, self.reader.large_bytes)
         return received != 0
+
+    def logged_in(self, max_frame_bytes: int, memory: ReceiveMemory) -> None:
+        """Take other limits. What was sent behind the login may have come in part."""
+        self.reader.max_frame_bytes = max_frame_bytes
+        self.memory.hold(self.id, 0)
+        self.memory = memory
+        memory.hold(self.id, self.reader.large_bytes)
 
     def send(self, limit: int | None) -> None:
         """Write as much as the socket takes, up to a limit with each call to the system."""

@@ -3,6 +3,8 @@
 Only requests that have buffers of their own count: a small one is read into the buffer that its connection has anyway. When the limit is
 reached, only the connection whose request was begun first is read, until there is memory again; the others wait in TCP. So one of them can
 always be finished, and a request larger than the limit can be, too. If that one takes too long while others wait, its connection ends.
+
+Connections that have not logged in, where they have to, have memory of their own, so that they never keep those waiting that have.
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ from levada.clock import NEVER_MS
 LONGEST_TURN_MS: Final = 5_000
 """How long a connection may be the only one that is read while others wait."""
 
+LOGIN_BYTES: Final = 16 << 20
+"""Memory for unfinished requests of connections that have not logged in: 32 of the largest they may send by default. Logins take less
+than is counted here, so that only tokens of many KiB ever wait."""
+
 
 class ReceiveMemory:
-    """See the module's theory. limit_bytes: -1 for none."""
+    """See the module's theory. limit_bytes: -1 for none. name: what sets the limit, for log lines."""
 
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+    def __init__(self, limit_bytes: int, name: str = "queued_max_request_bytes") -> None:
+        self.name = name
+        self.limit_bytes = limit_bytes
         self._held: dict[int, int] = {}
         """Bytes of the unfinished requests by connection, in the order in which they were begun."""
         self._total_bytes = 0
@@ -56,4 +63,4 @@ class ReceiveMemory:
 
     @property
     def _is_short(self) -> bool:
-        return 0 <= self._limit_bytes <= self._total_bytes
+        return 0 <= self.limit_bytes <= self._total_bytes

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from levada.broker.node import BrokerNode
 from levada.broker.peer import Peer, address_text
-from levada.broker.receive_memory import ReceiveMemory
+from levada.broker.receive_memory import LOGIN_BYTES, ReceiveMemory
 from levada.clock import NEVER_MS, Clock, SystemClock, first_wait_s
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
 from levada.logs import Log
@@ -94,6 +94,7 @@ class BrokerServer:
         self._logging_in: dict[int, Peer] = {}
         """Those with a handshake or a login to be done, in the order in which they came."""
         self._memory = ReceiveMemory(node.settings.queued_max_request_bytes)
+        self._login_memory = ReceiveMemory(LOGIN_BYTES, "for connections that have not logged in")
         self._ids = count(1)
         self._accept_again_ms = 0
         self._next_sweep_ms = 0
@@ -223,9 +224,7 @@ class BrokerServer:
             self._watch(peer, selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.transport.wants_write else 0))
 
     def _receive(self, peer: Peer) -> None:
-        if peer.receive(self.node.faults.bytes_at_a_time):
-            self._memory.hold(peer.id, peer.reader.large_bytes)
-        else:
+        if not peer.receive(self.node.faults.bytes_at_a_time):
             self._drop(peer, "closed by the client")
 
     def _exchange(self) -> bool:
@@ -286,7 +285,7 @@ class BrokerServer:
             return
         if peer.id in self._logging_in and peer.transport.ready and not self.node.has_to_log_in(peer.id):
             del self._logging_in[peer.id]
-            peer.reader.max_frame_bytes = self.node.settings.socket_request_max_bytes
+            peer.logged_in(self.node.settings.socket_request_max_bytes, self._memory)
         events = selectors.EVENT_WRITE if peer.unsent else 0
         if not peer.frames and not peer.unsent:
             if self._may_be_read(peer):
@@ -297,7 +296,7 @@ class BrokerServer:
 
     def _may_be_read(self, peer: Peer) -> bool:
         """Whether there is memory for what the client sends. A large request is not read ahead while another one is in process."""
-        return not peer.reader.large_bytes or (self._memory.may_read(peer.id) and not self.node.is_busy(peer.id))
+        return not peer.reader.large_bytes or (peer.memory.may_read(peer.id) and not self.node.is_busy(peer.id))
 
     def _watch(self, peer: Peer, events: int) -> None:
         if events == peer.events:
@@ -315,7 +314,7 @@ class BrokerServer:
             return
         _log.debug("connection %d ended: %s", peer.id, reason)
         self._logging_in.pop(peer.id, None)
-        self._memory.hold(peer.id, 0)
+        peer.memory.hold(peer.id, 0)
         self.node.disconnect(peer.id)
         self._watch(peer, 0)
         peer.transport.close()
@@ -362,7 +361,8 @@ class BrokerServer:
         self.node.connect(peer_id, address, endpoint.listener)
         has_to_log_in = self.node.has_to_log_in(peer_id)
         limit = settings.sasl_server_max_receive_size if has_to_log_in else settings.socket_request_max_bytes
-        peer = self._peers[peer_id] = Peer(peer_id, sock, transport, limit, self._now_ms())
+        memory = self._login_memory if has_to_log_in else self._memory
+        peer = self._peers[peer_id] = Peer(peer_id, sock, transport, limit, memory, self._now_ms())
         if has_to_log_in or not transport.ready:
             self._logging_in[peer_id] = peer
         self._watch(peer, selectors.EVENT_READ)
@@ -375,7 +375,8 @@ class BrokerServer:
         if self._next_sweep_ms <= now_ms:
             self._end_idle(now_ms)
             self._next_sweep_ms = now_ms + max(self.node.settings.connections_max_idle_ms // 10, 10)
-        next_login_ms, next_turn_ms = self._end_late_logins(now_ms), self._end_late_request(now_ms)
+        next_turn_ms = min(self._end_late_request(memory, now_ms) for memory in (self._memory, self._login_memory))
+        next_login_ms = self._end_late_logins(now_ms)
         return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms, next_login_ms, next_turn_ms)
 
     def _end_late_logins(self, now_ms: int) -> int:
@@ -387,16 +388,14 @@ class BrokerServer:
             self._drop(peer, f"not logged in after connections_max_login_ms={limit_ms}")
         return NEVER_MS
 
-    def _end_late_request(self, now_ms: int) -> int:
+    def _end_late_request(self, memory: ReceiveMemory, now_ms: int) -> int:
         """End the connection whose request keeps the others' waiting for memory; return when there may be another one."""
-        late = self._memory.late(now_ms)
+        late = memory.late(now_ms)
         if late is not None:
-            limit = self.node.settings.queued_max_request_bytes
-            _log.warning(
-                "connection %d ends: its request is not complete, and others wait for memory: queued_max_request_bytes=%d", late, limit
-            )
+            text = "connection %d ends: its request is not complete, and others wait for memory: %s=%d"
+            _log.warning(text, late, memory.name, memory.limit_bytes)
             self._drop(self._peers[late], "its request was not complete in time")
-        return self._memory.next_deadline_ms
+        return memory.next_deadline_ms
 
     def _end_idle(self, now_ms: int) -> None:
         oldest_ms = now_ms - self.node.settings.connections_max_idle_ms

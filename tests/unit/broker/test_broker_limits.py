@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from broker_kit import fetch_request, make_batch, produce_request
-from levada.broker import receive_memory
+from levada.broker import receive_memory, server
 from levada.broker.receive_memory import LONGEST_TURN_MS, ReceiveMemory
 from levada.broker.settings import BrokerSettings
 from levada.clock import NEVER_MS
@@ -234,6 +234,73 @@ def test_unfinished_requests_of_all_connections_have_limited_memory(monkeypatch:
             tracemalloc.stop()
     # They would take 36 MiB. The request that was answered is in here several times.
     assert peak < 30 * MIB
+
+
+@pytest.fixture
+def kafka_with_endless_turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedKafka]:
+    """A broker with users, where no connection ever makes room for another one."""
+    monkeypatch.setattr(receive_memory, "LONGEST_TURN_MS", 3_600_000)
+    monkeypatch.setattr(server, "LOGIN_BYTES", 2 * MIB)
+    with EmbeddedKafka(users=USERS, connections_max_login_ms=3_600_000, queued_max_request_bytes=4 * MIB) as kafka:
+        kafka.create_topic("t", config={"max.message.bytes": str(8 * MIB)})
+        yield kafka
+
+
+def begin_logins(kafka: EmbeddedKafka, count: int, stack: ExitStack) -> list[socket.socket]:
+    """Open connections that send the beginning of a login, and no more."""
+    hostile = [stack.enter_context(closing(connect(kafka))) for _ in range(count)]
+    for sock in hostile:
+        sock.sendall(struct.pack(">i", 500_000) + bytes(400_000))
+    return hostile
+
+
+def produce_large(wire: Wire) -> int:
+    (topic,) = wire.ask(produce_request("t", make_batch(b"x" * 3 * MIB)), 9).responses
+    code: int = topic.partition_responses[0].error_code
+    return code
+
+
+def test_who_does_not_log_in_takes_no_memory_of_those_who_did(kafka_with_endless_turns: EmbeddedKafka) -> None:
+    kafka = kafka_with_endless_turns
+    with ExitStack() as stack:
+        wires = [stack.enter_context(closing(Wire(kafka.bootstrap_servers))) for _ in range(2)]
+        for wire in wires:
+            log_in(wire)
+        tracemalloc.start()
+        try:
+            begin_logins(kafka, 60, stack)
+            for wire in wires:
+                # Every answer is a step of the broker in which it reads what it has memory for.
+                for _ in range(20):
+                    assert wire.ask(MetadataRequest(topics=None), 9).brokers
+                assert produce_large(wire) == 0
+            # And small logins never wait.
+            another = stack.enter_context(closing(Wire(kafka.bootstrap_servers)))
+            log_in(another)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    # They would take 24 MiB. The requests that were answered are in here several times.
+    assert peak < 20 * MIB
+
+
+def test_what_is_sent_behind_a_login_takes_the_memory_of_those_who_did(kafka_with_endless_turns: EmbeddedKafka) -> None:
+    kafka = kafka_with_endless_turns
+    with ExitStack() as stack:
+        client = stack.enter_context(closing(connect(kafka)))
+        begin_logins(kafka, 20, stack)
+        requests = [
+            (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+            (SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2),
+            # No larger than what may be sent before the login, as the broker may read its size before it knows of the login.
+            (produce_request("t", make_batch(b"x" * 400_000)), 9),
+        ]
+        client.sendall(b"".join(encode_request(request, version, index, "test") for index, (request, version) in enumerate(requests)))
+        with client.makefile("rb") as answers:
+            for index in range(len(requests)):
+                size, found = struct.unpack(">ii", answers.read(8))
+                assert found == index
+                answers.read(size - 4)
 
 
 def test_many_large_requests_at_once_are_all_answered() -> None:
