@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 from levada.broker.checks import Kind, listed
 from levada.broker.kafka_settings import KafkaSetting, Update, base_name, find_setting, kafka_settings
 from levada.broker.resource_config import ResourceConfig, Setting
-from levada.broker.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerSettings, dotted
+from levada.broker.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerSettings, Layers, dotted
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
 from levada.types import setting_text
@@ -134,44 +134,44 @@ class Told(NamedTuple):
         return f"{'It has effect' if is_used else 'It is kept and shown, and has no effect'} here. {_UPDATES[self.setting.update]}"
 
 
-def settings_of_broker(settings: BrokerSettings) -> Iterator[Told]:
+def settings_of_broker(layers: Layers) -> Iterator[Told]:
     """Tell all settings of a broker."""
-    own, shared, started = settings.layers
+    own, shared, started = layers
     for name in sorted({*kafka_settings(), *own, *shared, *started} - _our_own()):
-        yield _told(settings, name)
+        yield _told(layers, name)
 
 
-def settings_of_all(settings: BrokerSettings) -> Iterator[Told]:
+def settings_of_all(layers: Layers) -> Iterator[Told]:
     """Tell the settings that were changed for all brokers."""
-    shared = settings.layers.shared
+    shared = layers.shared
     for name in sorted(shared):
-        told = _told(settings, name)
+        told = _told(layers, name)
         of_all = [origin for origin in told.origins if origin.source == SHARED_SOURCE]
         text = None if told.is_sensitive else _shown(shared[name], told.setting)
         yield told._replace(text=text, source=SHARED_SOURCE, origins=of_all)
 
 
-def origins(settings: BrokerSettings, name: str) -> list[Origin]:
+def origins(layers: Layers, name: str) -> list[Origin]:
     """Return the texts of a setting, and of those that stand for it, the one that counts first; none where the setting itself has none."""
     base = base_name(name)
     names = _SAME.get(name) or ((name,) if base == name else (name, base))
-    own, shared, started = settings.layers
-    layers = (
+    own, shared, started = layers
+    sources = (
         (own, OWN_SOURCE),
         (shared, SHARED_SOURCE),
         ({**_started_differently(), **started}, STARTED_SOURCE),
         (_defaults(), DEFAULT_SOURCE),
     )
-    found = (Origin(one, layer[one], source) for layer, source in layers for one in names if one in layer)
+    found = (Origin(one, layer[one], source) for layer, source in sources for one in names if one in layer)
     known = find_setting(name)
     is_sensitive = known is None or known.is_sensitive
     told = dropwhile(lambda origin: origin.name != name, found)
     return [origin._replace(text=None) if is_sensitive else origin for origin in told]
 
 
-def _told(settings: BrokerSettings, name: str) -> Told:
+def _told(layers: Layers, name: str) -> Told:
     known = find_setting(name)
-    found = origins(settings, name)
+    found = origins(layers, name)
     text = found[0].text if found else None
     return Told(name, None if text is None else _shown(text, known), found[0].source if found else DEFAULT_SOURCE, found, known)
 
@@ -243,7 +243,7 @@ class BrokerConfig(ResourceConfig):
             raise _refused(f"broker config {name} can be changed for a listener only, as listener.name.<its name>.{name}")
         try:
             value = known.check.parse(text)
-            _check_beyond_its_type(base_name(name), value, _told(self._settings, base_name(name)).text or "", self._settings)
+            _check_beyond_its_type(base_name(name), value, _told(self._settings.layers, base_name(name)).text or "", self._settings)
         except ValueError as fault:
             raise _refused(f"invalid value '{text}' for broker config {name}: {fault}") from None
         return text
@@ -272,7 +272,7 @@ def _check_beyond_its_type(name: str, value: Any, now: str, settings: BrokerSett
         raise ValueError("must be at least 1, or negative for no limit")
     if name in _LISTENING and _shown(str(value) if isinstance(value, str) else ",".join(value), None) != now:
         raise ValueError(f"this broker's listeners are those that it was started with, {now}")
-    if name == "cordoned.log.dirs" and not set(value) <= set(listed(_told(settings, "log.dirs").text or "")):
+    if name == "cordoned.log.dirs" and not set(value) <= set(listed(_told(settings.layers, "log.dirs").text or "")):
         raise ValueError("must be some of log.dirs")
     if name == "max.connections.per.ip.overrides" and not all(_PER_ADDRESS.fullmatch(one) for one in listed(value)):
         raise ValueError("must be a list of <address>:<number>")
@@ -280,7 +280,7 @@ def _check_beyond_its_type(name: str, value: Any, now: str, settings: BrokerSett
         raise ValueError(f"must be at least {_LEAST[name]}")
     if name in _LOCAL_OF and not _is_part(value, int(settings.text(_LOCAL_OF[name].replace(".", "_")))):
         raise ValueError(f"must be no more than {_LOCAL_OF[name]}")
-    if name == "log.cleaner.dedupe.buffer.size" and value // int(_told(settings, "log.cleaner.threads").text or 1) <= _MEBIBYTE:
+    if name == "log.cleaner.dedupe.buffer.size" and value // int(_told(settings.layers, "log.cleaner.threads").text or 1) <= _MEBIBYTE:
         raise ValueError("must be more than 1 MiB for each of log.cleaner.threads")
 
 

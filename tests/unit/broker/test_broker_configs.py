@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from broker_kit import Bench, Client, make_batch
+from levada.broker.apis import describe_configs
+from levada.broker.broker_config import Told, settings_of_broker
 from levada.broker.checks import Kind
+from levada.broker.settings import Layers
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -41,6 +46,28 @@ def alter(
     (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=check_only), version).responses
     code: int = answer.error_code
     return code
+
+
+def test_a_broker_that_has_not_changed_is_not_described_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has some 300 settings, and a question about them is a few bytes."""
+    client = Bench(log_retention_ms=12_345).client()
+
+    def retention() -> tuple[str | None, int]:
+        (found,) = describe(client, "1", kind=BROKER, keys=["log.retention.ms"]).configs
+        return found.value, found.config_source
+
+    worked_out = []
+
+    def counted(layers: Layers) -> Iterator[Told]:
+        worked_out.append(layers)
+        return settings_of_broker(layers)
+
+    monkeypatch.setattr(describe_configs, "settings_of_broker", counted)
+    assert [retention() for _ in range(3)] == [("12345", 4)] * 3
+    assert len(worked_out) <= 1
+    assert alter(client, ("log.retention.ms", SET, "54321"), name="1", kind=BROKER) == 0
+    assert [retention() for _ in range(3)] == [("54321", 2)] * 3
+    assert len(worked_out) <= 2
 
 
 @pytest.mark.parametrize("version", range(1, 5))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from levada.acls import CLUSTER_NAME, ResourceType
-from levada.broker.broker_config import DEFAULT_SOURCE, Origin, Told, origins, settings_of_all, settings_of_broker
+from levada.broker.broker_config import DEFAULT_SOURCE, Origin, origins, settings_of_all, settings_of_broker
 from levada.broker.permissions import check
 from levada.broker.resource_config import ResourceConfig
-from levada.broker.settings import BrokerSettings, dotted
+from levada.broker.settings import BrokerSettings, Layers, dotted
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -29,6 +30,8 @@ _PROTECTED_AS = {
     **dict.fromkeys((BROKER, BROKER_LOGGER, CLIENT_METRICS), ResourceType.CLUSTER),
 }
 _UNKNOWN_TYPE = 0
+_ANSWERS_KEPT = 16
+"""Of descriptions of brokers: they have some 300 settings, which rarely change, and a question about them is a few bytes."""
 
 
 def handle(call: Call) -> DescribeConfigsResponse:
@@ -79,9 +82,9 @@ def _settings(call: Call, wanted: DescribeConfigsResource) -> Iterator[DescribeC
         config = call.state.cluster.metrics_config(wanted.resource_name)
         return _of_resource(call.state.settings, config, with_synonyms=call.request.include_synonyms)
     if wanted.resource_type == BROKER:
-        settings = call.state.told_settings
-        told = settings_of_broker(settings) if call.state.is_one_broker(wanted.resource_name) else settings_of_all(settings)
-        return (_of_broker(call, one) for one in told)
+        is_one = call.state.is_one_broker(wanted.resource_name)
+        layers = tuple(frozenset(layer.items()) for layer in call.state.told_settings.layers)
+        return iter(_of_brokers(layers, is_one, call.request.include_synonyms, call.request.include_documentation))
     raise BrokerError(f"this broker has no settings of resource type {wanted.resource_type}", code=ErrorCode.INVALID_REQUEST)
 
 
@@ -89,7 +92,7 @@ def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synon
     """Describe a topic or a group as it is at the broker with these settings."""
     for name, text, overridden in config.under(settings).effective():
         broker_name = config.SETTINGS[name].broker_setting
-        synonyms = origins(settings, dotted(broker_name)) if broker_name else []
+        synonyms = origins(settings.layers, dotted(broker_name)) if broker_name else []
         source = synonyms[0].source if synonyms else DEFAULT_SOURCE
         if not broker_name and config.TELLS_DEFAULTS:
             synonyms = [Origin(name, config.default(name), DEFAULT_SOURCE)]
@@ -105,17 +108,25 @@ def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synon
         )
 
 
-def _of_broker(call: Call, told: Told) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=told.name,
-        value=told.text,
-        read_only=told.is_read_only,
-        is_sensitive=told.is_sensitive,
-        config_source=told.source,
-        synonyms=_synonyms(told.origins) if call.request.include_synonyms else [],
-        config_type=_UNKNOWN_TYPE if told.setting is None else told.setting.check.kind,
-        documentation=told.documentation if call.request.include_documentation else None,
-    )
+@lru_cache(maxsize=_ANSWERS_KEPT)
+def _of_brokers(
+    layers: tuple[frozenset[tuple[str, str]], ...], is_one: bool, with_synonyms: bool, with_documentation: bool
+) -> list[DescribeConfigsResourceResult]:
+    """Describe a broker, or what was changed for all of them. layers: those of its settings."""
+    known = Layers(*map(dict, layers))
+    return [
+        DescribeConfigsResourceResult(
+            name=told.name,
+            value=told.text,
+            read_only=told.is_read_only,
+            is_sensitive=told.is_sensitive,
+            config_source=told.source,
+            synonyms=_synonyms(told.origins) if with_synonyms else [],
+            config_type=_UNKNOWN_TYPE if told.setting is None else told.setting.check.kind,
+            documentation=told.documentation if with_documentation else None,
+        )
+        for told in (settings_of_broker(known) if is_one else settings_of_all(known))
+    ]
 
 
 def _synonyms(of: list[Origin]) -> list[DescribeConfigsSynonym]:
