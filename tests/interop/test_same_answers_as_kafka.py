@@ -212,6 +212,8 @@ def test_M_P8_list_offsets(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka,
         Question(f"{special} in {version}", list_offsets(topic, special), version) for special, version in ((-3, 6), (-4, 7), (-5, 8))
     ]
     questions += [Question(f"epoch {epoch}", list_offsets(topic, -1, epoch), 11) for epoch in (0, 5)]
+    for name in (topic, "no-such-topic"):
+        questions.append(Question("twice", ListOffsetsRequest(replica_id=-1, topics=list_offsets(name, -1).topics * 2), 11))
     check(kafka44, embedded_kafka, questions)
 
 
@@ -245,6 +247,7 @@ def test_M_P8_topics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic
         return create(assignments=[CreatableReplicaAssignment(partition_index=partition, broker_ids=[node])], **fields)
 
     by_default = {"num_partitions": -1, "replication_factor": -1}
+    many = [create(name=f"{topic}-{part}", num_partitions=count).topics[0] for part, count in enumerate((6_000, 4_001, 0))]
     questions = [
         Question("exists", create(name=topic), 7),
         Question("name", create(name="not allowed"), 7),
@@ -258,6 +261,7 @@ def test_M_P8_topics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic
         Question("gap in partitions", assigned(1, 1, **by_default), 7),
         Question("both ways", assigned(0, 1), 7),
         Question("twice", CreateTopicsRequest(topics=create().topics * 2), 7),
+        Question("too many partitions together", CreateTopicsRequest(topics=many), 7),
         Question("delete unknown", DeleteTopicsRequest(topics=[DeleteTopicState(name="no-such-topic")], timeout_ms=9000), 6),
         Question("delete unknown id", DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=UUID(int=9))], timeout_ms=9000), 6),
     ]

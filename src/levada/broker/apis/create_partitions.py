@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from levada.acls import ResourceType
+from levada.broker.assignment import check_new_partitions
 from levada.broker.cluster import Topic
-from levada.broker.permissions import find_topic
+from levada.broker.permissions import find_topic, may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -21,16 +23,29 @@ _STRICT_SINCE = 3
 
 
 def handle(call: Call) -> CreatePartitionsResponse:
-    """Change each topic on its own; a name that stands twice in the request is refused."""
+    """Change each topic on its own; a name that stands twice in the request is refused.
+
+    None is changed where they would have too many new partitions together.
+    """
     request: CreatePartitionsRequest = call.request
     counts = Counter(wanted.name for wanted in request.topics)
     unique = {wanted.name: wanted for wanted in request.topics}
+    try:
+        check_new_partitions(sum(_growth(call, wanted) for name, wanted in unique.items() if counts[name] == 1))
+    except BrokerError as error:
+        return CreatePartitionsResponse(results=[_result(name, error.code, error.reason) for name in unique])
     return CreatePartitionsResponse(results=[_create(call, wanted, repeated=counts[name] > 1) for name, wanted in unique.items()])
 
 
 def refuse(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> CreatePartitionsResponse:
     """Answer with an error for every topic."""
     return CreatePartitionsResponse(results=[_result(wanted.name, code) for wanted in request.topics])
+
+
+def _growth(call: Call, wanted: CreatePartitionsTopic) -> int:
+    """Return how many partitions would be made for a topic."""
+    topic = call.state.cluster.topic(wanted.name) if may(call, ResourceType.TOPIC, wanted.name) else None
+    return 0 if topic is None else max(wanted.count - len(topic.partitions), 0)
 
 
 def _create(call: Call, wanted: CreatePartitionsTopic, *, repeated: bool) -> CreatePartitionsTopicResult:

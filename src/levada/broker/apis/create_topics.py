@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from levada.acls import AclOperation, ResourceType
+from levada.broker.assignment import check_new_partitions
 from levada.broker.broker_config import DEFAULT_SOURCE
 from levada.broker.cluster import DEFAULT, Topic
-from levada.broker.permissions import allows, check
+from levada.broker.permissions import allows, check, may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
@@ -24,10 +25,17 @@ _STRICT_SINCE = 6
 
 
 def handle(call: Call) -> CreateTopicsResponse:
-    """Create each topic on its own; a name that stands twice in the request is refused both times."""
+    """Create each topic on its own; a name that stands twice in the request is refused both times.
+
+    None is created where they would have too many partitions together.
+    """
     request: CreateTopicsRequest = call.request
     counts = Counter(wanted.name for wanted in request.topics)
     unique = {wanted.name: wanted for wanted in request.topics}
+    try:
+        check_new_partitions(sum(_size(call, wanted) for name, wanted in unique.items() if counts[name] == 1))
+    except BrokerError as error:
+        return CreateTopicsResponse(topics=[_failure(name, error.code, error.reason) for name in unique])
     checked = [_checked(call, wanted, repeated=counts[wanted.name] > 1) for wanted in unique.values()]
     planned = [topic for topic in checked if isinstance(topic, Topic)]
     # All together: a disk takes a thousand topics in the time of one.
@@ -38,6 +46,15 @@ def handle(call: Call) -> CreateTopicsResponse:
 def refuse(request: CreateTopicsRequest, version: int, code: ErrorCode) -> CreateTopicsResponse:
     """Answer with an error for every topic."""
     return CreateTopicsResponse(topics=[_failure(wanted.name, code, None) for wanted in request.topics])
+
+
+def _size(call: Call, wanted: CreatableTopic) -> int:
+    """Return how many partitions would be made for a topic."""
+    if not may(call, ResourceType.TOPIC, wanted.name):
+        return 0
+    if wanted.assignments:
+        return len(wanted.assignments)
+    return call.state.cluster.settings.num_partitions if wanted.num_partitions == DEFAULT else max(wanted.num_partitions, 0)
 
 
 def _checked(call: Call, wanted: CreatableTopic, *, repeated: bool) -> Topic | CreatableTopicResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.acls import AclBinding
+from levada.acls import AclBinding, AclBindingFilter
 from levada.broker.acl_wire import authorizer_of, filter_of
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -14,15 +14,19 @@ def handle(call: Call) -> DeleteAclsResponse:
     """Remove what any filter means, and tell for each what it has meant."""
     request: DeleteAclsRequest = call.request
     results: list[DeleteAclsFilterResult] = []
-    gone: list[AclBinding] = []
+    # Once for each filter: a small request may repeat one a thousand times.
+    known: dict[AclBindingFilter, DeleteAclsFilterResult] = {}
+    gone: set[AclBinding] = set()
     for asked in request.filters:
         try:
-            found = authorizer_of(call).matching(filter_of(asked))
+            authorizer, wanted = authorizer_of(call), filter_of(asked)
+            if wanted not in known:
+                found = authorizer.matching(wanted)
+                gone.update(found)
+                known[wanted] = DeleteAclsFilterResult(matching_acls=[_removed(binding) for binding in found])
+            results.append(known[wanted])
         except BrokerError as error:
             results.append(DeleteAclsFilterResult(error_code=error.code, error_message=error.reason))
-            continue
-        gone += found
-        results.append(DeleteAclsFilterResult(matching_acls=[_removed(binding) for binding in found]))
     if gone:
         authorizer_of(call).remove(gone)
     return DeleteAclsResponse(filter_results=results)

@@ -12,7 +12,7 @@ from levada.protocol.messages.delete_groups import DeletableGroupResult, DeleteG
 
 def handle(call: Call) -> DeleteGroupsResponse:
     """Delete each group on its own."""
-    return DeleteGroupsResponse(results=[_delete(call, group_id) for group_id in call.request.groups_names])
+    return DeleteGroupsResponse(results=[_delete(call, group_id) for group_id in dict.fromkeys(call.request.groups_names)])
 
 
 def refuse(request: DeleteGroupsRequest, version: int, code: ErrorCode) -> DeleteGroupsResponse:

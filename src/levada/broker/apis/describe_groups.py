@@ -16,8 +16,8 @@ FIRST_VERSION_WITH_MISSING_GROUPS = 6
 
 
 def handle(call: Call) -> DescribeGroupsResponse:
-    """Describe each group on its own."""
-    groups = [_describe(call, group_id) for group_id in call.request.groups]
+    """Describe each group on its own, and once: a small request may name a large group a thousand times."""
+    groups = [_describe(call, group_id) for group_id in dict.fromkeys(call.request.groups)]
     for group in groups:
         is_asked = call.request.include_authorized_operations and not group.error_code
         group.authorized_operations = authorized_operations(call, ResourceType.GROUP, group.group_id, is_asked=is_asked)

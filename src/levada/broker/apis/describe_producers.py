@@ -18,11 +18,14 @@ _NO_OFFSET = -1
 
 
 def handle(call: Call) -> DescribeProducersResponse:
-    """Answer for every partition on its own."""
+    """Answer for every partition on its own, and once: a small request may name one with many producers a thousand times."""
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in call.request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(name=topic.name, partitions=answer_each(call, topic.name, topic.partition_indexes, _answer, _failure))
-            for topic in call.request.topics
+            TopicResponse(name=name, partitions=answer_each(call, name, list(indexes), _answer, _failure))
+            for name, indexes in wanted.items()
         ]
     )
 

@@ -19,8 +19,8 @@ from levada.types import TopicPartition
 
 
 def handle(call: Call) -> DescribeTransactionsResponse:
-    """Describe each id on its own."""
-    return DescribeTransactionsResponse(transaction_states=[_describe(call, key) for key in call.request.transactional_ids])
+    """Describe each id on its own, and once: a small request may name a large transaction a thousand times."""
+    return DescribeTransactionsResponse(transaction_states=[_describe(call, key) for key in dict.fromkeys(call.request.transactional_ids)])
 
 
 def refuse(request: DescribeTransactionsRequest, version: int, code: ErrorCode) -> DescribeTransactionsResponse:

@@ -26,7 +26,8 @@ def handle(call: Call) -> FindCoordinatorResponse:
     """Name the coordinators."""
     request: FindCoordinatorRequest = call.request
     if call.version >= FIRST_BATCHED_VERSION:
-        return FindCoordinatorResponse(coordinators=[_find(call, key) for key in request.coordinator_keys])
+        found = {key: _find(call, key) for key in dict.fromkeys(request.coordinator_keys)}
+        return FindCoordinatorResponse(coordinators=[found[key] for key in request.coordinator_keys])
     return _single(_find(call, request.key))
 
 

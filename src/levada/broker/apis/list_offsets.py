@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from levada.broker.cluster import Topic
 from levada.broker.each_partition import answer_each
 from levada.broker.offset_lookup import LATEST, NOTHING, Found, find
@@ -21,10 +23,23 @@ _HAS_LEADER_EPOCH = 4
 
 
 def handle(call: Call) -> ListOffsetsResponse:
-    """Answer for every partition on its own."""
+    """Answer for every partition on its own, and once: as in Kafka, one that is named twice is refused."""
     request: ListOffsetsRequest = call.request
+    counts = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, {}).update((wanted.partition_index, wanted) for wanted in topic.partitions)
     return ListOffsetsResponse(
-        topics=[_topic(topic, answer_each(call, topic.name, topic.partitions, _answer, _failure)) for topic in request.topics]
+        topics=[
+            ListOffsetsTopicResponse(
+                name=name,
+                partitions=[
+                    *answer_each(call, name, [one for index, one in wanted.items() if counts[name, index] == 1], _answer, _failure),
+                    *(_failure(one, ErrorCode.INVALID_REQUEST) for index, one in wanted.items() if counts[name, index] > 1),
+                ],
+            )
+            for name, wanted in topics.items()
+        ]
     )
 
 

@@ -44,7 +44,8 @@ def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> Offset
 def _wanted(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
     """Return the groups that are asked about, also of versions that know one only."""
     if version >= FIRST_VERSION_WITH_GROUPS:
-        return request.groups
+        # All that is known of a group once: a small request may ask for it a thousand times.
+        return list({(one.group_id, None if one.topics is None else index): one for index, one in enumerate(request.groups)}.values())
     topics = None
     if request.topics is not None:
         topics = [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
