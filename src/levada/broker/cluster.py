@@ -141,7 +141,7 @@ class Cluster:
             placements=self._placements,
             stored_groups=self.stored_groups,
             stored_transactions=self.transactions,
-            logs=storage.coordinators,
+            storage=storage,
             alive=lambda: self.alive,
             topics=self.topics,
             changed=self.tell_watchers,

@@ -24,13 +24,16 @@ from levada.broker.coordinators.transactions import Transactions
 from levada.broker.marker import Marker
 from levada.broker.partition import NO_LEADER, Appended, Partition
 from levada.broker.settings import BrokerSettings
-from levada.broker.storage import LogFiles, StoredTopic
+from levada.broker.storage import ClusterStorage, LogFiles, StoredTopic
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.logs import Log
 from levada.protocol.schema import ZERO_UUID
 from levada.record.batch import RecordBatch
 from levada.types import Node, TopicPartition
+
+_log = Log("levada.broker")
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -40,6 +43,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 ADMIN_CLIENT_ID = "__admin_client"
 """Kafka lets clients with this id write to internal topics. Coordinators do not read what they write."""
 
+_EPOCHS = "internal_topic_epochs"
 _MOST_REPLICAS = 3
 _SEGMENT_BYTES = {"segment.bytes": "104857600"}
 _PRODUCER = {"compression.type": "producer"}
@@ -193,8 +197,9 @@ class _Topic(Protocol):
 class InternalTopics:
     """What is behind the internal topics of a cluster.
 
-    logs: kept in files, None to hold them in memory as soon as somebody looks. alive: as of InternalPartition. topics: of the cluster, by
-    name. changed: told the partition that has a new leader, or, once somebody has looked, new records of a coordinator.
+    storage: its logs of coordinators are kept in files; where it has none, they are in memory as soon as somebody looks. alive: as of
+    InternalPartition. topics: of the cluster, by name. changed: told the partition that has a new leader, or, once somebody has looked,
+    new records of a coordinator.
     """
 
     def __init__(
@@ -204,7 +209,7 @@ class InternalTopics:
         placements: Placements,
         stored_groups: StoredGroups,
         stored_transactions: Transactions,
-        logs: CoordinatorLogs | None,
+        storage: ClusterStorage,
         alive: Callable[[], list[int]],
         topics: Mapping[str, _Topic],
         changed: Callable[[Partition], None],
@@ -213,7 +218,8 @@ class InternalTopics:
         self._placements = {placement.topic: placement for placement in placements}
         self._groups = stored_groups
         self._transactions = stored_transactions
-        self._logs = logs or CoordinatorLogs(settings)
+        self._storage = storage
+        self._logs = storage.coordinators or CoordinatorLogs(settings)
         self._alive = alive
         self._topics = topics
         self._changed = changed
@@ -223,11 +229,12 @@ class InternalTopics:
         self._kept_transactions = KeptTransactions(self._logs, transactions.place_of, min(settings.transaction_version, 1))
         self._kept_offsets = KeptOffsets(self._logs, groups.place_of, self._id_of)
         self._kept_groups = KeptGroups(self._logs, groups.place_of)
-        if logs is not None:
+        if storage.coordinators is not None:
             self._restore()
         stored_groups.share_states.watch(shares.need)
         for placement in placements:
             placement.watch(partial(self._follow, placement.topic))
+            placement.watch(self._keep_epochs)
 
     def placement(self, name: str) -> Placement:
         """Return who leads the partitions of a topic."""
@@ -296,12 +303,31 @@ class InternalTopics:
         topic = self._topics.get(name)
         return ZERO_UUID if topic is None else topic.id
 
+    def _keep_epochs(self) -> None:
+        epochs = {name: {str(index): epoch for index, epoch in one.epochs.items()} for name, one in self._placements.items() if one.epochs}
+        try:
+            self._storage.keep_section(_EPOCHS, epochs)
+        except BrokerError as fault:
+            # Leaders change whatever a disk says. It is tried again with the next change.
+            _log.error("leader epochs of internal topics cannot be kept, and may go back with the next start: %s", fault)
+
+    def _restore_epochs(self) -> None:
+        """Go on from the newest epochs that were used; those that no record has are known from the section alone."""
+        newest = {
+            TopicPartition(name, int(index)): epoch
+            for name, epochs in (self._storage.section(_EPOCHS) or {}).items()
+            for index, epoch in epochs.items()
+        }
+        for place in self._logs.places():
+            newest[place] = max(newest.get(place, 0), self._logs.replica(place).epochs.current)
+        for place, epoch in newest.items():
+            if place.topic in self._placements:
+                self._placements[place.topic].go_on_from(place.partition, epoch)
+
     def _restore(self) -> None:
         self._is_written = True
         written = list(self._logs.read())
-        for place in self._logs.places():
-            if place.topic in self._placements:
-                self._placements[place.topic].go_on_from(place.partition, self._logs.replica(place).epochs.current)
+        self._restore_epochs()
         offsets, shares, groups = self._groups.offsets, self._groups.share_states, self._groups
         for one in written:
             if one.place.topic == GROUP_METADATA_TOPIC:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -252,3 +253,51 @@ def test_a_record_of_share_groups_that_nobody_understands_is_passed_over(
     with kept(tmp_path, crash=crash) as bench:
         assert [key.partition for key in bench.node.cluster.share_states.of_group("g")] == [1]
     assert "__share_group_state-0: a record is passed over" in caplog.text
+
+
+def test_leader_epochs_of_internal_topics_never_go_back(tmp_path: Path, crash: bool) -> None:
+    """A client with a newer epoch takes what it is told for older than what it knows, and waits for news that do not come (KIP-320)."""
+    topics = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+    seen: list[dict[TopicPartition, int]] = []
+
+    def see(bench: Kept) -> None:
+        partitions = [partition for name in topics for partition in bench.node.cluster.topics[name].partitions]
+        seen.append({partition.name: partition.leader_epoch for partition in partitions})
+
+    settings = {
+        "offsets_topic_num_partitions": 3,
+        "transaction_state_log_num_partitions": 3,
+        "share_coordinator_state_topic_num_partitions": 3,
+    }
+    for attempt in range(3):
+        with kept(tmp_path, crash=crash, **settings) as bench:
+            if attempt == 0:
+                for name in topics:
+                    bench.node.cluster.create_internal_topic(name)
+            see(bench)
+            for name in topics:
+                placement = bench.node.cluster.internal_topics.placement(name)
+                for _ in range(2):
+                    placement.move_partition(0, 1)
+                    placement.move_partition(1, 1)
+            see(bench)
+            bench.node.cluster.group_offsets.commit("g", {TP: OffsetAndMetadata(attempt)})
+            assert TransactionalProducer(bench.client()).init().code == ErrorCode.NONE
+            see(bench)
+            written = [batch for name in topics for index in range(3) for batch in bench.log(name, index).batches()]
+            assert written
+            for name in topics:
+                for partition in bench.node.cluster.topics[name].partitions:
+                    assert all(batch.partition_leader_epoch <= partition.leader_epoch for batch in partition.log.batches())
+                    assert [batch.partition_leader_epoch for batch in partition.log.batches()][-1:] in ([], [partition.leader_epoch])
+    for before, after in pairwise(seen):
+        assert not [(place, epoch, after[place]) for place, epoch in before.items() if after[place] < epoch]
+
+
+def test_leader_epochs_of_an_internal_topic_that_is_made_again_after_a_restart_do_not_go_back(tmp_path: Path, crash: bool) -> None:
+    """Coordinators go by the epoch, whatever topic it is of."""
+    with kept(tmp_path, crash=crash) as before:
+        before.node.cluster.create_internal_topic("__consumer_offsets")
+        before.node.delete_topic("__consumer_offsets")
+    with kept(tmp_path) as after:
+        assert after.node.cluster.create_internal_topic("__consumer_offsets").partitions[0].leader_epoch > 0

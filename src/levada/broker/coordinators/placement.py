@@ -66,6 +66,11 @@ class Placement:
         """Return which node leads a partition, and since which epoch."""
         return self._leader(partition), self._epochs.get(partition, 0)
 
+    @property
+    def epochs(self) -> Mapping[int, int]:
+        """The epochs of partitions that are not in their first one."""
+        return self._epochs
+
     def check(self, key: str, node_id: int) -> None:
         """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS when a node cannot answer for a key."""
         self.need()
