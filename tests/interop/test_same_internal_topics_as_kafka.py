@@ -37,6 +37,7 @@ from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
+from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from levada.protocol.prefixed import GROUP_RECORDS, TRANSACTION_RECORDS, RecordTypes
 from levada.protocol.schema import ZERO_UUID, Request, Struct
 from levada.record.batch import RecordBatch, read_batches, seal
@@ -317,6 +318,54 @@ def test_M_P8_deleting_them_forgets_what_they_held(existing: list[Broker]) -> No
 def committed(broker: Broker, group: str) -> list[tuple[str, int]]:
     answer = broker.ask_until_ready(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]), 8)
     return [(topic.name, part.committed_offset) for topic in answer.groups[0].topics for part in topic.partitions]
+
+
+def test_M_P8_an_open_transaction_whose_coordinator_was_deleted_hangs_until_it_is_aborted(existing: list[Broker]) -> None:
+    """Whoever deletes __transaction_state deletes what is known of open transactions, and nobody else ends them."""
+    seen = []
+    for broker in existing:
+        topic = f"hanging-{uuid4().hex}"
+        broker.create(topic, 1)
+        broker.batches(topic)
+        initialise = InitProducerIdRequest(transactional_id="hangs", transaction_timeout_ms=1_000)
+        broker.find(TRANSACTION, "hangs")
+        given = broker.ask_until_ready(initialise, 4)
+        added = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="hangs",
+            v3_and_below_producer_id=given.producer_id,
+            v3_and_below_producer_epoch=given.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+        )
+        assert _is_good(broker.ask_until_ready(added, 3))
+        batch = bytearray(make_batch(b"a", producer=(given.producer_id, given.producer_epoch, 0)))
+        batch[22:23] = TRANSACTIONAL_BIT
+        seal(batch)
+        produced = produce_request(topic, bytes(batch))
+        produced.transactional_id = "hangs"
+        assert _is_good(broker.ask_until_ready(produced, 11))
+        told: list[Any] = [last_stable_offset(broker, topic)]
+        told.append({one.name: one.error_code for one in broker.delete("__transaction_state").responses})
+        broker.find(TRANSACTION, "hangs")
+        # Not the same producer: that one is not known any more.
+        again = broker.ask_until_ready(initialise, 4)
+        told += [again.producer_id == given.producer_id, last_stable_offset(broker, topic)]
+        marker = WritableTxnMarker(
+            producer_id=given.producer_id,
+            producer_epoch=given.producer_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+            coordinator_epoch=0,
+        )
+        told += list(compared(broker.ask(WriteTxnMarkersRequest(markers=[marker]), 1)))
+        told.append(last_stable_offset(broker, topic))
+        seen.append(told)
+    assert seen[0] == seen[1]
+    assert (seen[1][3], seen[1][-1]) == (0, 2)
+
+
+def last_stable_offset(broker: Broker, topic: str) -> int:
+    offset: int = broker.ask_until_ready(fetch_request(topic), 12).responses[0].partitions[0].last_stable_offset
+    return offset
 
 
 def test_M_P8_no_transaction_writes_to_them(existing: list[Broker]) -> None:
