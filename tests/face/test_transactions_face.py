@@ -30,6 +30,7 @@ from levada.errors import (
     TransactionAbortedError,
     TransactionOutcomeUnknownError,
 )
+from levada.face.waiting import run_flow
 from levada.sync import transaction
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
@@ -236,7 +237,7 @@ def test_T6_after_an_abort_offsets_are_sent_again_once_the_records_are_read_agai
     shop.bills_for(shop.reads(2))
     shop.bills_for(shop.reads(3), breaks=breaks)
     for records in (shop.reads(3), []):
-        with pytest.raises(IllegalStateError, match=rf"{shop.first}.* would be skipped .*seek_to_committed\(\)"):
+        with pytest.raises(IllegalStateError, match=rf"{shop.first}.* be skipped .*seek_to_committed\(\)"):
             shop.bills_for(records)
     assert (shop.done, shop.committed) == ([0, 1], 2)
     shop.consumer.seek_to_committed()
@@ -308,7 +309,7 @@ def test_T6_named_records_are_sent_again_without_reading_them_again(shop: Shop) 
     shop.bills_for(records[:3], records[:3], breaks="after")
     with pytest.raises(IllegalStateError, match=r"names them in each transaction: send_offsets\(consumer, records\)"):
         shop.bills_for(records[3:], records[3:])
-    with pytest.raises(IllegalStateError, match="was not committed"):
+    with pytest.raises(IllegalStateError, match="is not known to be committed"):
         shop.bills_for(records)
     shop.bills_for(records[:2], records[:2])
     shop.bills_for(records[2:], records[2:])
@@ -321,7 +322,7 @@ def test_T6_partitions_are_sought_one_by_one(shop: Shop) -> None:
     shop.consumer.assign([shop.first, shop.second])
     shop.bills_for(shop.reads(12), breaks="after")
     shop.consumer.seek(shop.second, 0)
-    with pytest.raises(IllegalStateError, match=rf"offsets of {shop.first} was not committed"):
+    with pytest.raises(IllegalStateError, match=rf"offsets of {shop.first} is not known to be committed"):
         shop.bills_for([])
     shop.consumer.seek(shop.first, 0)
     shop.bills_for(shop.reads(12))
@@ -359,11 +360,50 @@ def test_T6_a_producer_that_was_closed_leaves_its_offsets_in_doubt(shop: Shop, n
         entered.__enter__()
         entered.send_offsets(shop.consumer, shop.reads(3))
         mine.close()
-        with pytest.raises(IllegalStateError, match="was not committed"):
+        with pytest.raises(IllegalStateError, match="is not known to be committed"):
             shop.bills_for(shop.reads(3))
         shop.consumer.seek_to_committed()
         shop.bills_for(shop.reads(3))
     assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
+@pytest.mark.parametrize("end", ["commit_detached", "abort_detached"])
+def test_T6_what_a_detached_transaction_was_sent_is_in_doubt_until_a_seek(shop: Shop, name: str, end: str) -> None:
+    """Another process ends it, so the consumer cannot know how."""
+    shop.producer.init_transactions()
+    block = shop.producer.transaction()
+    shop.producer.begin_transaction()
+    for record in shop.reads(3):
+        shop.producer.send(shop.bills, record.value)
+    block.send_offsets(shop.consumer)
+    handle = shop.producer.detach_transaction()
+    servers = shop.kafka.bootstrap_servers
+    with lv.KafkaProducer(bootstrap_servers=servers, transactional_id=f"{name}-other") as other:
+        mine, shop.producer = shop.producer, other
+        mine.close()
+        with pytest.raises(IllegalStateError, match=r"not known to be committed.*seek_to_committed\(\)"):
+            shop.bills_for(shop.reads(3))
+        with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
+            getattr(admin, end)(handle)
+        shop.consumer.seek_to_committed()
+        done = 3 if end == "commit_detached" else 0
+        shop.bills_for(shop.reads(10 - done))
+    assert (shop.done, shop.committed) == ([*range(10)], 10)
+
+
+def test_T6_an_interrupt_right_after_the_commit_leaves_nothing_in_doubt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: Any) -> Any:
+        result = yield from run_flow(*given)
+        if given[-1] == "commit_transaction()":
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr("levada.face.transacting.run_flow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shop.bills_for(shop.reads(3))
+    shop.bills_for(shop.reads(2))
+    assert (shop.done, shop.committed) == ([*range(5)], 5)
 
 
 @pytest.mark.parametrize("breaks", ["before", "after"])

@@ -178,6 +178,31 @@ def test_consume_transform_produce_counts_together_or_not_at_all(sim: Simulation
     assert seen(sim) == [b"0", b"1"]
 
 
+def test_T6_an_abort_without_an_answer_is_an_abort_for_the_offsets_of_a_consumer(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer
+) -> None:
+    with sim.producer(bootstrap_servers=SERVERS) as source:
+        source.send_many("t", [b"%d" % number for number in range(4)], partition=1)
+    tp = TopicPartition("t", 1)
+    with sim.consumer(bootstrap_servers=SERVERS, group_id="g", enable_auto_commit=False, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        broker.faults.blackhole("EndTxn")
+        with pytest.raises(ZeroDivisionError), producer.transaction(timeout=3):
+            for record in consumer.poll(5, max_records=2):
+                producer.send("t", record.value, partition=0).result()
+            raise ZeroDivisionError
+        broker.faults.clear()
+        with pytest.raises(IllegalStateError, match=r"seek_to_committed\(\)"), producer.transaction() as txn:
+            for record in consumer.poll(5, max_records=2):
+                producer.send("t", record.value, partition=0)
+            txn.send_offsets(consumer)
+        consumer.seek(tp, 0)
+        with producer.transaction() as txn:
+            for record in consumer.poll(5):
+                producer.send("t", record.value, partition=0)
+            txn.send_offsets(consumer)
+
+
 def test_A23_a_block_commits_at_its_end_and_aborts_on_an_exception(sim: Simulation, broker: BrokerNode) -> None:
     producer = new_producer(sim)
     with producer.transaction():

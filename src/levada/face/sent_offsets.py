@@ -3,7 +3,8 @@
 A transaction that is aborted commits no offsets, but the consumer's position stays after the records that were read for it. Offsets sent
 in the next transaction would pass these records, which nobody has worked off. So what a transaction sends of a partition is in doubt until
 it is committed. While it is, no other transaction is given offsets of this partition. Three things end it: the commit, a seek of the
-program's, and another transaction with the same records, where the program names them.
+program's, and another transaction with the same records, where the program names them. Another process ends a detached transaction, and
+nobody tells the consumer how: a seek to what is committed waits until it has ended, and so finds out.
 
 A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
 first for offsets, notes up to where each partition was read by then. The producer that aborted is given no offsets that pass these records
@@ -31,16 +32,20 @@ class _Aborts:
 
 
 _READ_AGAIN = (
-    "call consumer.seek_to_committed() after an aborted transaction, and read them again. A program that handles the same records again, "
-    "without reading them, names them in each transaction: send_offsets(consumer, records)"
+    "call consumer.seek_to_committed() after an aborted or detached transaction, and read them again. A program that handles the same "
+    "records again, without reading them, names them in each transaction: send_offsets(consumer, records)"
 )
 
 
 class Sending:
-    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of the producer's last abort, -1 for none."""
+    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of the producer's last abort, -1 for none.
 
-    def __init__(self, aborted_at: int = -1) -> None:
+    is_aborted: it is none, but stands between an abort and the next transaction.
+    """
+
+    def __init__(self, aborted_at: int = -1, *, is_aborted: bool = False) -> None:
         self.aborted_at = aborted_at
+        self._is_aborted = is_aborted
         self._consumers: dict[SentOffsets, None] = {}
 
     def add(self, sent: SentOffsets) -> None:
@@ -53,9 +58,11 @@ class Sending:
             sent.settle(self)
 
     def aborted(self) -> Sending:
-        """Return what stands for the producer's transactions until the next one begins."""
+        """Return what stands for the producer's transactions until the next one begins. An abort that is repeated is the same abort."""
+        if self._is_aborted:
+            return self
         _Aborts.newest = next(_moments)
-        return Sending(_Aborts.newest)
+        return Sending(_Aborts.newest, is_aborted=True)
 
 
 class _InDoubt(NamedTuple):
@@ -146,8 +153,8 @@ class SentOffsets:
                 known.pop(state)
         if skipped := [state for state, first in firsts.items() if self._would_skip(transaction, state, first)]:
             raise IllegalStateError(
-                f"send_offsets(): a transaction with offsets of {_names(skipped)} was not committed, and its records would be skipped from "
-                f"now on; {_READ_AGAIN}"
+                f"send_offsets(): a transaction with offsets of {_names(skipped)} is not known to be committed, and its records might be "
+                f"skipped from now on; {_READ_AGAIN}"
             )
 
     def _would_skip(self, transaction: Sending, state: PartitionState, first: int | None) -> bool:

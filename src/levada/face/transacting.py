@@ -89,7 +89,11 @@ class Transacting:
     def commit(self, timeout: float | None) -> CallerFlow[None]:
         """Commit."""
         self._refuse_in_block("commit_transaction()")
-        yield from self.run(TransactionManager.commit, timeout, "commit_transaction()")
+        return self.run(self._commit, timeout, "commit_transaction()")
+
+    def _commit(self, transactions: TransactionManager) -> Flow[None]:
+        yield from transactions.commit()
+        # On the engine: what breaks the caller's wait off, such as Ctrl-C, comes before both or after both.
         self.sending.committed()
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
@@ -97,17 +101,20 @@ class Transacting:
         return self.run(self._abort, timeout, "abort_transaction()")
 
     def _abort(self, transactions: TransactionManager) -> Flow[None]:
-        yield from transactions.abort()
+        try:
+            yield from transactions.abort()
+        except BaseException:
+            if (asked := transactions.unanswered) is not None and not asked.commits:
+                # What got no answer ends as an abort: repeated, by the next begin_transaction(), or by the coordinator.
+                self.sending = self.sending.aborted()
+            raise
         self.block = None
         self.sending = self.sending.aborted()
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
-        """Leave the transaction open for another process."""
+        """Leave the transaction open for another process. What it has sent of consumers' offsets stays in doubt."""
         self._refuse_in_block("detach_transaction()")
-        handle = yield from self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
-        # Whoever ends it knows whether it is committed.
-        self.sending.committed()
-        return handle
+        return self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
 
     def _refuse_in_block(self, call: str) -> None:
         if self.block is not None:

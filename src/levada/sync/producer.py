@@ -223,7 +223,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
 
         Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then;
-        repeated, the call returns the same handle.
+        repeated, the call returns the same handle. Offsets of a consumer that were sent in it are in doubt for the consumer, as after an
+        abort: consumer.seek_to_committed() waits until the transaction has ended.
         A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
         """
         return self._driver.call(self._transacting.hand_over(timeout))
