@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from levada.broker.node import BrokerNode
+from levada.client.connection_key import ConnectionKey
 from levada.client.setup.flow import Authenticate
 from levada.clock import NEVER_MS
 from levada.flow import Call, Flow
@@ -102,7 +103,7 @@ class SimClient:
         return self.sim.run_until(self.metadata.await_update(self.metadata.version), within_ms)
 
 
-def asking(request: Request, node: int | None = None, **options: Any) -> Flow[Any]:
+def asking(request: Request, node: int | ConnectionKey | None = None, **options: Any) -> Flow[Any]:
     return (yield Call(request, node, **options))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from levada.client.connection_key import ConnectionKey, Purpose
 from levada.errors import BootstrapError
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
-from sim_kit import SPOKEN, ScriptedServer, SimClient, server, versions_reply
+from sim_kit import SPOKEN, ScriptedServer, SimClient, asking, server, versions_reply
 
 NEWEST = ApiVersionsRequest.MAX_VERSION
 OWN = ApiVersionsRequest.API_KEY
@@ -102,3 +103,29 @@ def test_a_client_that_does_not_wait_gives_up_once_no_version_was_answered(sim: 
         SimClient(sim, bootstrap_wait=False).ask(MetadataRequest(topics=[]), timeout_s=60)
     assert asked_with(kafka) == [NEWEST, 3, 0]
     assert sim.now_ms - began < 30_000
+
+
+@pytest.mark.parametrize(("events", "then"), [(1, NEWEST), (2, 3), (3, 3), (4, 0)])
+def test_connections_that_end_together_are_one_event(sim: Simulation, events: int, then: int) -> None:
+    """A load balancer that restarts ends all connections at once, whatever they asked with."""
+    kafka = server(sim)
+    client = SimClient(sim, reconnect_backoff_ms=1_000, reconnect_backoff_max_ms=1_000)
+    client.ask(MetadataRequest(topics=[]))
+    purposes = (Purpose.COORDINATOR, Purpose.FETCH)
+    asked: list[int] = []
+
+    def answer(frame: RequestFrame) -> ApiVersionsResponse | None:
+        asked.append(frame.version)
+        if len(asked) > len(purposes) * events:
+            return versions_reply()
+        if len(asked) % len(purposes) == 0:
+            for connection in kafka.connected[-len(purposes) :]:
+                kafka.hang_up(connection)
+        return None
+
+    kafka.handlers[ApiVersionsRequest] = answer
+    for _ in range(events + 1):
+        calls = [client.start(asking(MetadataRequest(topics=[]), ConnectionKey(1, purpose))) for purpose in purposes]
+        sim.advance(2_000)
+    assert [call.error for call in calls] == [None] * len(calls)
+    assert set(asked[len(purposes) * events :]) == {then}

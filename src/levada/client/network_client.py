@@ -479,7 +479,7 @@ class NetworkClient:
         state = self.states.state(key)
         idle = state in ESTABLISHED and not self.in_flight.count(key)
         hung_up = state is ConnectionState.CHECKING_API_VERSIONS and disconnect.ending in (Ending.CLOSED, Ending.RESET)
-        asks_anew = hung_up and self.setups.first_versions.unanswered(address)
+        asks_anew = hung_up and known is not None and self.setups.first_versions.unanswered(address, known.last_attempt_ms, now_ms)
         self.states.disconnected(key, now_ms)
         self.setups.forget(key)
         self.changes += 1

@@ -100,31 +100,49 @@ def _ask_versions(version: int) -> Ask:
     return Ask(handshake_request(), version, ConnectionEvent.ASKED_VERSIONS, HANDSHAKE_CORRELATION_ID)
 
 
+class _Unanswered(NamedTuple):
+    """ends: how many in a row. ended_ms: when the last did. may_go_better: whether another attempt could then."""
+
+    ends: int
+    ended_ms: int
+    may_go_better: bool
+
+
+_NO_END = _Unanswered(0, -1, may_go_better=True)
+
+
 class FirstVersions:
     """The version of ApiVersions that each address is asked with first: the newest, until its broker proves to close the connection at it.
 
     Brokers answer UNSUPPORTED_VERSION to a version that they do not know (KIP-511), but not all who speak the protocol do: Azure Event Hubs
     resets the connection. An address that ends two connections in a row without an answer is asked with version 3 next, then with version
-    0, then with the newest again. One connection proves nothing: a broker that stops ends it as well.
+    0, then with the newest again. One connection proves nothing: a broker that stops ends it as well. It ends all that it has at once, so
+    the second one has to be begun after the first has ended.
     """
 
     def __init__(self) -> None:
         self._steps: dict[str, int] = {}
-        self._unanswered: dict[str, int] = {}
+        self._ends: dict[str, _Unanswered] = {}
 
     def of(self, address: str) -> int:
         """Return the version to begin with."""
         return _FIRST_VERSIONS[self._steps.get(address, 0)]
 
-    def unanswered(self, address: str) -> bool:
-        """The broker ended a connection instead of answering. Return whether another attempt may go better, before all begins again."""
-        count = self._unanswered.get(address, 0) + 1
-        if count < _UNANSWERED_AT_A_VERSION:
-            self._unanswered[address] = count
-            return True
-        del self._unanswered[address]
-        self._steps[address] = (self._steps.get(address, 0) + 1) % len(_FIRST_VERSIONS)
-        return self._steps[address] > 0
+    def unanswered(self, address: str, began_ms: int, now_ms: int) -> bool:
+        """The broker ended a connection instead of answering. Return whether another attempt may go better, before all begins again.
+
+        began_ms: when the connection was begun.
+        """
+        before = self._ends.get(address, _NO_END)
+        if began_ms <= before.ended_ms:
+            return before.may_go_better
+        ends = before.ends + 1
+        if ends == _UNANSWERED_AT_A_VERSION:
+            ends = 0
+            self._steps[address] = (self._steps.get(address, 0) + 1) % len(_FIRST_VERSIONS)
+        may_go_better = ends > 0 or self._steps[address] > 0
+        self._ends[address] = _Unanswered(ends, now_ms, may_go_better)
+        return may_go_better
 
     def answered(self, address: str, versions: BrokerVersions) -> None:
         """The broker said what it speaks.
@@ -132,17 +150,17 @@ class FirstVersions:
         Version 0 tells no features of the cluster, which transactions need to know. A broker that answers it and knows version 3 is asked
         with the newest again next time.
         """
-        self._unanswered.pop(address, None)
+        self._ends.pop(address, None)
         _, newest = versions.ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
         if self.of(address) == 0 and newest >= _WITH_FEATURES:
             self._steps.pop(address, None)
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
         """Forget addresses that are no longer part of the cluster."""
-        if self._steps or self._unanswered:
+        if self._steps or self._ends:
             addresses = {node.address for node in nodes}
             self._steps = {address: step for address, step in self._steps.items() if address in addresses}
-            self._unanswered = {address: count for address, count in self._unanswered.items() if address in addresses}
+            self._ends = {address: end for address, end in self._ends.items() if address in addresses}
 
 
 class _Running:
