@@ -8,6 +8,7 @@ from typing import IO
 import typer
 
 from levada.cli.exits import CommandError, Exit
+from levada.cli.text import in_one_line
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -16,7 +17,8 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not is_terminal(sys.stdin):
         raise CommandError(f"{question} There is no terminal to ask on: add --yes", Exit.WRONG_USE)
-    if not typer.confirm(question, err=True):
+    # Names in it may come from the cluster, such as the principals of access rules.
+    if not typer.confirm(in_one_line(question), err=True):
         raise CommandError("nothing was done")
 
 

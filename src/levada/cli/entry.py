@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from levada.cli.exits import Exit, exit_of
-from levada.shown import visible
+from levada.shown import escaped
 
 OF_THE_EXTRA = ("typer", "rich", "yaml")
 """Packages that `levada[cli]` brings."""
@@ -79,7 +79,7 @@ def report(error: Exception) -> Exit:
 def say(text: str) -> None:
     """Write a line of the program's own to stderr. Where that is full or closed the line is lost, and the exit code still tells."""
     with suppress(OSError):
-        print(f"levada: {visible(text)}", file=sys.stderr, flush=True)
+        print(f"levada: {escaped(text)}", file=sys.stderr, flush=True)
 
 
 def text_of(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from levada.cli.exits import Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
+from levada.cli.text import in_one_line
 from levada.errors import KafkaError
 
 
@@ -43,7 +44,7 @@ def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:
     """Name on stderr what failed, and return the exit code."""
     errors = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
     for name, error in errors.items():
-        invocation.say(str(error) if str(name) in str(error) else f"{name}: {error}")
+        invocation.say(str(error) if str(name) in str(error) else f"{in_one_line(str(name))}: {error}")
     if not errors:
         return Exit.DONE
     return exit_of(next(iter(errors.values()))) if len(errors) == len(outcomes) else Exit.PARTLY

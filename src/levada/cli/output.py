@@ -13,6 +13,7 @@ from math import isfinite, isnan
 from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
+from levada.cli.text import in_one_line
 from levada.shown import HARMFUL, visible
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _width(text: str) -> int:
 
 
 def _heading(name: str) -> str:
-    return name.replace("_", " ").upper()
+    return in_one_line(name.replace("_", " ").upper())
 
 
 def table(data: Any, columns: Sequence[str] = ()) -> Table:
@@ -170,7 +171,7 @@ def _table(headings: Sequence[str], rows: list[list[str]], *, folds: bool = True
             Text(_heading(heading), no_wrap=not folds), overflow="fold" if folds else "ellipsis", no_wrap=not (folds or is_text)
         )
     for row in rows:
-        made.add_row(*(Text(visible(cell), no_wrap=not folds) for cell in row))
+        made.add_row(*(Text(cell, no_wrap=not folds) for cell in row))
     return made
 
 
@@ -182,10 +183,10 @@ def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[s
     if isinstance(data, list):
         items = [item if isinstance(item, dict) else {"value": item} for item in data]
         headings = columns or list(dict.fromkeys(name for item in items for name in item))
-        return headings, [[cell(item.get(name)) for name in headings] for item in items]
+        return headings, [[in_one_line(cell(item.get(name))) for name in headings] for item in items]
     named = data if isinstance(data, dict) else {"value": data}
     shown = {name: value for name, value in _flat(named).items() if value is not None and (not columns or name in columns)}
-    return (), [[name.replace("_", " "), cell(value)] for name, value in shown.items()]
+    return (), [[in_one_line(name.replace("_", " ")), in_one_line(cell(value))] for name, value in shown.items()]
 
 
 def _flat(named: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,23 @@
-"""Lists in sentences."""
+"""Names and lists as people read them."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 _MOST_NAMES = 8
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters without a shape of their own: controls, formats, halves of characters, ends of lines."""
+
+
+def in_one_line(text: str) -> str:
+    """Return text with all that nobody would see in it written out, as in a Python string: line feeds, tabs, zero-width characters.
+
+    For names and cells of tables: a line feed within one would begin a row, and two names that differ would look alike.
+    """
+    if text.isprintable():
+        return text
+    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in _UNSEEN else one for one in text)
 
 
 def counted(number: int, noun: str) -> str:

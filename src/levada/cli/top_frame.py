@@ -95,6 +95,16 @@ def shared_lines(lines: int, wanted: Sequence[int]) -> list[int]:
     return given
 
 
+def tables_that_fit(lines: int, wanted: Sequence[int]) -> int:
+    """Return how many tables of so many rows a screen shows, from the first: with a heading, two rows, and a line between two of them."""
+    needed = -1
+    for count, rows in enumerate(wanted):
+        needed += 2 + min(max(rows, 1), 2)
+        if count and needed > lines:
+            return count
+    return len(wanted)
+
+
 def _brokers(now: Look) -> list[BrokerRow]:
     controller = now.cluster.controller
     return [

@@ -15,7 +15,10 @@ import pytest
 import yaml
 from rich.console import Console
 
+from levada.cli.confirm import confirm
+from levada.cli.entry import say
 from levada.cli.output import UNBOUNDED_WIDTH, OutputFormat, json_text, plain, table, write
+from levada.cli.text import in_one_line
 from levada.cli.yaml_text import yaml_text
 from levada.errors import KafkaError
 from levada.shown import visible
@@ -151,6 +154,50 @@ def test_line_feeds_stay_visible() -> None:
 def test_M_D18_what_turns_text_around_reaches_no_terminal() -> None:
     assert visible("a\u202eb\u2028c") == "a\\u202eb\\u2028c"
     assert json_text("a\u202eb\u2028c") == '"a\\u202eb\\u2028c"'
+
+
+UNSEEN = "a\nfake  row\tb\u200bc\u00add\u202ee\U000e0041f"
+WRITTEN_OUT = r"a\nfake  row\tb\u200bc\xadd\u202ee\U000e0041f"
+
+
+def test_names_that_nobody_would_see_make_no_row_of_their_own() -> None:
+    rows = printed([{"group": UNSEEN, UNSEEN: 1}, {"group": "b"}], OutputFormat.TABLE).splitlines()
+    assert len(rows) == 3
+    assert WRITTEN_OUT in rows[1]
+    assert printed({UNSEEN: UNSEEN}, OutputFormat.TABLE).splitlines() == [f"{WRITTEN_OUT}  {WRITTEN_OUT}"]
+    console = Console(file=io.StringIO(), width=200)
+    with console.capture() as captured:
+        console.print(table([{"group": UNSEEN}]))
+    assert WRITTEN_OUT in captured.get()
+
+
+def test_programs_get_names_as_they_are() -> None:
+    for format, read in ((OutputFormat.JSON, json.loads), (OutputFormat.YAML, yaml.safe_load)):
+        assert read(printed([{"group": UNSEEN}], format)) == [{"group": UNSEEN}]
+    assert "\u200b" in printed([{"group": UNSEEN}], OutputFormat.JSON)
+
+
+def test_a_question_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def say_yes(question: str, err: bool) -> bool:
+        asked.append(question)
+        return True
+
+    monkeypatch.setattr("typer.confirm", say_yes)
+    monkeypatch.setattr("levada.cli.confirm.is_terminal", lambda stream: True)
+    confirm(f"Delete {UNSEEN}\x1b[2J?", yes=False)
+    assert asked == [rf"Delete {WRITTEN_OUT}\x1b[2J?"]
+
+
+def test_letters_of_any_language_are_shown() -> None:
+    for text in ("日本\u3000語", "é", "e\u0301", "😀", "עברית"):
+        assert in_one_line(text) == text
+
+
+def test_a_line_on_stderr_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say("group a\nlevada: all is well\n  since yesterday")
+    assert capsys.readouterr().err == "levada: group a\\nlevada: all is well\n  since yesterday\n"
 
 
 @pytest.mark.parametrize("columns", [(), ("b",), ("b", "a_c")])

@@ -15,7 +15,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
 from levada.clock import SystemClock
 from levada.config import AdminConfig
-from levada.shown import visible
+from levada.shown import escaped
 
 app = typer.Typer(add_completion=False)
 
@@ -45,7 +45,7 @@ def doctor(
 
 def _told(finding: Finding) -> Finding:
     """Print a finding as soon as there is one: a step may take its time."""
-    typer.echo(visible(f"{_SIGNS[finding.status]:4}  {finding.step:9}  {finding.about}: {finding.found}"))
+    typer.echo(escaped(f"{_SIGNS[finding.status]:4}  {finding.step:9}  {finding.about}: {finding.found}"))
     if finding.advice:
-        typer.echo(visible(f"{'':17}-> {finding.advice}"))
+        typer.echo(escaped(f"{'':17}-> {finding.advice}"))
     return finding

@@ -20,11 +20,11 @@ from levada.cli.group_views import group_views
 from levada.cli.invocation import Invocation
 from levada.cli.log_ends import ends_at_leaders, log_ends
 from levada.cli.output import OutputFormat, plain, table
-from levada.cli.top_frame import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, without_rates
+from levada.cli.text import counted, in_one_line
+from levada.cli.top_frame import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, tables_that_fit, without_rates
 from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.shown import visible
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -142,13 +142,16 @@ def _screen(shown: _Shown, height: int) -> Group:
     from rich.text import Text
 
     def line(text: str, style: str = "") -> Text:
-        return Text(visible(text.partition("\n")[0]), style, no_wrap=True, overflow="ellipsis")
+        return Text(in_one_line(text.partition("\n")[0]), style, no_wrap=True, overflow="ellipsis")
 
     state = line(f"STALE: last seen at {shown.at}", "bold red") if shown.fault else line(f"{shown.at}  live")
     parts = _parts(without_rates(shown.seen) if shown.fault else shown.seen)
+    count = len(parts)
+    parts = parts[: tables_that_fit(height - 2, [len(rows) for rows, _ in parts])]
+    left_out = "" if len(parts) == count else f"{counted(count - len(parts), 'table')} more on a larger terminal"
     # Two lines for the state, one for the heading of each table, one between two of them.
     lines = shared_lines(height - 2 - 2 * len(parts) + 1, [len(rows) for rows, _ in parts])
-    drawn: list[Any] = [state, line(shown.fault)]
+    drawn: list[Any] = [state, line(shown.fault or left_out)]
     for (rows, columns), most in zip(parts, lines, strict=True):
         fit = rows if len(rows) <= most else rows[: most - 1]
         drawn += [table(plain(fit), columns), *([line(f"and {len(rows) - len(fit):,} more")] if len(fit) < len(rows) else []), Text("")]

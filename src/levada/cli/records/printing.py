@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from levada.cli.records.json_records import fields_of, to_json
 from levada.cli.records.template import as_bytes, compiled
-from levada.cli.text import counted
+from levada.cli.text import counted, in_one_line
 from levada.cli.yaml_text import yaml_text
 from levada.errors import ConfigError
 from levada.shown import visible
@@ -24,7 +24,7 @@ HEX_WIDTH = 16
 FORMATS: Mapping[str, str] = {
     "raw": "the value, and with -K the key before it, as they are",
     "json": "one object per line; what produce --format json reads",
-    "yaml": "one list, with the fields of json",
+    "yaml": "one list, with the fields of json; without records nothing, as json",
     "hex": "a line about the record, then key and value as bytes and text",
     "table": "partition, offset, time, key and value in columns",
 }
@@ -100,7 +100,7 @@ def _row(*cells: str) -> bytes:
 def _one_line(value: object) -> str:
     if value is None:
         return "null"
-    return visible(as_bytes(value).decode(errors="backslashreplace")).replace("\n", "\\n").replace("\t", "\\t")
+    return in_one_line(as_bytes(value).decode(errors="backslashreplace"))
 
 
 def time_text(timestamp_ms: int) -> str:
