@@ -36,10 +36,11 @@ def test_KIP255_when_the_next_token_is_fetched(lifetime_ms: int, least: int, mos
 
 
 class Service:
-    """Gives tokens when told to."""
+    """Gives tokens when told to. slept_ms: for how long the machine was suspended, which the monotonic clock does not count."""
 
     def __init__(self, sim: Simulation) -> None:
         self.asked: list[Promise[Token]] = []
+        self.slept_ms = 0
         self.sim = sim
         server(sim)
         client = SimClient(sim)
@@ -50,6 +51,7 @@ class Service:
             patience_ms=PATIENCE_MS,
             flows=FlowsBeside(client.engine.flows, client.engine.now),
             now=client.engine.now,
+            wall_ms=lambda: sim.now_ms + self.slept_ms,
             random=sim.random,
             log=client.engine.deferred.log("levada.tests"),
         )
@@ -117,6 +119,46 @@ def test_M_A19_a_token_that_cannot_be_replaced_is_used_to_its_end(service: Servi
     assert not late.done, "an old token is not handed out"
     service.give("second")
     assert value(late) == "second"
+
+
+def test_a_token_that_ended_while_the_machine_slept_is_replaced_at_once(service: Service) -> None:
+    service.keeper.current()
+    service.sim.advance(1)
+    service.give("first")
+    service.slept_ms = HOUR_MS
+    waiting = [service.keeper.current() for _ in range(2)]
+    service.sim.advance(1)
+    assert len(service.asked) == 2
+    service.give("second")
+    assert [value(promise) for promise in [*waiting, service.keeper.current()]] == ["second"] * 3
+    service.sim.advance(2_800_000)
+    assert len(service.asked) == 2, "its lifetime counts anew"
+    service.until_asked(3)
+
+
+def test_a_service_that_is_down_when_the_machine_wakes_up_is_not_asked_by_everybody(service: Service) -> None:
+    service.keeper.current()
+    service.sim.advance(1)
+    service.give("first")
+    service.slept_ms = HOUR_MS
+    service.keeper.current()
+    service.sim.advance(1)
+    service.refuse(TokenError("down"))
+    for _ in range(5):
+        with pytest.raises(TokenError, match="down"):
+            service.keeper.current().result()
+    service.sim.advance(1)
+    assert len(service.asked) == 2
+
+
+def test_a_clock_that_is_set_back_makes_no_token_last_longer(service: Service) -> None:
+    service.keeper.current()
+    service.sim.advance(1)
+    service.give("first")
+    service.slept_ms = -HOUR_MS
+    service.until_asked(2)
+    service.sim.advance(HOUR_MS)
+    assert not service.keeper.current().done
 
 
 def test_a_service_that_is_down_is_not_asked_by_everybody(service: Service) -> None:

@@ -145,6 +145,7 @@ def _keeper(config: ClientConfig, fetch: Callable[[], Token], parts: _Parts) -> 
         patience_ms=config.request_timeout_ms,
         flows=FlowsBeside(engine.flows, engine.now),
         now=engine.now,
+        wall_ms=SystemClock().wall_ms,
         random=engine.random,
         log=engine.deferred.log(__name__),
     )

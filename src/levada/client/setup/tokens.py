@@ -8,6 +8,9 @@ has to wait: a service that is down is not asked by every connection that is tri
 A fetch may never return, such as a function of the user's that hangs. It is given up after some time, so that a later login has another one
 begun. A token that comes from it after all is used.
 
+The monotonic clock stands still while a machine sleeps, and the token ends all the same. So before it is used for a login, the clock that
+people share has its say, too: a token that has ended by either clock is replaced at once.
+
 A token that does not say when it ends serves the logins that wait for it when it comes, and no later one: those have another fetched.
 """
 
@@ -23,7 +26,7 @@ from levada.client.deferred import DeferredLog
 from levada.client.now import Now
 from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
-from levada.flow import Flow, Sleep, WaitAny
+from levada.flow import Flow, WaitAny
 from levada.promise import Promise
 
 _LEAST_PAUSE_MS = 100
@@ -72,7 +75,7 @@ class RefreshWindow(NamedTuple):
 class TokenKeeper:
     """See the module's theory. fetch: has a token fetched; a KafkaError says whether that may be tried again (`retriable`).
 
-    patience_ms: how long a fetch may take before another one is begun.
+    patience_ms: how long a fetch may take before another one is begun. wall_ms: the time since the epoch.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class TokenKeeper:
         patience_ms: int,
         flows: Runs,
         now: Now,
+        wall_ms: Callable[[], int],
         random: Random,
         log: DeferredLog,
     ) -> None:
@@ -93,14 +97,17 @@ class TokenKeeper:
         self._patience_ms = patience_ms
         self._flows = flows
         self._now = now
+        self._wall_ms = wall_ms
         self._random = random
         self._log = log
         self._token: Token | None = None
-        self._ends_ms = 0
+        self._ends_ms = self._ends_wall_ms = 0
         self._failures = 0
         self._error: KafkaError | None = None
         self._asked: Promise[Token] | None = None
         self._keeping = False
+        self._hurry: Promise[None] = Promise()
+        """Ends the pause before the next fetch."""
         self._late: list[Promise[Token]] = []
         """The fetches that were given up, and have not returned."""
 
@@ -115,16 +122,19 @@ class TokenKeeper:
         if not self._keeping:
             self._keeping = True
             self._flows.start(self._keep())
+        elif not self._hurry.done:
+            self._hurry.resolve(None)
         return self._asked
 
     def _is_good(self) -> bool:
-        return self._token is not None and self._now.ms < self._ends_ms
+        return self._token is not None and self._now.ms < self._ends_ms and self._wall_ms() < self._ends_wall_ms
 
     def _keep(self) -> Flow[None]:
         """Fetch, and fetch again, for as long as tokens say when they end."""
         try:
             while (pause_ms := (yield from self._fetch_once())) is not None:
-                yield Sleep(pause_ms)
+                self._hurry = Promise()
+                yield WaitAny([self._hurry], pause_ms)
                 if self._error is not None:
                     self._error = None
                     return
@@ -155,6 +165,7 @@ class TokenKeeper:
         asked, self._asked = self._asked, None
         self._token = token if token.lifetime_ms is not None else None
         self._ends_ms = self._now.ms + (token.lifetime_ms or 0)
+        self._ends_wall_ms = self._wall_ms() + (token.lifetime_ms or 0)
         if asked is not None:
             asked.resolve(token)
 
