@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import levada as lv
 from cli_kit import Ran, done, run, started
 from invalid_peers import closed_port
+from levada.cli.commands import perf
 from levada.cli.exits import Exit
+from levada.cli.outcomes import failures_told_once
 from levada.testing import Authority, EmbeddedKafka
 
 PASSWORD = "planted-secret"
@@ -131,3 +136,57 @@ def test_logins_from_a_profile_and_from_the_environment(tmp_path: Path) -> None:
         assert done("consume", "t", "-e", env=env).lines == ["x"]
         wrong = refused(run("consume", "t", "-e", "-vv", env={**env, "LEVADA_X_SASL_PASSWORD": f"not-{PASSWORD}"}), Exit.REFUSED)
         assert "SASL_AUTHENTICATION_FAILED" in wrong
+
+
+def test_a_registry_that_nobody_runs_is_told_of_soon(nobody: str) -> None:
+    url = f"schema.registry.url=http://{nobody}"
+    told = refused(run("registry", "subjects", "-X", url), Exit.UNREACHABLE)
+    assert told == f"levada: list subjects: no address of the registry answered (2 attempts each)\n  http://{nobody}  connection refused\n"
+    assert "(3 attempts each)" in run("registry", "subjects", "-X", url, "-X", "max.retries=2", "-X", "retries.wait.ms=1").err
+    assert "(4 attempts each)" in run("registry", "subjects", "-X", url, "--wait", "-X", "retries.wait.ms=1").err
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[EmbeddedKafka]:
+    """A broker with a topic that takes only small records, and one with large ones."""
+    with EmbeddedKafka(num_partitions=1) as kafka:
+        kafka.create_topic("small", config={"max.message.bytes": "500"})
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            producer.send_many("large", [bytes(1000)] * 3)
+        yield kafka
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "perf produce small -s 1000 -n 20",
+        "perf produce small -s 1000 -n 3 --columns",
+        "perf latency small -s 1000 -n 1",
+        "copy large small",
+    ],
+)
+def test_records_that_a_broker_refuses_are_told_of_once(small: EmbeddedKafka, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf, "MOST_SAMPLES", 1)
+    told = refused(run("-b", small.bootstrap_servers, *command.split()), Exit.FAILED)
+    assert told.count("MESSAGE_TOO_LARGE") == 1
+    assert told.splitlines()[0].startswith("levada: small-0: ")
+
+
+def test_failures_that_no_error_tells_of_are_told_of(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("levada"), "handlers", [caplog.handler])
+    monkeypatch.setattr(logging.getLogger("levada"), "propagate", False)
+    log = logging.getLogger("levada.producer")
+    with failures_told_once():
+        log.warning("%s", "2 records failed and were not asked about")
+        log.warning("another line")
+    assert [line.getMessage() for line in caplog.records] == ["another line", "2 records failed and were not asked about"]
+
+
+@pytest.mark.parametrize("command", ["copy large made --create", "perf produce made --columns"])
+def test_nothing_is_created_for_a_command_that_lacks_pyarrow(small: EmbeddedKafka, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ran = run("-b", small.bootstrap_servers, *command.split())
+    assert (ran.code, ran.out) == (Exit.WRONG_USE, b"")
+    assert "need pyarrow: pip install 'levada[arrow]'" in ran.err
+    monkeypatch.undo()
+    assert "made" not in done("-b", small.bootstrap_servers, "topics", "list").text

@@ -39,7 +39,8 @@ What cannot be taken back is asked about first; without a terminal to ask on it 
 Commands that ask a cluster something, such as `levada topics list`, wait 15 s for each answer; `-X default.api.timeout.ms=60000` says
 otherwise. Where none of the brokers that `-b` names can be reached, a command ends once each has failed, and where TLS or the login is
 refused it ends at once; `--wait` has it wait for brokers that are still starting, for as long as its calls may take.
-`levada scan`, and parquet and Arrow files of `levada produce`, need pyarrow: `pip install 'levada[cli,arrow]'`.
+`levada registry` asks a registry that does not answer once more; `-X max.retries=5`, or `--wait`, more often.
+`levada scan`, `levada copy`, and parquet and Arrow files of `levada produce`, need pyarrow: `pip install 'levada[cli,arrow]'`.
 """
 _OFFSETS = """\
 ## Offsets

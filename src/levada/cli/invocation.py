@@ -28,6 +28,8 @@ LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 ASKED_ONCE: Mapping[str, Any] = {"default.api.timeout.ms": 15_000}
 """Somebody waits for the answer, which a broker that is down never gives."""
+REGISTRY_ASKED_TWICE: Mapping[str, Any] = {"max.retries": 1, "retries.wait.ms": 500}
+"""So that one lost answer ends no command, and a registry that is down is told of soon."""
 NOT_CREATING: Mapping[str, Any] = {"allow.auto.create.topics": False}
 
 
@@ -111,15 +113,18 @@ class Invocation:
 
         return scan(topics, self.client_settings(ConsumerConfig), **arguments)
 
-    def registry(self) -> SchemaRegistryClient:
-        """Make a client of the Schema Registry, which schema.registry.url names. Raises ConfigError where nothing does."""
+    def registry(self, *, asks_twice: bool = True) -> SchemaRegistryClient:
+        """Make a client of the Schema Registry, which schema.registry.url names. Raises ConfigError where nothing does.
+
+        asks_twice: unless the user says otherwise; without it as often as a client of the library does.
+        """
         from levada.config import RegistryConfig
         from levada.registry import SchemaRegistryClient
 
         found = self.settings.of(RegistryConfig, needs_brokers=False)
         if "schema.registry.url" not in found:
             raise ConfigError("no Schema Registry is named: give -X schema.registry.url=http://host:8081, or put it into the profile")
-        return SchemaRegistryClient(found)
+        return SchemaRegistryClient({**(REGISTRY_ASKED_TWICE if asks_twice and not self.waits else {}), **found})
 
     # Output
 

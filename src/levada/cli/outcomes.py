@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
 from typing import Any, NamedTuple
 
 from levada.cli.exits import Exit, exit_of
@@ -10,6 +13,9 @@ from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
 from levada.cli.text import in_one_line
 from levada.errors import KafkaError
+
+_UNASKED = "not asked about"
+"""In the warning of a producer about records that failed without the program having looked."""
 
 
 class OutcomeRow(NamedTuple):
@@ -38,6 +44,30 @@ def show_outcomes(invocation: Invocation, rows: Sequence[OutcomeRow]) -> Exit:
     elif done := [row for row in rows if row.error is None]:
         invocation.show(done, OutcomeRow._fields[:2])
     return tell_errors(invocation, {row.name: row.error for row in rows})
+
+
+@contextmanager
+def failures_told_once() -> Iterator[None]:
+    """Hold back the warning of a producer about failed records until the end, and drop it where an error tells of them."""
+    held: list[logging.LogRecord] = []
+
+    def is_shown(line: logging.LogRecord) -> bool:
+        if _UNASKED not in line.getMessage():
+            return True
+        if line not in held:
+            held.append(line)
+        return False
+
+    handlers = logging.getLogger("levada").handlers[:]
+    for handler in handlers:
+        handler.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_shown)
+    for line, handler in product(held, handlers):
+        handler.handle(line)
 
 
 def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:

@@ -100,7 +100,7 @@ def consume(
     show = printer(chosen, to_terminal=run.to_terminal, delimiter=unescaped(delimiter), key_delimiter=between)
     keeps = record_filter(key, value, header or ())
     with ExitStack() as clients:
-        decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry()))
+        decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry(asks_twice=False)))
         settings = {**decoding, "on_decode_error": on_decode_error}
         wanted = Wanted(names, offset, tuple(partition or ()), count, exit, group, show, keeps, settings)
         (_read if group is None else _join)(run, wanted)

@@ -11,7 +11,9 @@ from typer import Argument, Option
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
+from levada.cli.outcomes import failures_told_once
 from levada.cli.positions import OffsetRange, remarks, settled
+from levada.cli.records.columns import check_pyarrow
 from levada.cli.text import counted
 from levada.errors import ConfigError, UnknownTopicOrPartitionError
 from levada.types import NewTopic, OffsetAndMetadata, TopicPartition
@@ -71,13 +73,14 @@ def copy(
         raise ConfigError("give either --to-profile or --to-brokers")
     there = run if to_profile is None and to_brokers is None else run.of_cluster(to_profile, to_brokers)
     spans = EVERYTHING if offset is None else parse_spans(offset)
+    check_pyarrow("copies")
     with _reading(run, group) as consumer:
         ranges = settled(consumer, [source], spans, only=partition or ())
         _check_target(there, name, max(tp.partition for tp in ranges) + 1, create=create, keeps=not spread)
         for remark in remarks(ranges, waits=follow):
             run.say(remark)
         left = _assign(consumer, ranges, resumes=group is not None, follows=follow)
-        with there.producer() as producer, run.progress(f"copy {source}", total=None if follow else left) as bar:
+        with failures_told_once(), there.producer() as producer, run.progress(f"copy {source}", total=None if follow else left) as bar:
             columns: dict[str, Any] = {column: column for column in COLUMNS if not (spread and column == "partition")}
             copying = _Copying(consumer, producer, name, columns, commits=group is not None, bar=bar)
             records = copying.run(len(ranges))

@@ -14,8 +14,10 @@ from levada.cli.command import command
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING
+from levada.cli.outcomes import failures_told_once
 from levada.cli.pacing import Pace
 from levada.cli.positions import settled
+from levada.cli.records.columns import check_pyarrow
 from levada.cli.words import not_empty
 from levada.errors import KafkaError
 from levada.types import RecordMetadata, TopicPartition
@@ -68,7 +70,9 @@ def produce(
 ) -> None:
     """Write records as fast as the cluster takes them, and say how fast, and how long acknowledgements took."""
     value = os.urandom(size)
-    with run.producer() as producer, run.progress(f"perf produce {topic}", total=records) as bar:
+    if columns:
+        check_pyarrow("columns")
+    with failures_told_once(), run.producer() as producer, run.progress(f"perf produce {topic}", total=records) as bar:
         producer.partitions_for(topic)
         began_s = time.perf_counter()
         if columns:

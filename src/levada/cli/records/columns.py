@@ -37,9 +37,12 @@ def rows_as_json(batch: Any) -> list[bytes]:
     return [json_text(dict(zip(batch.schema.names, row, strict=True))).encode() for row in zip(*columns, strict=True)]
 
 
-def check_pyarrow() -> None:
-    """Raise ImportError, with what to install, where there is no pyarrow."""
-    with _importing():
+_FILES = "parquet and Arrow files"
+
+
+def check_pyarrow(what: str = _FILES) -> None:
+    """Raise ImportError, with what to install, where there is no pyarrow. what: needs it, a plural."""
+    with _importing(what):
         import pyarrow  # noqa: F401
 
 
@@ -101,7 +104,7 @@ def bytes_in(columns: Iterable[Any]) -> int:
 
 
 @contextmanager
-def _importing(what: str = "parquet and Arrow files") -> Iterator[None]:
+def _importing(what: str = _FILES) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
