@@ -128,7 +128,7 @@ def test_M_B22_members_go_on_after_kill_9(broker: Broker) -> None:
 
 
 def test_M_B22_no_transaction_is_torn_by_kill_9(broker: Broker) -> None:
-    """A restarted coordinator of Kafka may leave markers out; then output is committed without its offsets, and the next program doubles it."""
+    """A restarted Kafka may leave markers out: output is then committed without its offsets, and the next program doubles it."""
     random = Random(11)
     servers = broker.start()
     try:
