@@ -26,6 +26,7 @@ from levada.protocol.messages.describe_topic_partitions import TopicRequest as D
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from levada.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from levada.protocol.schema import Request
@@ -159,3 +160,13 @@ def test_new_partitions_of_one_request_are_bounded_together(bench: Bench, client
     assert ask(t=6_002, u=4_003) == [ErrorCode.POLICY_VIOLATION] * 2
     # What is refused for other reasons does not count.
     assert ask(t=10_002, u=1, missing=20_000) == [0, ErrorCode.INVALID_PARTITIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_topics_that_metadata_creates_are_bounded_together() -> None:
+    bench = Bench(num_partitions=1_000)
+    client = bench.client()
+    for count, created in ((11, 0), (10, 10)):
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=f"t{number}") for number in range(count)])
+        answers = client.ask(asked, 12).topics
+        assert {one.error_code for one in answers} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert len(bench.node.cluster.topics) == created

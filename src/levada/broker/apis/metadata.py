@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from levada.acls import AclOperation, ResourceType
+from levada.broker.assignment import MOST_NEW_PARTITIONS
 from levada.broker.authorized_operations import authorized_operations, operations_on_cluster
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.internal_topics import CLUSTER_METADATA_TOPIC, is_internal
@@ -32,11 +33,13 @@ def handle(call: Call) -> MetadataResponse:
     if call.version < _ALLOWS_NULL_NAMES and any(topic.name is None for topic in request.topics or ()):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     cluster = call.state.cluster
+    wanted = _wanted(call)
+    few = _are_few_missing(call, wanted)
     return MetadataResponse(
         brokers=[_describe_node(node) for node_id, node in call.nodes.items() if node_id not in cluster.stopped],
         cluster_id=cluster.id,
         controller_id=cluster.controller_id,
-        topics=[_describe(call, topic) for topic in _wanted(call)],
+        topics=[_describe(call, topic, few_missing=few) for topic in wanted],
         cluster_authorized_operations=operations_on_cluster(call, is_asked=request.include_cluster_authorized_operations),
     )
 
@@ -53,7 +56,7 @@ def refuse(request: MetadataRequest, version: int, code: ErrorCode) -> MetadataR
     )
 
 
-def _wanted(call: Call) -> Iterable[MetadataRequestTopic]:
+def _wanted(call: Call) -> Collection[MetadataRequestTopic]:
     topics = call.request.topics
     if topics is None or (call.version == 0 and not topics):
         return [MetadataRequestTopic(name=name) for name in list(call.state.cluster.topics) if may(call, ResourceType.TOPIC, name)]
@@ -61,7 +64,14 @@ def _wanted(call: Call) -> Iterable[MetadataRequestTopic]:
     return {(topic.name, topic.topic_id): topic for topic in topics}.values()
 
 
-def _describe(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+def _are_few_missing(call: Call, wanted: Collection[MetadataRequestTopic]) -> bool:
+    """Return whether the missing topics may be created. Where they are too many for one request none is, as with CreateTopics."""
+    cluster = call.state.cluster
+    missing = sum(topic.name is not None and cluster.topic(topic.name) is None for topic in wanted)
+    return missing * cluster.settings.num_partitions <= MOST_NEW_PARTITIONS
+
+
+def _describe(call: Call, wanted: MetadataRequestTopic, *, few_missing: bool) -> MetadataResponseTopic:
     if wanted.name is None:
         return _describe_by_id(call, wanted)
     if not may(call, ResourceType.TOPIC, wanted.name):
@@ -69,7 +79,7 @@ def _describe(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic
     topic = call.state.cluster.topic(wanted.name)
     if topic is not None:
         return _found(call, topic)
-    code = _create_missing(call, wanted.name)
+    code = _create_missing(call, wanted.name, are_few=few_missing)
     # As in Kafka: what may be done with a topic is told of one that is not there, too, but not of one that may not be created.
     is_told = code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and call.request.include_topic_authorized_operations
     operations = authorized_operations(call, ResourceType.TOPIC, wanted.name, is_asked=is_told)
@@ -87,14 +97,14 @@ def _describe_by_id(call: Call, wanted: MetadataRequestTopic) -> MetadataRespons
     return _found(call, topic)
 
 
-def _create_missing(call: Call, name: str) -> ErrorCode:
+def _create_missing(call: Call, name: str, *, are_few: bool) -> ErrorCode:
     """Create a topic if that is wanted and allowed. Like Kafka's, this answer does not know it yet; the client asks again."""
     creates = call.request.allow_auto_topic_creation and call.state.settings.auto_create_topics_enable
     if creates and not _may_create(call, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if not is_topic_name(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if creates and name != CLUSTER_METADATA_TOPIC:
+    if creates and are_few and name != CLUSTER_METADATA_TOPIC:
         cluster = call.state.cluster
         try:
             if is_internal(name):
