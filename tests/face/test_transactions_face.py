@@ -292,6 +292,48 @@ def test_T6_records_that_an_assignment_brought_again_are_sent(shop: Shop) -> Non
     assert (shop.done, shop.committed) == ([0, 1, 2], 3)
 
 
+def test_T6_what_the_consumer_has_committed_is_done(shop: Shop) -> None:
+    shop.reads(3)
+    shop.consumer.commit()
+    shop.bills_for([], breaks="before")
+    shop.bills_for(shop.reads(2))
+    assert (shop.done, shop.committed) == ([3, 4], 5)
+
+
+def test_T6_what_a_call_after_the_block_named_is_not_in_doubt(shop: Shop) -> None:
+    with shop.producer.transaction() as ended:
+        pass
+    records = shop.reads(3)
+    with pytest.raises(IllegalStateError, match=r"send_offsets\(\): no transaction is open"):
+        ended.send_offsets(shop.consumer)
+    shop.bills_for(records)
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
+@pytest.mark.parametrize("call", ["commit", "commit_async", "send_offsets"])
+def test_T6_records_of_an_earlier_assignment_do_not_set_the_group_back(shop: Shop, call: str) -> None:
+    """While this consumer had not the partition another one may have read on."""
+    records = shop.reads(3)
+    shop.consumer.unsubscribe()
+    shop.consumer.assign([shop.first])
+    shop.consumer.commit({shop.first: 5})
+    again = shop.reads(1)
+    assert again[0].offset == 5
+    with pytest.raises(IllegalStateError, match=rf"{call}\(\): .*{shop.first} were read in an earlier assignment.* offset 5 since"):
+        shop.bills_for([], records) if call == "send_offsets" else getattr(shop.consumer, call)(records)
+    assert shop.committed == 5
+    shop.consumer.commit(again)
+    assert shop.committed == 6
+
+
+def test_T6_records_from_before_a_seek_are_committed(shop: Shop) -> None:
+    records = shop.reads(3)
+    shop.consumer.seek(shop.first, 8)
+    assert shop.reads(1)[0].offset == 8
+    shop.consumer.commit(records)
+    assert shop.committed == 3
+
+
 def test_T6_part_of_a_poll_is_sent(shop: Shop) -> None:
     shop.consumer.assign([shop.first, shop.second])
     records = [record for record in shop.reads(12) if record.partition == 0]

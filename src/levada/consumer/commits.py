@@ -251,6 +251,9 @@ class Commits:
         return committed
 
     def _note_committed(self, offsets: Offsets) -> None:
+        for tp, at in offsets.items():
+            if (state := self._subscription.find(tp)) is not None:
+                state.committed(at.offset)
         if self._notes_committed and offsets:
             self._committed.append(offsets)
 

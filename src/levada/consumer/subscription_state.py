@@ -108,9 +108,9 @@ class PartitionState:
     __slots__ = (
         "_generations",
         "asked_offset",
-        "began",
         "buffered",
         "bytes_per_offset",
+        "done_to",
         "facts",
         "failed_attempts",
         "faulted",
@@ -123,6 +123,8 @@ class PartitionState:
         "leader_epoch",
         "listeners",
         "log_start_offset",
+        "lowest",
+        "origin",
         "passed",
         "paused",
         "position",
@@ -154,8 +156,13 @@ class PartitionState:
         """What the status allows; looked up once, because hashing an Enum is a call of Python."""
         self.generation = generations.next()
         self.round = 0
-        self.position = self.fetch_offset = self.began = UNKNOWN_OFFSET
-        """began: the position as it was sought or found, before anything was handed out."""
+        self.position = self.fetch_offset = UNKNOWN_OFFSET
+        self.done_to = UNKNOWN_OFFSET
+        """Up to where the program is known to be done: where the position was sought or found, or what was committed since."""
+        self.origin = UNKNOWN_OFFSET
+        """The generation in which the position was sought or found."""
+        self.lowest = UNKNOWN_OFFSET
+        """Where reading has begun in this assignment, the lowest of all such offsets."""
         self.leader_epoch = NO_LEADER_EPOCH
         self.reset_to: ResetTo | None = None
         self.asked_offset: int | None = None
@@ -232,16 +239,23 @@ class PartitionState:
         """Begin a new generation at this offset."""
         self._begin_generation()
         self._enter(PartitionStatus.FETCHING)
-        self.position = self.began = self.fetch_offset = offset
+        self.position = self.done_to = self.fetch_offset = offset
+        self.origin = self.generation
+        self.lowest = offset if self.lowest == UNKNOWN_OFFSET else min(self.lowest, offset)
         self.leader_epoch = leader_epoch
         self.reset_to = self.asked_offset = None
         self.reset_reason = ""
 
     def move_back(self, offset: int, leader_epoch: int) -> None:
         """Go on at an offset that was handed out, or would be next, as if nothing after it had been."""
-        began = self.began
+        done_to, origin = self.done_to, self.origin
         self.move_to(offset, leader_epoch)
-        self.began = began
+        self.done_to, self.origin = done_to, origin
+
+    def committed(self, offset: int) -> None:
+        """The group has committed this offset. It tells nothing where the position was sought or found anew since it was sent."""
+        if self.done_to < offset <= self.position:
+            self.done_to = offset
 
     def await_reset(self, to: ResetTo, *, gave_up: int | None = None, reason: str = "") -> None:
         """Begin a new generation without a position, which is to be found. gave_up: the position it had, for a reason."""

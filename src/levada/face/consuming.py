@@ -301,18 +301,23 @@ class Consuming:
             self.sent.note_abort(self._reads())
 
     def _reads(self) -> list[Read]:
-        return self.reading.look(lambda core: [Read(state, state.began, state.position) for state in core.subscription])
+        return self.reading.look(lambda core: [Read(state, state.origin, state.done_to, state.position) for state in core.subscription])
 
     def _spans(self, records: Any, call: str) -> Mapping[TopicPartition, Span]:
         """Return which records the program is done with. Raises IllegalStateError for those that it may not commit."""
         if self.acking is not None:
             raise IllegalStateError(f"{call}: acks() commits what is acknowledged; call ack() of the records, and {call} without them")
         found = spans(records, call)
-        assigned = self.reading.look(lambda core: core.subscription.assignment)
-        if others := sorted(found.keys() - assigned):
+        lowest = self.reading.look(lambda core: {tp: state.lowest for tp in found if (state := core.subscription.find(tp))})
+        if others := sorted(found.keys() - lowest.keys()):
             raise IllegalStateError(
                 f"{call}: {others[0]} is not assigned to this consumer, or not any more, so its records are not committed: the "
                 "consumer that has it now reads them again"
+            )
+        if older := sorted(tp for tp, span in found.items() if span.after.offset <= lowest[tp]):
+            raise IllegalStateError(
+                f"{call}: these records of {older[0]} were read in an earlier assignment, and the group has committed offset "
+                f"{lowest[older[0]]} since; committing them would have it read again what others have done"
             )
         return found
 

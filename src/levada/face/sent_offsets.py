@@ -13,7 +13,7 @@ until the program seeks, or names them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ _READ_AGAIN = (
 class Sending:
     """One transaction, as far as it sends offsets of consumers. aborted_at: the number of the producer's last abort, -1 for none.
 
-    is_aborted: it is none, but stands between an abort and the next transaction.
+    is_aborted: no transaction is open, and the last one was aborted.
     """
 
     def __init__(self, aborted_at: int = -1, *, is_aborted: bool = False) -> None:
@@ -69,6 +69,7 @@ class _InDoubt(NamedTuple):
     """What a transaction has sent of one partition. first: the first record that it named, None where it named none."""
 
     transaction: Sending
+    origin: int
     first: int | None
     after: int
 
@@ -80,21 +81,31 @@ class _Undone(NamedTuple):
     position: int
 
 
+class _Settled(NamedTuple):
+    """Up to where transactions were committed."""
+
+    origin: int
+    after: int
+
+
 class Read(NamedTuple):
-    """What a consumer has read of a partition. began: where its position was sought to, or found."""
+    """What a consumer has read of a partition. origin and done_to: as of PartitionState."""
 
     state: PartitionState
-    began: int
+    origin: int
+    done_to: int
     position: int
 
 
 class SentOffsets:
-    """What transactions were sent of one consumer's offsets. See the module's text."""
+    """What transactions were sent of one consumer's offsets. See the module's text.
+
+    settle() is called by the producer's engine, the rest by the consumer's thread: nothing is iterated over but copies.
+    """
 
     def __init__(self) -> None:
         self._in_doubt: dict[PartitionState, _InDoubt] = {}
-        self._settled: dict[PartitionState, int] = {}
-        """Up to where transactions were committed."""
+        self._settled: dict[PartitionState, _Settled] = {}
         self._undone: dict[PartitionState, _Undone] = {}
         self._noted_abort = _Aborts.newest
 
@@ -106,39 +117,43 @@ class SentOffsets:
     def note_abort(self, reads: Iterable[Read]) -> None:
         """Note what was read when a transaction was aborted. To be called before more is read or sent."""
         self._noted_abort = _Aborts.newest
+        self._forget(lambda state: state.retired)
         for read in reads:
-            if read.position > self._done(read.state, read.began):
+            if read.position > self._done(read):
                 self._undone.setdefault(read.state, _Undone(self._noted_abort, read.position))
 
     def moved(self, partitions: Collection[TopicPartition]) -> None:
         """The program moves these partitions, or all where it names none."""
+        self._forget(lambda state: not partitions or state.tp in partitions)
+
+    def _forget(self, is_over: Callable[[PartitionState], bool]) -> None:
         for known in (self._in_doubt, self._settled, self._undone):
-            for state in [state for state in known if not partitions or state.tp in partitions]:
-                known.pop(state)
+            for state in [state for state in list(known) if is_over(state)]:
+                known.pop(state, None)
 
     def send_all(self, transaction: Sending, reads: Iterable[Read], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Make the offsets of all that was read part of a transaction. Raises IllegalStateError where that would skip records."""
         sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
         self._refuse_doubtful(transaction, {read.state: None for read in sent})
-        new = {read.state: (None, after) for read, after in sent.items() if after != self._done(read.state, read.began, transaction)}
-        self._refuse_undone(transaction, new)
+        new = {read: (None, after) for read, after in sent.items() if after != self._done(read, transaction)}
+        self._refuse_undone(transaction, [read.state for read in new])
         self._note(transaction, new)
 
-    def send_some(self, transaction: Sending, reads: Sequence[Read], spans: Mapping[TopicPartition, Span]) -> None:
+    def send_some(self, transaction: Sending, reads: Iterable[Read], spans: Mapping[TopicPartition, Span]) -> None:
         """Make records that the program names part of a transaction. Raises IllegalStateError where that would skip others."""
-        states = {read.state: spans[read.state.tp] for read in reads if read.state.tp in spans}
-        self._refuse_doubtful(transaction, {state: span.first for state, span in states.items()})
+        sent = {read: spans[read.state.tp] for read in reads if read.state.tp in spans}
+        self._refuse_doubtful(transaction, {read.state: span.first for read, span in sent.items()})
         # Records before the first that is named need not be there: markers of transactions and compaction leave offsets out.
-        undone = {state: self._undone[state].position for state in states if state in self._undone}
-        self._refuse_undone(transaction, [state for state, position in undone.items() if states[state].first >= position])
-        self._note(transaction, {state: (span.first, span.after.offset) for state, span in states.items()})
+        undone = {read.state: (self._undone.get(read.state), span.first) for read, span in sent.items()}
+        self._refuse_undone(transaction, [state for state, (noted, first) in undone.items() if noted and first >= noted.position])
+        self._note(transaction, {read: (span.first, span.after.offset) for read, span in sent.items()})
 
-    def _done(self, state: PartitionState, began: int, transaction: Sending | None = None) -> int:
+    def _done(self, read: Read, transaction: Sending | None = None) -> int:
         """Return up to where the program is known to be done with a partition, or has said so in this transaction."""
-        doubt = self._in_doubt.get(state)
+        doubt, settled = self._in_doubt.get(read.state), self._settled.get(read.state)
         if doubt is not None and doubt.transaction is transaction:
             return doubt.after
-        return self._settled.get(state, began)
+        return read.done_to if settled is None or settled.origin != read.origin else max(settled.after, read.done_to)
 
     def _refuse_undone(self, transaction: Sending, states: Iterable[PartitionState]) -> None:
         if skipped := [state for state in states if (undone := self._undone.get(state)) and undone.abort <= transaction.aborted_at]:
@@ -148,9 +163,7 @@ class SentOffsets:
             )
 
     def _refuse_doubtful(self, transaction: Sending, firsts: Mapping[PartitionState, int | None]) -> None:
-        for known in (self._in_doubt, self._settled, self._undone):
-            for state in [state for state in known if state.retired]:
-                known.pop(state)
+        self._forget(lambda state: state.retired)
         if skipped := [state for state, first in firsts.items() if self._would_skip(transaction, state, first)]:
             raise IllegalStateError(
                 f"send_offsets(): a transaction with offsets of {_names(skipped)} is not known to be committed, and its records might be "
@@ -163,23 +176,22 @@ class SentOffsets:
             return False
         return first is None or doubt.first is None or first > doubt.first
 
-    def _note(self, transaction: Sending, sent: Mapping[PartitionState, tuple[int | None, int]]) -> None:
-        for state, (first, after) in sent.items():
-            before = self._in_doubt.get(state)
+    def _note(self, transaction: Sending, sent: Mapping[Read, tuple[int | None, int]]) -> None:
+        for read, (first, after) in sent.items():
+            before = self._in_doubt.get(read.state)
             if before is not None:
                 first = None if first is None or before.first is None else min(first, before.first)
-            self._in_doubt[state] = _InDoubt(transaction, first, after)
+            self._in_doubt[read.state] = _InDoubt(transaction, read.origin, first, after)
         transaction.add(self)
 
     def settle(self, transaction: Sending) -> None:
         """A transaction is committed."""
         for state, doubt in list(self._in_doubt.items()):
-            if doubt.transaction is transaction:
-                del self._in_doubt[state]
-                self._settled[state] = doubt.after
+            if doubt.transaction is transaction and self._in_doubt.pop(state, None) is not None:
+                self._settled[state] = _Settled(doubt.origin, doubt.after)
                 undone = self._undone.get(state)
                 if undone is not None and undone.position <= doubt.after:
-                    del self._undone[state]
+                    self._undone.pop(state, None)
 
 
 def _names(states: Iterable[PartitionState]) -> str:

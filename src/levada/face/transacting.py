@@ -170,6 +170,8 @@ class Block:
                 "send_offsets(): the consumer has enable.auto.commit=true and would commit its offsets also where this transaction, and "
                 "with it the records, is aborted; set enable.auto.commit=false"
             )
+        if not self._transacting.is_open:
+            raise IllegalStateError("send_offsets(): no transaction is open; call it within `with producer.transaction()`")
         group = consumer.group_metadata()
         offsets = consuming.offsets_to_send(self._transacting.sending, records)
         return self._transacting.send_offsets(offsets, group, self.timeout)

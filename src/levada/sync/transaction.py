@@ -35,8 +35,10 @@ class Transaction:
 
         What the consumer reads and the producer writes in this block count together, or not at all. After a block that was aborted, call
         consumer.seek_to_committed(), and read its records again: offsets that would skip them are refused with IllegalStateError. A
-        program that handles the same records again, without reading them, names them in each block. Call init_transactions() of the
-        producer before the first poll: a transaction that an earlier run left open keeps the group's offsets back.
+        program that handles the same records again, without reading them, names them in each block, all of them: records that were left
+        out before the first one that it names are skipped. A commit() of the consumer says that the program is done with what it covers.
+        Call init_transactions() of the producer before the first poll: a transaction that an earlier run left open keeps the group's
+        offsets back.
 
         Raises IllegalStateError also for a consumer with enable.auto.commit, which would commit offsets in any case, for records of
         partitions that are not assigned to it, and for records while acks() is open; TypeError for what is no record; InvalidGroupIdError
