@@ -292,6 +292,39 @@ def test_T6_records_that_an_assignment_brought_again_are_sent(shop: Shop) -> Non
     assert (shop.done, shop.committed) == ([0, 1, 2], 3)
 
 
+@pytest.mark.parametrize("ends", ["fenced", "closed"])
+def test_T6_a_new_producer_does_not_pass_what_another_left_uncommitted(shop: Shop, name: str, ends: str) -> None:
+    options = {"bootstrap_servers": shop.kafka.bootstrap_servers, "transactional_id": f"{name}-replaced"}
+    replaced = lv.KafkaProducer(**options)
+    replaced.init_transactions()
+    replaced.begin_transaction()
+    for record in shop.reads(3):
+        replaced.send(shop.bills, record.value).result(PATIENCE_S)
+    if ends == "fenced":
+        with lv.KafkaProducer(**options) as other:
+            other.init_transactions()
+        with pytest.raises(ProducerFencedError):
+            replaced.commit_transaction()
+    replaced.close()
+    with lv.KafkaProducer(**options) as new:
+        mine, shop.producer = shop.producer, new
+        mine.close()
+        new.init_transactions()
+        with pytest.raises(IllegalStateError, match=r"may not have been worked off.*seek_to_committed\(\)"):
+            shop.bills_for(shop.reads(3))
+        shop.consumer.seek_to_committed()
+        shop.bills_for(shop.reads(3))
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
+def test_T6_records_of_a_transaction_that_named_none_are_named_again(shop: Shop) -> None:
+    records = shop.reads(3)
+    shop.bills_for(records, breaks="after")
+    shop.bills_for(records, records)
+    shop.bills_for(shop.reads(2))
+    assert (shop.done, shop.committed) == ([*range(5)], 5)
+
+
 def test_T6_what_the_consumer_has_committed_is_done(shop: Shop) -> None:
     shop.reads(3)
     shop.consumer.commit()

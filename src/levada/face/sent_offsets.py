@@ -7,8 +7,8 @@ program's, and another transaction with the same records, where the program name
 nobody tells the consumer how: a seek to what is committed waits until it has ended, and so finds out.
 
 A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
-first for offsets, notes up to where each partition was read by then. The producer that aborted is given no offsets that pass these records
-until the program seeks, or names them.
+first for offsets, notes up to where each partition was read by then. The producer that aborted, and one made since, which may be there in
+its place, are given no offsets that pass these records until the program seeks, names them, or commits them by the consumer's commit().
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _moments = count()
 
 
 class _Aborts:
-    """The aborts of all producers of this process. newest: the last one's number, -1 before the first."""
+    """Transactions of this process that were not committed. newest: the last one's number, -1 before the first."""
 
     newest = -1
 
@@ -40,12 +40,12 @@ _READ_AGAIN = (
 class Sending:
     """One transaction, as far as it sends offsets of consumers. aborted_at: the number of the producer's last abort, -1 for none.
 
-    is_aborted: no transaction is open, and the last one was aborted.
+    follows: the producer's transaction before. A producer that has none may take the place of any other, and answers for all aborts so far.
     """
 
-    def __init__(self, aborted_at: int = -1, *, is_aborted: bool = False) -> None:
-        self.aborted_at = aborted_at
-        self._is_aborted = is_aborted
+    def __init__(self, follows: Sending | None = None) -> None:
+        self.aborted_at: int = _Aborts.newest if follows is None else follows.aborted_at
+        self._is_open = True
         self._consumers: dict[SentOffsets, None] = {}
 
     def add(self, sent: SentOffsets) -> None:
@@ -54,23 +54,23 @@ class Sending:
 
     def committed(self) -> None:
         """Nothing that it has sent is in doubt any more."""
+        self._is_open = False
         for sent in self._consumers:
             sent.settle(self)
 
-    def aborted(self) -> Sending:
-        """Return what stands for the producer's transactions until the next one begins. An abort that is repeated is the same abort."""
-        if self._is_aborted:
-            return self
-        _Aborts.newest = next(_moments)
-        return Sending(_Aborts.newest, is_aborted=True)
+    def not_committed(self) -> None:
+        """It was aborted, or its producer cannot end it any more. To be repeated at will, also after a commit."""
+        if self._is_open:
+            self._is_open = False
+            self.aborted_at = _Aborts.newest = next(_moments)
 
 
 class _InDoubt(NamedTuple):
-    """What a transaction has sent of one partition. first: the first record that it named, None where it named none."""
+    """What a transaction has sent of one partition: the records from `first` on and before `after`."""
 
     transaction: Sending
     origin: int
-    first: int | None
+    first: int
     after: int
 
 
@@ -135,7 +135,7 @@ class SentOffsets:
         """Make the offsets of all that was read part of a transaction. Raises IllegalStateError where that would skip records."""
         sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
         self._refuse_doubtful(transaction, {read.state: None for read in sent})
-        new = {read: (None, after) for read, after in sent.items() if after != self._done(read, transaction)}
+        new = {read: (self._done(read), after) for read, after in sent.items() if after != self._done(read, transaction)}
         self._refuse_undone(transaction, [read.state for read in new])
         self._note(transaction, new)
 
@@ -174,13 +174,12 @@ class SentOffsets:
         doubt = self._in_doubt.get(state)
         if doubt is None or doubt.transaction is transaction:
             return False
-        return first is None or doubt.first is None or first > doubt.first
+        return first is None or first > doubt.first
 
-    def _note(self, transaction: Sending, sent: Mapping[Read, tuple[int | None, int]]) -> None:
+    def _note(self, transaction: Sending, sent: Mapping[Read, tuple[int, int]]) -> None:
         for read, (first, after) in sent.items():
             before = self._in_doubt.get(read.state)
-            if before is not None:
-                first = None if first is None or before.first is None else min(first, before.first)
+            first = first if before is None else min(first, before.first)
             self._in_doubt[read.state] = _InDoubt(transaction, read.origin, first, after)
         transaction.add(self)
 

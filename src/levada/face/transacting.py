@@ -43,7 +43,7 @@ class Consumer(Protocol):
 class Transacting:
     """The transactional calls of one producer. A timeout is in seconds, None for that of the block it is in, or max.block.ms.
 
-    block: whose transaction is open. sending: the open transaction, as far as it sends offsets of consumers.
+    block: whose transaction is open. sending: the newest transaction, as far as it sends offsets of consumers; None before the first.
     """
 
     def __init__(self, config: ProducerConfig, core: ProducerCore, engine: Engine, host: CallbackHost) -> None:
@@ -51,7 +51,9 @@ class Transacting:
         self._transactions = core.transaction_manager
         self._call_times = core.counters.calls
         self.block: Block | None = None
-        self.sending = Sending()
+        self.sending: Sending | None = None
+        if self._transactions is not None:
+            self._transactions.on_not_committed = self._not_committed
         self._engine = engine
         self._host = host
 
@@ -76,7 +78,7 @@ class Transacting:
     def begin_one(self, transactions: TransactionManager) -> Flow[None]:
         """Begin a transaction, on the engine."""
         yield from transactions.begin()
-        self.sending = Sending(self.sending.aborted_at)
+        self.sending = Sending(self.sending)
 
     def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None
@@ -94,22 +96,20 @@ class Transacting:
     def _commit(self, transactions: TransactionManager) -> Flow[None]:
         yield from transactions.commit()
         # On the engine: what breaks the caller's wait off, such as Ctrl-C, comes before both or after both.
-        self.sending.committed()
+        if self.sending is not None:
+            self.sending.committed()
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
         """Abort. A block whose transaction it was has nothing left to end then."""
         return self.run(self._abort, timeout, "abort_transaction()")
 
     def _abort(self, transactions: TransactionManager) -> Flow[None]:
-        try:
-            yield from transactions.abort()
-        except BaseException:
-            if (asked := transactions.unanswered) is not None and not asked.commits:
-                # What got no answer ends as an abort: repeated, by the next begin_transaction(), or by the coordinator.
-                self.sending = self.sending.aborted()
-            raise
+        yield from transactions.abort()
         self.block = None
-        self.sending = self.sending.aborted()
+
+    def _not_committed(self) -> None:
+        if self.sending is not None:
+            self.sending.not_committed()
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
         """Leave the transaction open for another process. What it has sent of consumers' offsets stays in doubt."""
@@ -170,10 +170,11 @@ class Block:
                 "send_offsets(): the consumer has enable.auto.commit=true and would commit its offsets also where this transaction, and "
                 "with it the records, is aborted; set enable.auto.commit=false"
             )
-        if not self._transacting.is_open:
+        sending = self._transacting.sending
+        if sending is None or not self._transacting.is_open:
             raise IllegalStateError("send_offsets(): no transaction is open; call it within `with producer.transaction()`")
         group = consumer.group_metadata()
-        offsets = consuming.offsets_to_send(self._transacting.sending, records)
+        offsets = consuming.offsets_to_send(sending, records)
         return self._transacting.send_offsets(offsets, group, self.timeout)
 
     def leave(self, error: BaseException | None) -> CallerFlow[None]:

@@ -47,7 +47,10 @@ class Reader:
 
 
 def after_abort(transaction: Sending) -> Sending:
-    return Sending(transaction.aborted().aborted_at)
+    """Return the producer's next transaction after one that was aborted before it sent anything."""
+    aborted = Sending(transaction)
+    aborted.not_committed()
+    return Sending(aborted)
 
 
 def test_T6_what_was_committed_before_a_reset_says_nothing_of_what_is_read_after_it() -> None:
@@ -94,7 +97,9 @@ def test_a_partition_that_was_given_up_is_forgotten() -> None:
     for _ in range(3):
         reader.read_to(10)
         transaction = after_abort(transaction)
+        reader.read_to(20)
         reader.assign()
+    after_abort(transaction)
     reader.read_to(1)
     assert len(reader.sent._undone) == 0
 

@@ -79,6 +79,8 @@ class TransactionManager:
         self._handle: TransactionHandle | None = None
         self._committing_offsets = False
         self._call_over: Promise[None] | None = None
+        self.on_not_committed: Callable[[], None] = lambda: None
+        """Called once it is decided that the open transaction will not be committed, perhaps several times."""
         records.admit(self.refusal)
 
     # State
@@ -93,6 +95,8 @@ class TransactionManager:
                 f"{advice(self.state, event)}"
             )
         self.state = state
+        if state in ENDING_BADLY or state is State.FATAL_ERROR:
+            self.on_not_committed()
         self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
         if state not in SENDING:
             self._pause.let_go()
