@@ -187,6 +187,15 @@ class Cluster:
             raise UnknownTopicOrPartitionError("this server does not host this topic-partition")
         return topic.partitions[index]
 
+    def partitions(self, named: Iterable[tuple[str, Iterable[int]]] | None) -> Iterator[Partition]:
+        """The partitions that exist of those named, by topic and index; of None all. It takes as long as there are names."""
+        if named is None:
+            yield from (partition for topic in self.topics.values() for partition in topic.partitions)
+            return
+        for name, indexes in named:
+            of_topic = self.topics[name].partitions if name in self.topics else []
+            yield from (of_topic[index] for index in indexes if 0 <= index < len(of_topic))
+
     def plan(
         self,
         name: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from levada.protocol.messages.create_topics import CreatableReplicaAssignment, C
 from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from levada.protocol.messages.delete_groups import DeleteGroupsRequest
 from levada.protocol.messages.describe_groups import DescribeGroupsRequest
+from levada.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from levada.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup
 from levada.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -26,6 +28,7 @@ from levada.protocol.messages.describe_topic_partitions import TopicRequest as D
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from levada.protocol.messages.share_group_describe import ShareGroupDescribeRequest
@@ -87,6 +90,22 @@ def test_a_partition_whose_offset_is_asked_for_twice_is_refused(client: Client) 
         "missing": {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
     }
     assert sum(len(one.partitions) for one in answered) == 3
+
+
+class _NotWalked(list[Any]):
+    """The partitions of a topic that are looked up, and never walked through."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("all partitions of a topic were walked through for some that are named")
+
+
+def test_a_large_topic_that_is_named_many_times_is_not_walked_through_each_time(bench: Bench, client: Client) -> None:
+    topic = bench.node.cluster.topics["t"]
+    topic.partitions = _NotWalked(topic.partitions)
+    described = client.ask(DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1, 1, 9, -1])] * 3))
+    assert [[one.partition_index for one in told.partitions] for told in described.results[0].topics] == [[1]]
+    named = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])] * 3
+    assert client.ask(ListPartitionReassignmentsRequest(topics=named)).topics == []
 
 
 def test_every_key_has_its_coordinator_and_each_is_looked_for_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from levada.broker.partition import Partition
 from levada.broker.partitions_by_topic import indexes_by_topic
 from levada.broker.state import Api, Call
@@ -23,27 +21,21 @@ _HAS_ERROR_CODE = 3
 def handle(call: Call) -> DescribeLogDirsResponse:
     """A node has one folder. Of the partitions named those are told that it has a replica of; of none named, all."""
     node_id, cluster = call.state.node_id, call.state.cluster
-    here = {partition.name: partition for partition in _wanted(call) if node_id in partition.replicas}
+    topics = call.request.topics
+    wanted = cluster.partitions(None if topics is None else ((topic.topic, topic.partitions) for topic in topics))
+    here = {partition.name: partition for partition in wanted if node_id in partition.replicas}
     folder = cluster.log_dir(node_id)
-    topics = [
+    described = [
         DescribeLogDirsTopic(name=name, partitions=[_describe(here[TopicPartition(name, index)], node_id) for index in indexes])
         for name, indexes in indexes_by_topic(here).items()
     ]
-    told = DescribeLogDirsResult(log_dir=folder.path, topics=topics, total_bytes=folder.total_bytes, usable_bytes=folder.usable_bytes)
+    told = DescribeLogDirsResult(log_dir=folder.path, topics=described, total_bytes=folder.total_bytes, usable_bytes=folder.usable_bytes)
     return DescribeLogDirsResponse(results=[told])
 
 
 def refuse(request: DescribeLogDirsRequest, version: int, code: ErrorCode) -> DescribeLogDirsResponse:
     """Answer with an error; where a response has none for itself, of a folder without a name."""
     return DescribeLogDirsResponse(error_code=code, results=[] if version >= _HAS_ERROR_CODE else [DescribeLogDirsResult(error_code=code)])
-
-
-def _wanted(call: Call) -> Iterable[Partition]:
-    cluster, topics = call.state.cluster, call.request.topics
-    if topics is None:
-        return [partition for topic in cluster.topics.values() for partition in topic.partitions]
-    known = ((cluster.topic(topic.topic), set(topic.partitions)) for topic in topics)
-    return [one for topic, indexes in known if topic is not None for one in topic.partitions if one.name.partition in indexes]
 
 
 def _describe(partition: Partition, node_id: int) -> DescribeLogDirsPartition:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from levada.broker.cluster import Cluster
 from levada.broker.partition import Partition
 from levada.broker.partitions_by_topic import indexes_by_topic
 from levada.broker.state import Api, Call
@@ -20,7 +17,9 @@ from levada.types import TopicPartition
 
 def handle(call: Call) -> ListPartitionReassignmentsResponse:
     """Tell those of the partitions named, or of all; what does not exist is left out."""
-    ongoing = {partition.name: partition for partition in _wanted(call) if partition.reassignment is not None}
+    topics = call.request.topics
+    wanted = call.state.cluster.partitions(None if topics is None else ((topic.name, topic.partition_indexes) for topic in topics))
+    ongoing = {partition.name: partition for partition in wanted if partition.reassignment is not None}
     return ListPartitionReassignmentsResponse(
         topics=[
             OngoingTopicReassignment(name=name, partitions=[_describe(ongoing[TopicPartition(name, index)]) for index in indexes])
@@ -32,15 +31,6 @@ def handle(call: Call) -> ListPartitionReassignmentsResponse:
 def refuse(request: ListPartitionReassignmentsRequest, version: int, code: ErrorCode) -> ListPartitionReassignmentsResponse:
     """Answer with an error."""
     return ListPartitionReassignmentsResponse(error_code=code)
-
-
-def _wanted(call: Call) -> Iterable[Partition]:
-    cluster: Cluster = call.state.cluster
-    topics = call.request.topics
-    if topics is None:
-        return [partition for topic in cluster.topics.values() for partition in topic.partitions]
-    known = ((cluster.topic(topic.name), set(topic.partition_indexes)) for topic in topics)
-    return [one for topic, indexes in known if topic is not None for one in topic.partitions if one.name.partition in indexes]
 
 
 def _describe(partition: Partition) -> OngoingPartitionReassignment:
