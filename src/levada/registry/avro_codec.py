@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
+from math import inf
 from typing import Any
 
 try:
@@ -16,8 +17,13 @@ except ImportError as missing:
 Parsed = Any
 """What fastavro makes of a schema."""
 
-MOST_EMPTY_ITEMS = 1 << 16
-"""How many items without a byte of their own one value may have. Their number is all that stands in the data: ten bytes can mean 2**63."""
+MOST_EMPTY_PARTS = 1 << 16
+EMPTY_PARTS_PER_BYTE = 4
+"""How many parts without a byte of their own one value may have: so many, and so many more for each of its bytes.
+
+Such parts are nulls, fixed of size 0, and records, which are only their fields. Ten bytes can mean 2**63 of them in an array, and a record
+with a byte of its own can have as many of them as its schema has fields.
+"""
 MOST_FIELDS = 100_000
 """How many fields a schema may stand for, with each record written out wherever it is used. Thirty small records can stand for 2**30."""
 RECORDS = ("record", "error")
@@ -112,16 +118,22 @@ class ValueReader:
         self._names_branches = names_branches
         # Values of a schema that contains itself may be nested as deep as they are long. fastavro's C overflows the stack then, which ends
         # the process; its Python, which is many times slower, raises RecursionError.
-        self._read = _read_py.schemaless_reader if contains_itself(writer, names) else fastavro.schemaless_reader
-        self._may_have_empty_items = _has_empty_items(writer, names, set())
+        is_recursive = contains_itself(writer, names)
+        self._read = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
+        of_records: dict[str, float] = {}
+        surplus = _surplus(writer, names, of_records)
+        self._counts_empty_parts = surplus > MOST_EMPTY_PARTS or (is_recursive and max(of_records.values()) > 0)
+        self._of_empty: dict[str, int] = {}
+        for name in names if self._counts_empty_parts else ():
+            _empty_parts(name, names, self._of_empty)
 
     def __call__(self, data: bytes, begin: int) -> Any:
         """Read the value that takes the bytes from `begin` to the end.
 
         Raises an exception of any kind where the bytes are no such value, among them LeftOverError.
         """
-        if self._may_have_empty_items:
-            _EmptyItems(data, self._names).skip(self._writer, begin)
+        if self._counts_empty_parts:
+            _EmptyParts(data, self._names, self._of_empty).skip(self._writer, begin)
         source = BytesIO(data)
         source.seek(begin)
         value = self._read(source, self._writer, self._reader, return_named_type=self._names_branches)
@@ -130,43 +142,59 @@ class ValueReader:
         return value
 
 
-def _is_empty(schema: Parsed, names: Mapping[str, Any]) -> bool:
-    """Whether values of a type take no bytes."""
+def _surplus(schema: Parsed, names: Mapping[str, Any], known: dict[str, float]) -> float:
+    """Return how many empty parts a value may have beyond those that its bytes pay for; endless where the data say how many.
+
+    What an array or a map holds is left out where it pays for itself. known: what was found for records; it holds 0 for those around the
+    type, which is true if no record of the schema has more.
+    """
     if isinstance(schema, list):
-        return False
+        return max((_surplus(branch, names, known) for branch in schema), default=0) - EMPTY_PARTS_PER_BYTE
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
     kind = kind_of(schema)
-    if kind == "fixed":
-        return bool(schema["size"] == 0)
-    return kind == "null" or (kind in RECORDS and all(_is_empty(inner["type"], names) for inner in schema["fields"]))
+    if kind in RECORDS:
+        if schema["name"] not in known:
+            known[schema["name"]] = 0
+            known[schema["name"]] = 1 + sum(_surplus(inner["type"], names, known) for inner in schema["fields"])
+        return known[schema["name"]]
+    if kind in ("array", "map"):
+        of_key = EMPTY_PARTS_PER_BYTE if kind == "map" else 0
+        of_item = _surplus(schema["values" if kind == "map" else "items"], names, known) - of_key
+        return inf if of_item > 0 else -EMPTY_PARTS_PER_BYTE
+    least = schema["size"] if kind == "fixed" else _WIDTHS.get(kind, 1)
+    return -EMPTY_PARTS_PER_BYTE * least if least else 1
 
 
-def _has_empty_items(schema: Parsed, names: Mapping[str, Any], seen: set[str]) -> bool:
-    """Whether arrays of a schema can have items that take no bytes. A map's cannot: each has a key."""
+def _empty_parts(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> int:
+    """Count the parts of a type whose values take no bytes; 0 where they take some. known: what was found for records."""
     if isinstance(schema, list):
-        return any(_has_empty_items(branch, names, seen) for branch in schema)
+        return 0
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
     kind = kind_of(schema)
-    if kind == "array":
-        return _is_empty(schema["items"], names) or _has_empty_items(schema["items"], names, seen)
-    if kind == "map":
-        return _has_empty_items(schema["values"], names, seen)
-    if kind not in RECORDS or schema["name"] in seen:
-        return False
-    seen.add(schema["name"])
-    return any(_has_empty_items(inner["type"], names, seen) for inner in schema["fields"])
+    if kind not in RECORDS:
+        return int(kind == "null" or (kind == "fixed" and schema["size"] == 0))
+    if schema["name"] not in known:
+        known[schema["name"]] = 0
+        of_fields = [_empty_parts(inner["type"], names, known) for inner in schema["fields"]]
+        known[schema["name"]] = 1 + sum(of_fields) if all(of_fields) else 0
+    return known[schema["name"]]
 
 
-class _EmptyItems:
-    """Counts the items without bytes in one value, before fastavro makes an object of each."""
+class _EmptyParts:
+    """Counts the parts without bytes in one value, before fastavro makes an object of each.
 
-    def __init__(self, data: bytes, names: Mapping[str, Any]) -> None:
+    known: how many the records have that take no bytes.
+    """
+
+    def __init__(self, data: bytes, names: Mapping[str, Any], known: dict[str, int]) -> None:
         self._data = data
         self._names = names
+        self._known = known
+        self._most = MOST_EMPTY_PARTS + EMPTY_PARTS_PER_BYTE * len(data)
         self._count = 0
 
     def skip(self, schema: Parsed, at: int) -> int:
-        """Return where the value of a type ends that begins at `at`. Raises ValueError where it has too many empty items."""
+        """Return where the value of a type ends that begins at `at`. Raises ValueError where it has too many empty parts."""
         if at > len(self._data):
             raise ValueError("the data end within the value")
         if isinstance(schema, list):
@@ -177,34 +205,48 @@ class _EmptyItems:
         schema = self._names.get(schema, schema) if isinstance(schema, str) else schema
         kind = kind_of(schema)
         if kind in RECORDS:
-            for inner in schema["fields"]:
-                at = self.skip(inner["type"], at)
-            return at
+            return self._skip_record(schema, at)
         if kind in ("array", "map"):
             return self._skip_blocks(schema, kind, at)
         if kind in ("bytes", "string"):
             return self._skip_bytes(at)
         if kind in ("int", "long", "enum"):
             return self._long(at)[1]
-        return at + (schema["size"] if kind == "fixed" else _WIDTHS[kind])
+        size = int(schema["size"] if kind == "fixed" else _WIDTHS[kind])
+        if size == 0:
+            self._add(1)
+        return at + size
+
+    def _skip_record(self, schema: Parsed, at: int) -> int:
+        of_empty = self._known[schema["name"]]
+        self._add(of_empty or 1)
+        if not of_empty:
+            for inner in schema["fields"]:
+                at = self.skip(inner["type"], at)
+        return at
 
     def _skip_blocks(self, schema: Parsed, kind: str, at: int) -> int:
         is_map = kind == "map"
         of_item = schema["values" if is_map else "items"]
-        are_empty = not is_map and _is_empty(of_item, self._names)
+        of_empty = 0 if is_map else _empty_parts(of_item, self._names, self._known)
         while True:
             count, at = self._long(at)
             if count == 0:
                 return at
             if count < 0:
                 count, (_, at) = -count, self._long(at)
-            if are_empty:
-                self._count += count
-                if self._count > MOST_EMPTY_ITEMS:
-                    raise ValueError(f"an array has {self._count} items that take no bytes; {MOST_EMPTY_ITEMS} are the most in one value")
+            if of_empty:
+                self._add(count * of_empty)
                 continue
             for _ in range(count):
                 at = self.skip(of_item, self._skip_bytes(at) if is_map else at)
+
+    def _add(self, count: int) -> None:
+        self._count += count
+        if self._count > self._most:
+            raise ValueError(
+                f"it has {self._count} parts that take no bytes, such as nulls; {self._most} are the most for {len(self._data)} bytes"
+            )
 
     def _skip_bytes(self, at: int) -> int:
         size, at = self._long(at)

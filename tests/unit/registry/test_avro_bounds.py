@@ -6,11 +6,39 @@ from typing import Any
 
 import pytest
 
-from levada.registry.avro_codec import MOST_EMPTY_ITEMS, MOST_FIELDS, ValueReader, parse, write_value
+from levada.registry import avro_codec
+from levada.registry.avro_codec import EMPTY_PARTS_PER_BYTE, MOST_EMPTY_PARTS, MOST_FIELDS, ValueReader, parse, write_value
 
 EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "a", "type": "null"}]}
 EMPTY_TYPES = ["null", EMPTY, {"type": "fixed", "name": "F", "size": 0}, {"type": "record", "name": "None", "fields": []}]
 MANY = 1 << 40
+TOO_MANY = "parts that take no bytes, such as nulls; [0-9]+ are the most"
+
+
+ORDINARY = {
+    "type": "record",
+    "name": "Ordinary",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+NESTED = {
+    "type": "record",
+    "name": "Nested",
+    "fields": [
+        {"name": "all", "type": {"type": "array", "items": ORDINARY}},
+        {"name": "by", "type": {"type": "map", "values": "Ordinary"}},
+    ],
+}
+LINKED = {"type": "record", "name": "Linked", "fields": [{"name": "value", "type": "int"}, {"name": "next", "type": ["null", "Linked"]}]}
+ORDINARY_VALUE = {"id": 1, "note": None, "tags": ["a"]}
+ORDINARY_VALUES: dict[str, Any] = {
+    "Ordinary": ORDINARY_VALUE,
+    "Nested": {"all": [ORDINARY_VALUE] * 3, "by": {"k": ORDINARY_VALUE}},
+    "Linked": {"value": 1, "next": {"value": 2, "next": None}},
+}
 
 
 def reader(schema: Any) -> ValueReader:
@@ -29,7 +57,7 @@ def a_long(number: int) -> bytes:
 @pytest.mark.parametrize("items", EMPTY_TYPES, ids=str)
 @pytest.mark.parametrize("count", [a_long(MANY), a_long(-MANY) + a_long(0)], ids=["plain", "with the size of the block"])
 def test_items_without_bytes_are_not_made_without_end(items: Any, count: bytes) -> None:
-    with pytest.raises(ValueError, match=f"items that take no bytes; {MOST_EMPTY_ITEMS} are the most"):
+    with pytest.raises(ValueError, match=TOO_MANY):
         reader({"type": "array", "items": items})(count + a_long(0), 0)
 
 
@@ -41,8 +69,67 @@ def test_items_without_bytes_are_counted_over_the_whole_value() -> None:
     }
     few: list[Any] = [{"m": {"a": [None] * 100}}] * 3
     assert reader(schema)(written(schema, few), 0) == few
-    with pytest.raises(ValueError, match="items that take no bytes"):
-        reader(schema)(written(schema, [{"m": {"a": [None] * (MOST_EMPTY_ITEMS // 2)}}] * 3), 0)
+    with pytest.raises(ValueError, match=TOO_MANY):
+        reader(schema)(written(schema, [{"m": {"a": [None] * (MOST_EMPTY_PARTS // 2)}}] * 3), 0)
+
+
+def doubling(depth: int, innermost: Any) -> Any:
+    """A record that stands for 2**depth of the innermost type."""
+    schema = innermost
+    for number in range(depth):
+        last = schema if number == 0 else f"R{number - 1}"
+        schema = {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": schema}, {"name": "b", "type": last}]}
+    return schema
+
+
+@pytest.mark.parametrize("around", ["array", "map", "union", "itself"])
+def test_a_byte_does_not_stand_for_as_many_parts_as_the_schema_has(around: str) -> None:
+    empty = doubling(14, "null")
+    item: Any = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "boolean"}, {"name": "e", "type": empty}]}
+    schema: Any = item
+    if around == "array":
+        schema, data = {"type": "array", "items": item}, a_long(10) + b"\1" * 10 + a_long(0)
+    elif around == "map":
+        schema, data = {"type": "map", "values": item}, a_long(10) + b"\2a\1" * 10 + a_long(0)
+    elif around == "union":
+        schema, data = {"type": "array", "items": ["null", empty]}, a_long(10) + a_long(1) * 10 + a_long(0)
+    else:
+        item["fields"].append({"name": "next", "type": ["null", "I"]})
+        data = b"\1\2" * 9 + b"\1\0"
+    with pytest.raises(ValueError, match=TOO_MANY):
+        reader(schema)(data, 0)
+
+
+def test_a_long_value_may_have_more_empty_parts() -> None:
+    item: Any = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "boolean"}]}
+    item["fields"] += [{"name": f"n{number}", "type": "null"} for number in range(EMPTY_PARTS_PER_BYTE)]
+    some = {"x": True} | {f"n{number}": None for number in range(EMPTY_PARTS_PER_BYTE)}
+    schema: Any = {"type": "array", "items": item}
+    value = [some] * (MOST_EMPTY_PARTS // 2)
+    assert reader(schema)(written(schema, value), 0) == value
+
+
+def test_a_schema_of_few_bytes_is_not_walked_for_each_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "array", "items": {"type": "array", "items": doubling(14, "null")}}
+    read = reader(schema)
+    looked_at = 0
+    of_kind = avro_codec.kind_of
+
+    def counted(schema: Any) -> str:
+        nonlocal looked_at
+        looked_at += 1
+        return of_kind(schema)
+
+    monkeypatch.setattr(avro_codec, "kind_of", counted)
+    assert read(a_long(50) + a_long(0) * 51, 0) == [[]] * 50
+    assert looked_at < 1000
+
+
+@pytest.mark.parametrize("schema", [ORDINARY, NESTED, LINKED], ids=["record", "nested records", "within itself"])
+def test_an_ordinary_value_is_read_once(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro_codec, "_EmptyParts", None)
+    data = written(schema, ORDINARY_VALUES[schema["name"]])
+    assert reader(schema)(data, 0) == ORDINARY_VALUES[schema["name"]]
 
 
 def test_every_type_is_passed_over_on_the_way_to_an_array() -> None:
@@ -88,9 +175,5 @@ def test_a_record_within_itself_raises_and_does_not_end_the_process() -> None:
 
 
 def test_a_schema_that_doubles_with_each_record_is_refused() -> None:
-    schema: Any = "long"
-    for number in range(40):
-        last = schema if number == 0 else f"R{number - 1}"
-        schema = {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": schema}, {"name": "b", "type": last}]}
     with pytest.raises(ValueError, match=f"fields; {MOST_FIELDS} are the most"):
-        parse([schema])
+        parse([doubling(40, "long")])
