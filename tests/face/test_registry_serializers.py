@@ -131,6 +131,29 @@ class TestAvro:
         with pytest.raises(SerializationError, match="RecursionError"):
             avro.AvroDeserializer(registry)(APPLE_BYTES)
 
+    @pytest.mark.parametrize(
+        "schema",
+        [record({"name": "x", "type": "shop.Order"}), f'{{"type": "array", "items": {record({"name": "x", "type": "shop.Order"})}}}'],
+        ids=["alone", "in an array"],
+    )
+    def test_a_record_that_ends_nowhere_has_no_values(
+        self, registry: SchemaRegistryClient, avro: Any, monkeypatch: pytest.MonkeyPatch, schema: str
+    ) -> None:
+        monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema(schema))
+        with pytest.raises(SerializationError, match="RecursionError"):
+            avro.AvroDeserializer(registry)(header(1) + b"\x02\x00")
+
+    @pytest.mark.parametrize("of_reader", [False, True], ids=["the writer's", "the reader's"])
+    def test_a_schema_of_any_depth_is_read_or_refused(
+        self, registry: SchemaRegistryClient, avro: Any, monkeypatch: pytest.MonkeyPatch, of_reader: bool
+    ) -> None:
+        """One depth is too deep for json, another for fastavro, another for what looks at the parsed schema."""
+        for depth in range(100, 1000, 10):
+            deep = '["null",{"type":"array","items":' * depth + '"int"' + "}]" * depth
+            monkeypatch.setattr(registry, "get_schema", lambda schema_id, text=deep: Schema('"null"' if of_reader else text))
+            with suppress(SerializationError, ConfigError):
+                assert avro.AvroDeserializer(registry, deep if of_reader else None)(header(1) + b"\x00"[of_reader:]) is None
+
     def test_schemas_that_use_others(self, registry: SchemaRegistryClient, avro: Any) -> None:
         money = record({"name": "cents", "type": "long"}, name="Money")
         registry.register_schema("shop.Money", Schema(money))
@@ -482,5 +505,5 @@ def test_a_json_schema_that_is_none_is_told(registry: SchemaRegistryClient, monk
 
 def test_a_short_avro_value_does_not_become_millions_of_items(registry: SchemaRegistryClient, avro: Any) -> None:
     schema_id = registry.register_schema("nulls", Schema('{"type": "array", "items": "null"}'))
-    with pytest.raises(SerializationError, match="items that take no bytes"):
+    with pytest.raises(SerializationError, match="parts that take no bytes"):
         avro.AvroDeserializer(registry)(header(schema_id) + b"\x80\x80\x80\x80\x80\x40\x00")

@@ -118,7 +118,10 @@ class AvroDeserializer(Generic[T]):
         if is_plain and (reader is None or is_plain_bytes(reader)):
             return lambda data: data[HEADER_SIZE:]
 
-        read_value = ValueReader(writer, names, reader)
+        try:
+            read_value = ValueReader(writer, names, reader)
+        except RecursionError as fault:
+            raise SerializationError(f"the Avro schema of id {schema_id} is nested too deep: {told(fault)}") from fault
 
         def read(data: bytes) -> Any:
             try:
