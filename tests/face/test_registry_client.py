@@ -33,6 +33,7 @@ from levada.registry import (
     SchemaReference,
     SchemaRegistryClient,
 )
+from levada.registry.client import MOST_REFERENCES
 from levada.registry.errors import RegistryProtocolError
 from levada.testing import EmbeddedRegistry
 
@@ -288,6 +289,25 @@ def test_references_that_lead_back_or_have_no_end_are_refused(monkeypatch: pytes
         registry.get_referenced_schemas(using("a", 1))
     with pytest.raises(RegistryProtocolError, match="100 deep"):
         registry.get_referenced_schemas(using("endless", 1))
+
+
+def test_references_to_ever_more_schemas_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def version_of(subject: str, version: int) -> RegisteredSchema:
+        nonlocal asked
+        asked += 1
+        assert asked <= MOST_REFERENCES
+        doubling = [SchemaReference(name, name, version) for name in (f"{subject}0", f"{subject}1") if len(subject) < 40]
+        return RegisteredSchema(asked, Schema("{}", "JSON", doubling), subject, version)
+
+    registry = SchemaRegistryClient(schema_registry_url="http://127.0.0.1:1")
+    monkeypatch.setattr(registry, "get_version", version_of)
+    with pytest.raises(RegistryProtocolError, match=f"more than {MOST_REFERENCES} others"):
+        registry.get_referenced_schemas(Schema("{}", "JSON", [SchemaReference("s", "s", 1)]))
+    many = Schema("{}", "JSON", [SchemaReference(f"{number}", "x" * 40, number) for number in range(MOST_REFERENCES)])
+    asked = 0
+    assert len(registry.get_referenced_schemas(many)) == MOST_REFERENCES
 
 
 def test_what_is_no_registry_is_told() -> None:

@@ -29,6 +29,7 @@ R = TypeVar("R")
 
 LATEST = "latest"
 DEEPEST_REFERENCES = 100
+MOST_REFERENCES = 1_000
 USER_AGENT = "levada"
 
 
@@ -196,15 +197,17 @@ class SchemaRegistryClient:
     def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
         """Add what a schema uses to `found`. within: the references that led to it. Raises RegistryProtocolError for a circle."""
         for reference in schema.references:
-            if reference in within or len(within) == DEEPEST_REFERENCES:
-                what = "itself" if reference in within else f"others, {DEEPEST_REFERENCES} deep"
-                raise RegistryProtocolError(
-                    f"version {reference.version} of '{reference.subject}' uses {what}: its references cannot be followed"
-                )
-            if reference not in found:
-                used = self.get_version(reference.subject, reference.version).schema
-                self._find_references(used, found, (*within, reference))
-                found[reference] = used
+            if reference in within:
+                raise _cannot_follow(reference, "itself")
+            if len(within) == DEEPEST_REFERENCES:
+                raise _cannot_follow(reference, f"others, {DEEPEST_REFERENCES} deep")
+            if reference in found:
+                continue
+            if len(found) + len(within) == MOST_REFERENCES:
+                raise RegistryProtocolError(f"a schema uses more than {MOST_REFERENCES} others: its references are not followed")
+            used = self.get_version(reference.subject, reference.version).schema
+            self._find_references(used, found, (*within, reference))
+            found[reference] = used
 
     def _call(self, request: Request[R]) -> R:
         steps = attempts(
@@ -229,3 +232,7 @@ class SchemaRegistryClient:
             except StopIteration as done:
                 url, answer = done.value
                 return read_answer(request, answer, f"{url}{request.path}")
+
+
+def _cannot_follow(reference: SchemaReference, what: str) -> RegistryProtocolError:
+    return RegistryProtocolError(f"version {reference.version} of '{reference.subject}' uses {what}: its references cannot be followed")
