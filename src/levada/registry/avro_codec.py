@@ -30,6 +30,8 @@ RECORDS = ("record", "error")
 NAMED = (*RECORDS, "enum", "fixed")
 SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
 """What json and fastavro raise for a schema that they cannot read."""
+MOST_DECIMAL_BYTES = 4096
+"""How long a decimal may be. Making one of bytes takes time by the square of their number: 295 s for a megabyte."""
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONGEST_LONG_BITS = 70
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
@@ -59,6 +61,10 @@ def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Pars
     if isinstance(parsed, list | str):
         # fastavro keeps what names stand for beside a record that uses them; a union has no place for that.
         parsed = fastavro.parse_schema(_spelt_out(parsed, known, set()))
+    for one in known.values():
+        # fastavro takes any, with which what follows could go back in the data.
+        if kind_of(one) == "fixed" and (type(one["size"]) is not int or one["size"] < 0):
+            raise ValueError(f"fixed '{one['name']}' has no size: {one['size']!r}")
     if (count := _fields(parsed, known, {})) > MOST_FIELDS:
         raise ValueError(f"it stands for {count} fields; {MOST_FIELDS} are the most")
     return parsed
@@ -296,6 +302,19 @@ def kind_of(schema: Any) -> str:
 def convert_when_read(avro_type: str, logical_type: str, convert: Callable[[Any, Any, Any], Any]) -> None:
     """Have fastavro call convert(value, writer's type, reader's type or None) for a logical type, in this whole process."""
     fastavro.read.LOGICAL_READERS[f"{avro_type}-{logical_type}"] = convert
+
+
+def _bounded(read: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+    def convert(data: bytes, writer: Any, reader: Any = None) -> Any:
+        if len(data) > MOST_DECIMAL_BYTES:
+            raise ValueError(f"a decimal has {len(data)} bytes; {MOST_DECIMAL_BYTES} are the most")
+        return read(data, writer, reader)
+
+    return convert
+
+
+for _type in ("bytes", "fixed"):
+    convert_when_read(_type, "decimal", _bounded(fastavro.read.LOGICAL_READERS[f"{_type}-decimal"]))
 
 
 class LeftOverError(ValueError):

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from levada.registry import avro_codec
-from levada.registry.avro_codec import EMPTY_PARTS_PER_BYTE, MOST_EMPTY_PARTS, MOST_FIELDS, ValueReader, parse, write_value
+from levada.registry.avro_codec import (
+    EMPTY_PARTS_PER_BYTE,
+    MOST_DECIMAL_BYTES,
+    MOST_EMPTY_PARTS,
+    MOST_FIELDS,
+    ValueReader,
+    parse,
+    write_value,
+)
 
 EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "a", "type": "null"}]}
 EMPTY_TYPES = ["null", EMPTY, {"type": "fixed", "name": "F", "size": 0}, {"type": "record", "name": "None", "fields": []}]
@@ -177,3 +185,22 @@ def test_a_record_within_itself_raises_and_does_not_end_the_process() -> None:
 def test_a_schema_that_doubles_with_each_record_is_refused() -> None:
     with pytest.raises(ValueError, match=f"fields; {MOST_FIELDS} are the most"):
         parse([doubling(40, "long")])
+
+
+@pytest.mark.parametrize("size", [-1, "3", 1.5, None, True])
+def test_a_fixed_type_without_a_size_is_refused(size: Any) -> None:
+    with pytest.raises(ValueError, match="fixed 'F' has no size"):
+        parse([{"type": "array", "items": {"type": "fixed", "name": "F", "size": size}}])
+
+
+@pytest.mark.parametrize("kind", ["bytes", "fixed"])
+def test_a_decimal_is_not_of_any_length(kind: str) -> None:
+    """Its digits are made in time by the square of their number."""
+
+    def of(size: int) -> Any:
+        schema = {"type": kind, "name": "F", "size": size, "logicalType": "decimal", "precision": 1000}
+        return reader(schema)(b"\0" * size if kind == "fixed" else a_long(size) + b"\0" * size, 0)
+
+    assert of(MOST_DECIMAL_BYTES) == 0
+    with pytest.raises(ValueError, match=f"a decimal has {MOST_DECIMAL_BYTES + 1} bytes; {MOST_DECIMAL_BYTES} are the most"):
+        of(MOST_DECIMAL_BYTES + 1)
