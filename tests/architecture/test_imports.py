@@ -91,6 +91,7 @@ EXTRAS_OF = {
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
     "levada.spark.formats.protobuf_schema": {"google"},
+    "levada.registry.json_bounds": {"jsonschema"},
     "levada.registry.json_schema": {"jsonschema", "referencing"},
     "levada.net.sasl.kerberos": {"gssapi"},
     "levada.net.tls.pkcs12": {"cryptography"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from levada.registry import (
     SchemaReference,
     SchemaRegistryClient,
 )
+from levada.registry.json_bounds import MOST_STEPS
 from levada.registry.wire_format import header
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 
@@ -501,6 +502,66 @@ def test_a_json_schema_that_is_none_is_told(registry: SchemaRegistryClient, monk
     monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema(text, "JSON"))
     with pytest.raises(SerializationError, match=f"the JSON schema of id 7 {error}"):
         JSONDeserializer[Any](registry, validate=True)(header(7) + b'{"a": 1}')
+
+
+DRAFT_7, DRAFT_2020 = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
+
+
+def doubling(applied: Callable[[Any], Any], **of_each: Any) -> str:
+    """A schema of few bytes that applies its last part 2**40 times."""
+    parts = {f"a{number}": of_each | applied({"$ref": f"#/$defs/a{number - 1}"}) for number in range(1, 41)}
+    return json.dumps({"$ref": "#/$defs/a40", "$defs": {"a0": {"minimum": 0}} | parts})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(lambda part: {"allOf": [part, part]}),
+        doubling(lambda part: {"anyOf": [{"not": part}, part]}),
+        doubling(lambda part: {"allOf": [part, part]}, **{"$schema": DRAFT_2020}),
+        doubling(lambda part: {"allOf": [part, {"$schema": DRAFT_7, "allOf": [part]}]}, **{"$schema": DRAFT_2020}),
+        doubling(lambda part: {"unevaluatedProperties": {"minimum": 1}, "allOf": [part]}, **{"$schema": DRAFT_2020}),
+    ],
+    ids=["allOf", "anyOf", "parts name their draft", "parts name other drafts", "unevaluatedProperties"],
+)
+def test_a_json_schema_that_doubles_with_each_part_is_not_applied_without_end(
+    registry: SchemaRegistryClient, monkeypatch: pytest.MonkeyPatch, schema: str
+) -> None:
+    monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema(schema, "JSON"))
+    with pytest.raises(SerializationError, match="cannot be applied: ValueError: it takes too many steps for a value of this size"):
+        JSONDeserializer[Any](registry, validate=True)(header(7) + b'{"a": 1}')
+
+
+def test_a_long_value_may_take_many_steps(registry: SchemaRegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = {"allOf": [{"type": "integer"}] * 10}
+    monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema(json.dumps({"items": items}), "JSON"))
+    value = list(range(2 * MOST_STEPS // 10))
+    assert JSONDeserializer[Any](registry, validate=True)(header(7) + json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize(
+    ("items", "are_unique"),
+    [
+        ([1, True, "1", None, [1], {"a": 1}, 1.5, [[1]], "[1]", "null"], True),
+        ([{"a": 1, "b": [2]}, {"a": 1, "b": [3]}, {"a": 1}], True),
+        ([1, 1.0], False),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([[None], [None]], False),
+        (["é", "\u00e9"], False),
+        ([{"a": number} for number in range(20_000)], True),
+    ],
+    ids=lambda given: str(given)[:30],
+)
+def test_items_are_unique_as_json_has_it(
+    registry: SchemaRegistryClient, monkeypatch: pytest.MonkeyPatch, items: list[Any], are_unique: bool
+) -> None:
+    monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema('{"uniqueItems": true}', "JSON"))
+    read, data = JSONDeserializer[Any](registry, validate=True), header(7) + json.dumps(items).encode()
+    if are_unique:
+        assert read(data) == items
+    else:
+        with pytest.raises(SerializationError, match="has non-unique elements"):
+            read(data)
 
 
 def test_a_short_avro_value_does_not_become_millions_of_items(registry: SchemaRegistryClient, avro: Any) -> None:

@@ -138,6 +138,9 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
 
+    from levada.registry.json_bounds import BoundedKinds, Budget
+
+    budget = Budget()
     used = registry.get_referenced_schemas(schema)
     try:
         document = json.loads(schema.schema_str)
@@ -146,12 +149,13 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
             for reference, other in used.items()
         ]
         kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
-        validator = kind(document, registry=Registry().with_resources(resources))
+        validator = BoundedKinds(budget).of(kind)(document, registry=Registry().with_resources(resources))
     except Exception as fault:
         raise SerializationError(f"the JSON schema of id {schema_id} cannot be used: {_first_line(fault)}") from fault
 
     def check(value: Any) -> None:
         try:
+            budget.begin(value)
             fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
         except Exception as unusable:
             # What is wrong with a schema, such as a reference to nothing or to itself, shows when it is applied.

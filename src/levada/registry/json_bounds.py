@@ -1,0 +1,80 @@
+"""Classes of jsonschema whose work for one value is bounded by the size of the value, whatever the schema says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from threading import local
+from typing import Any
+
+import jsonschema
+
+MOST_STEPS = 10_000
+STEPS_PER_PART = 1_000
+"""How often parts of a schema may be held against parts of one value: so often, and so often more for each part of the value.
+
+Thirty small schemas that each use the next one twice stand for 2**30 of them.
+"""
+
+
+class Budget(local):
+    """The steps that are left for the value that a thread validates."""
+
+    left = 0
+
+    def begin(self, value: Any) -> None:
+        """Begin with another value. Each part of a schema that is held against a part of it takes one step."""
+        self.left = MOST_STEPS + STEPS_PER_PART * _parts(value)
+
+
+class BoundedKinds:
+    """Makes validators that spend a budget, for all drafts that the parts of a schema name."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._known: dict[Any, Any] = {}
+
+    def of(self, kind: Any) -> Any:
+        """Return the class that does as a class of jsonschema does."""
+        if kind not in self._known:
+            bounded = jsonschema.validators.extend(kind, {"uniqueItems": _unique_items})
+            self._known[kind] = self._known[bounded] = bounded
+            bounded.evolve = self._counting(bounded.evolve)
+        return self._known[kind]
+
+    def _counting(self, evolve: Any) -> Any:
+        budget = self._budget
+
+        def counted(validator: Any, **changes: Any) -> Any:
+            """Return the validator of a part of the schema: jsonschema asks for one whenever it applies a part."""
+            budget.left -= 1
+            if budget.left < 0:
+                raise ValueError("it takes too many steps for a value of this size")
+            found = evolve(validator, **changes)
+            if type(found) is type(validator):
+                return found
+            # The part names a draft, for which jsonschema takes its own class.
+            return self.of(type(found))(**{field.alias: getattr(found, field.name) for field in type(found).__attrs_attrs__ if field.init})
+
+        return counted
+
+
+def _parts(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_parts, value.values()))
+    return 1 + sum(map(_parts, value)) if isinstance(value, list | tuple) else 1
+
+
+def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
+    """Do as jsonschema's keyword, which compares each item with each other one."""
+    if wanted and validator.is_type(value, "array") and len(set(map(_text, value))) < len(value):
+        yield jsonschema.ValidationError(f"{value!r} has non-unique elements")
+
+
+def _text(value: Any) -> str:
+    """Return what is the same for equal values: 1 is equal to 1.0, and not to true."""
+    if isinstance(value, dict):
+        return "{" + ",".join(sorted(f"{json.dumps(name)}:{_text(inner)}" for name, inner in value.items())) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
