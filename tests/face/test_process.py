@@ -721,3 +721,18 @@ def test_a_consumer_that_is_dropped_with_its_records_ends_by_itself(embedded: An
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     kept[0].ack()
+
+
+def test_tasks_end_while_wait_empty_waits_and_other_records_could_be_handed_out(embedded: Any, topic: str) -> None:
+    write(embedded, topic, 2, partition=0)
+
+    async def main() -> None:
+        async with aio.KafkaConsumer(**settings(embedded)) as consumer:
+            consumer.assign(await consumer.partitions_for(topic))
+            async with consumer.acks() as acks:
+                (record,) = await acks.poll(PATIENCE_S, max_records=1)
+                asyncio.get_running_loop().call_soon(record.ack)
+                await acks.wait_empty(PATIENCE_S)
+                assert [other.offset for other in await acks.poll(PATIENCE_S)] == [1]
+
+    asyncio.run(main())

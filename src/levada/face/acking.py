@@ -199,7 +199,8 @@ class Acking:
                 return
             if self._host.now_ms() >= over_ms:
                 raise TimeoutError(f"{self.unacked.at_work} records are still at work after {timeout:g} s")
-            yield from self._poll(min(over_ms, self._next_ms), brings=False)
+            # Records that could be handed out do not end the wait: nobody takes them, and a loop's tasks would never get their turn.
+            yield from self._attend(min(over_ms, self._next_ms), self._has_news)
 
     def _finish(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether the work on records of partitions that are to be given up is done, or has taken too long; nothing more of them is begun.
@@ -302,8 +303,11 @@ class Acking:
         if brings and not self.unacked.has_ready:
             yield from self._poll_records(over_ms)
         else:
-            self._consuming.tell_of_commits()
-            yield from self._polling(self._reading.attend(over_ms, self._consuming.subscribing.caller, self._is_enough))
+            yield from self._attend(over_ms, self._is_enough)
+
+    def _attend(self, over_ms: int, is_enough: Callable[[], bool]) -> CallerFlow[None]:
+        self._consuming.tell_of_commits()
+        yield from self._polling(self._reading.attend(over_ms, self._consuming.subscribing.caller, is_enough))
 
     def _poll_records(self, over_ms: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
         self._pause_full()
@@ -329,9 +333,13 @@ class Acking:
             self._end_finishing()
 
     def _is_enough(self) -> bool:
-        """Whether a poll that waits is to end: something can be handed out, or may be once it is settled, or was given up."""
+        """Whether a poll that waits for records to hand out is to end."""
+        return self.unacked.may_take or self._has_news()
+
+    def _has_news(self) -> bool:
+        """Whether something is to be settled or given up."""
         unacked = self.unacked
-        if unacked.has_notes or unacked.may_take or unacked.due_ms <= self._host.now_ms():
+        if unacked.has_notes or unacked.due_ms <= self._host.now_ms():
             return True
         return any(lanes.state.retired for lanes in unacked.partitions)
 
