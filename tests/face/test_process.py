@@ -564,6 +564,8 @@ def test_the_wrong_kind_of_handler_is_refused(embedded: Any, topic: str) -> None
     for handler in (stream, stream_for_tasks):
         with reader(embedded, topic) as consumer, pytest.raises(TypeError, match="generator function"):
             consumer.process(handler)
+        with pytest.raises(TypeError, match="generator function"):
+            asyncio.run(run_tasks(embedded, topic, handler))
     write(embedded, topic, 1)
     with reader(embedded, topic) as consumer, pytest.raises(TypeError, match="returned a coroutine, which no executor awaits"):
         consumer.process(lambda record: for_tasks(record), retries=5)

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_process_that_notices_no_interruption_is_ended(
     assert "in swallow_on_three" in capfd.readouterr().err, "where it hangs is told"
 
 
-@pytest.mark.parametrize("handler", [process_handlers.return_generator, process_handlers.return_unreadable])
+@pytest.mark.parametrize("handler", [process_handlers.return_lock, process_handlers.return_unreadable])
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
 def test_what_a_handler_returns_is_dropped(
     embedded: Any, topic: str, notes: Callable[[], list[list[str]]], handler: Any, face: str
@@ -107,6 +108,36 @@ def test_what_a_handler_returns_is_dropped(
     else:
         asyncio.run(run_tasks(embedded, topic, handler, **how))
     assert sorted(offset for _, _, offset, _ in notes()) == ["0", "1", "2"]
+
+
+async def await_generator(record: Any) -> Any:
+    return process_handlers.return_generator(record)
+
+
+@pytest.mark.parametrize(
+    ("face", "handler", "executor"),
+    [
+        ("blocking", process_handlers.return_generator, "thread"),
+        ("blocking", process_handlers.return_generator, "process"),
+        ("asyncio", process_handlers.return_generator, "thread"),
+        ("asyncio", process_handlers.return_generator, "process"),
+        ("asyncio", process_handlers.return_generator, None),
+        ("asyncio", await_generator, None),
+    ],
+)
+def test_a_handler_that_returns_a_generator_is_refused_at_the_first_record(
+    embedded: Any, topic: str, notes: Callable[[], list[list[str]]], face: str, handler: Any, executor: Any
+) -> None:
+    write(embedded, topic, 2)
+    group = f"g-{uuid4().hex}"
+    with pytest.raises(TypeError, match="the handler returned a generator, and nothing of its body has run"):
+        if face == "blocking":
+            with reader(embedded, topic, group_id=group) as consumer:
+                consumer.process(handler, executor=executor, retries=5)
+        else:
+            asyncio.run(run_tasks(embedded, topic, handler, group_id=group, executor=executor, retries=5))
+    assert committed(embedded, topic, group) in (None, 0)
+    assert notes() == []
 
 
 @pytest.mark.parametrize("executor", ["process", "own"])

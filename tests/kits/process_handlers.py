@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from typing import Any
 
@@ -43,8 +44,17 @@ def fail_unreadably_on_three(record: Any) -> None:
 
 
 def return_generator(record: Any) -> Any:
+    return note_when_iterated(record)
+
+
+def note_when_iterated(record: Any) -> Any:
     note(record)
-    return (byte for byte in record.value)
+    yield record
+
+
+def return_lock(record: Any) -> Any:
+    note(record)
+    return threading.Lock()
 
 
 def return_unreadable(record: Any) -> Any:

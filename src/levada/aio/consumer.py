@@ -305,7 +305,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.aio.processing import Processing
-        from levada.face.processing import executor_for, handler_seconds, outcomes, work_limit
+        from levada.face.processing import executor_for, handler_seconds, outcomes, refuse_generator_function, work_limit
 
         log = self._consuming.log
         wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)
@@ -314,6 +314,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         finish_s = self._consuming.config.max_poll_interval_ms / 1000
         async with self._acks(settings) as acks:
             if executor is None:
+                refuse_generator_function(handler)
                 await Processing(acks, handler, wanted.settle, seconds, log).until_over(finish_s)
                 return
             with executor_for(executor, limit, handler, seconds, lambda: acks.is_idle) as submit:

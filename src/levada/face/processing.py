@@ -52,6 +52,8 @@ class Outcomes(NamedTuple):
         """Say of a record what follows from its handler's end. What the handler has said itself counts."""
         if error is None:
             record.ack()
+        elif isinstance(error, CannotRun):
+            record.fail(TypeError(str(error)))
         elif not isinstance(error, Exception | CancelledError):
             # SystemExit, KeyboardInterrupt: the handler means the program, not the record.
             record.fail(error)
@@ -76,14 +78,12 @@ class Outcomes(NamedTuple):
 
         What the handler raised is in a Raised. Everything else is a failure of the executor, for which no record is retried or rejected.
         """
-        if error is None:
-            self.settle(record, None)
+        if error is None or isinstance(error, CannotRun):
+            self.settle(record, error)
         elif isinstance(error, Raised):
             self.settle(record, error.error)
         elif isinstance(error, CancelledError | FutureCancelledError):
             record.nack()
-        elif isinstance(error, CannotRun):
-            record.fail(TypeError(str(error)))
         elif not isinstance(error, Exception):
             record.fail(error)
         else:
@@ -115,12 +115,11 @@ def _is_coroutine_function(handler: Any) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
-def _is_generator_function(handler: Any) -> bool:
-    return any(
-        is_one(function)
-        for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-        for function in (handler, type(handler).__call__)
-    )
+def refuse_generator_function(handler: Any) -> None:
+    """Raise TypeError for a handler of which a call runs nothing; an object may have such a __call__()."""
+    for function in (handler, type(handler).__call__):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("the handler is a generator function: calling it runs nothing of it; give a function without yield")
 
 
 # How long a handler may take
@@ -154,8 +153,7 @@ def executor_for(where: Any, concurrency: int, handler: Any, seconds: float | No
     """
     if _is_coroutine_function(handler):
         raise TypeError("the handler is a coroutine function; only consumers of levada.aio await it, and no executor does")
-    if _is_generator_function(handler):
-        raise TypeError("the handler is a generator function: calling it runs nothing of it; give a function without yield")
+    refuse_generator_function(handler)
     if isinstance(where, Executor):
         yield _submit_to(where, handler)
         return

@@ -16,8 +16,7 @@ import signal
 import threading
 import traceback
 from asyncio import CancelledError
-from collections.abc import Callable
-from types import CoroutineType
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, Final, Never
 
 from levada.errors import HandlerError
@@ -55,15 +54,24 @@ class HandlerTraceback(Exception):
 
 
 def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
-    """Call a handler. Raises Raised where it raises, CannotRun where it returns a coroutine."""
+    """Call a handler. Raises Raised where it raises, CannotRun where it returns a coroutine or a generator, whose body has not run."""
     try:
         returned = handler(record)
     except BaseException as error:
         raise Raised(error) from None
-    if isinstance(returned, CoroutineType):
+    if isinstance(returned, Coroutine):
         returned.close()
         raise CannotRun(
             "the handler returned a coroutine, which no executor awaits; consumers of levada.aio await it where executor is left out"
+        )
+    check_no_generator(returned)
+
+
+def check_no_generator(returned: object) -> None:
+    """Raise CannotRun where a handler has returned a generator: its body runs as it is iterated, and nobody iterates it."""
+    if isinstance(returned, Generator | AsyncGenerator):
+        raise CannotRun(
+            "the handler returned a generator, and nothing of its body has run, as nothing iterates it; give a function without yield"
         )
 
 

@@ -117,7 +117,7 @@ def test_what_a_handler_returns_is_dropped() -> None:
 
     def handle(record: Any) -> Any:
         seen.append(record)
-        return (number for number in range(3))
+        return object()
 
     assert call(handle, RECORD) is None  # type: ignore[func-returns-value]
     assert seen == [RECORD]
@@ -128,6 +128,18 @@ def test_a_coroutine_that_nobody_awaits_is_no_failure_of_the_record() -> None:
 
     with pytest.raises(CannotRun, match="no executor awaits"):
         call(handle, RECORD)
+
+
+def test_a_generator_that_nobody_iterates_is_no_failure_of_the_record() -> None:
+    def handle(record: Any) -> Any:
+        yield record
+
+    async def handle_in_tasks(record: Any) -> Any:
+        yield record
+
+    for handler in (handle, handle_in_tasks):
+        with pytest.raises(CannotRun, match="returned a generator"):
+            call(handler, RECORD)
 
 
 def test_a_record_that_does_not_unpickle_fails_and_a_handler_that_does_not_cannot_run() -> None:
