@@ -197,7 +197,7 @@ def test_Q9_a_closed_producer_fails_what_it_gives_up(sim: Simulation, broker: Br
 
 def test_Q9_a_producer_that_cannot_go_on_fails_what_it_holds(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
     producer = SimProducer(sim)
-    broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, times=2)
     for number in range(3):
         producer.send("t", partition=number, ack=(buffer, buffer.put(number)))
     producer.flush()

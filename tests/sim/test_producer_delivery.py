@@ -497,7 +497,8 @@ def test_I3_an_unreadable_answer_with_a_producer_id_is_reported_and_asked_for_ag
 
 def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim)
-    broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    # The first request is made once the topic is known, and may be answered before the record is there.
+    broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, times=2)
     error = producer.send("t").exception()
     assert isinstance(error, ClusterAuthorizationError)
     assert "idempotent writes are not possible" in str(error)
@@ -505,7 +506,16 @@ def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation,
     broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert isinstance(producer.send("t").exception(), ClusterAuthorizationError)
     sim.advance(60_000)
-    assert broker.faults.requests["InitProducerId"] == 2, "nobody asks while there is nothing to send"
+    assert broker.faults.requests["InitProducerId"] == 3, "nobody asks while there is nothing to send"
+    assert producer.send("t").result().offset == 0, "the permission was given"
+
+
+def test_I3_a_refusal_from_before_the_first_record_does_not_fail_it(sim: Simulation, broker: BrokerNode) -> None:
+    producer = SimProducer(sim)
+    broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    producer.driver.call(producer.core.appending.partitions_for("t"))
+    sim.advance(60_000)
+    assert broker.faults.requests["InitProducerId"] == 1, "nobody asks while there is nothing to send"
     assert producer.send("t").result().offset == 0, "the permission was given"
 
 

@@ -190,7 +190,7 @@ class Idempotence:
         return code, " (enable.idempotence=false does without them)" if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
 
     def records_failed(self) -> None:
-        """The records that were there have failed with the error. Where it is that of a user, later ones may fare better."""
+        """The records that were there, if any, have failed with the error. A user may have the permission when later ones are sent."""
         if self.was_denied:
             self.error = None
 

@@ -350,10 +350,8 @@ class Sender:
             self._identity = idempotence.identity
             self._accumulator.backlogs.place_parked()
         if idempotence.error is not None:
-            any_records = bool(self._accumulator.incomplete)
             self._accumulator.abort(self.failures.fatal)
-            if any_records:
-                idempotence.records_failed()
+            idempotence.records_failed()
         elif idempotence.needs_identity and (self._accumulator.incomplete if idempotence.was_denied else self._accumulator.topics):
             self._initialize(idempotence, now_ms)
         else:
