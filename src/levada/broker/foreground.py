@@ -102,7 +102,8 @@ def setting(text: str) -> tuple[str, object]:
 def properties(path: str) -> dict[str, object]:
     """Read a file of Java properties with settings, as setting() does. Raises ConfigError."""
     try:
-        return dict(_setting(name, value) for name, value in read_properties(path))
+        # Java keeps blanks at the end of a value, and Kafka drops them as it reads numbers and the like.
+        return dict(_setting(name, value.strip()) for name, value in read_properties(path))
     except ConfigError as wrong:
         raise ConfigError(f"{path}: {wrong}") from None
 

@@ -11,6 +11,7 @@ from broker_kit import START_MS, Bench, Client, make_batch
 from disk_kit import kept
 from levada.broker.broker_config import DEFAULT_SOURCE, OWN_SOURCE, SHARED_SOURCE, STARTED_SOURCE
 from levada.broker.checks import Kind
+from levada.broker.disk.properties_file import read_properties
 from levada.broker.foreground import properties, setting
 from levada.broker.kafka_settings import Update, kafka_settings
 from levada.broker.settings import BrokerSettings
@@ -174,6 +175,38 @@ def test_a_file_of_properties_has_settings(tmp_path: Path) -> None:
         properties(str(file))
     with pytest.raises(ConfigError, match="none: the file cannot be read: No such file or directory"):
         properties(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("# C:\\dir\\\na=1\n", {"a": "1"}),
+        ("  ! x\\\r\na=1\r\n", {"a": "1"}),
+        ("a=x\\\\\nb=2\n", {"a": "x\\", "b": "2"}),
+        ("a=x\\\\\\\n  y\nb=2\n", {"a": "x\\y", "b": "2"}),
+        ("a=1,\\\n# no comment\nb=2\n", {"a": "1,# no comment", "b": "2"}),
+        ("a=1,\\\n\n  b=2\n", {"a": "1,", "b": "2"}),
+        ("\\\n# a comment\na=1\n", {"a": "1"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=1\\ \nb=2  \n", {"a": "1 ", "b": "2  "}),
+        ("a\\\n  b=1\rc\\ d:2", {"ab": "1", "c d": "2"}),
+        ("a = = 1\nb\n=c\nd\fe", {"a": "= 1", "b": "", "": "c", "d": "e"}),
+        ("a=\\t\\u0041\\q\\\\n\n", {"a": "\tAq\\n"}),
+        ("a=1\u2028b=2\x85\n\xa0c=3\xa0\n", {"a": "1\u2028b=2\x85", "\xa0c": "3\xa0"}),
+    ],
+)
+def test_properties_are_read_as_java_reads_them(tmp_path: Path, text: str, read: dict[str, str]) -> None:
+    """What is expected is what java.util.Properties made of the same texts."""
+    file = tmp_path / "server.properties"
+    file.write_bytes(text.encode())
+    assert dict(read_properties(str(file))) == read
+
+
+def test_a_broken_escape_in_a_file_of_properties_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=C:\\users\n")
+    with pytest.raises(ConfigError, match=r"server\.properties: the file cannot be read: '\\u' is to be followed by four"):
+        properties(str(file))
 
 
 def test_what_options_say_is_not_given_as_a_setting() -> None:

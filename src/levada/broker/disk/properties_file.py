@@ -1,4 +1,4 @@
-"""Files of Java properties, as Kafka's server.properties is one: a name and a value per line."""
+"""Files of Java properties, as Kafka's server.properties is one: a name and a value per line, read as java.util.Properties does."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from levada.errors import ConfigError
 
-_CONTINUED = re.compile(r"\\\r?\n[ \t]*")
-_BEHIND_NAME = re.compile(r"((?:[^\\\s=:]|\\.)+)\s*[=:\s]\s*")
-_ESCAPED = re.compile(r"\\(.)")
+_BLANKS = " \t\f"
+_NAME = re.compile(r"((?:[^\\ \t\f=:]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> Iterator[tuple[str, str]]:
@@ -21,13 +22,35 @@ def read_properties(path: str) -> Iterator[tuple[str, str]]:
         raise ConfigError(f"the file cannot be read: {fault.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError("the file cannot be read: it is not text in UTF-8") from None
-    for line in map(str.strip, _CONTINUED.sub("", text).splitlines()):
-        if line and line[0] not in "#!":
-            yield _property(line)
+    for line in _whole_lines(text):
+        name = _NAME.match(line)
+        assert name is not None, "an empty name matches"
+        yield _unescaped(name[1]), _unescaped(line[name.end() :])
 
 
-def _property(line: str) -> tuple[str, str]:
-    """Split a line at its first '=', ':' or space. A backslash takes away what the character behind it means."""
-    at = _BEHIND_NAME.match(line)
-    name, value = (line, "") if at is None else (at[1], line[at.end() :])
-    return _ESCAPED.sub(r"\1", name), _ESCAPED.sub(r"\1", value)
+def _whole_lines(text: str) -> Iterator[str]:
+    """Yield the lines that say something, each with the lines that continue it: those after a backslash that no other one escapes."""
+    whole = ""
+    for line in text.split("\n"):
+        line = line.lstrip(_BLANKS)
+        # A comment ends with its line, whatever stands there.
+        if not whole and line.startswith(("#", "!")):
+            continue
+        is_continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        whole += line[:-1] if is_continued else line
+        if whole and not is_continued:
+            yield whole
+            whole = ""
+    if whole:
+        yield whole
+
+
+def _unescaped(text: str) -> str:
+    """A backslash takes away what the character behind it means; before a few letters it makes them another character."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else _character(found[2]), text)
+
+
+def _character(escaped: str) -> str:
+    if escaped == "u":
+        raise ConfigError("the file cannot be read: '\\u' is to be followed by four hexadecimal digits")
+    return _CONTROLS.get(escaped, escaped)
