@@ -185,10 +185,10 @@ class Appending:
             return
         if known.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # The permission may have been given since then. metadata.max.age.ms would be long to wait for it.
-            self._metadata.request_update()
-            self._metadata.add_topic(name, self._host.now_ms())
             if not is_news:
                 return
+            self._metadata.request_update()
+            self._metadata.add_topic(name, self._host.now_ms())
         raise not_written(topic_error(known.error, name))
 
     def _unknown(self, name: str, partition: int | None, limit: Limit) -> KafkaError:
