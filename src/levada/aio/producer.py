@@ -23,7 +23,7 @@ from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
-from levada.producer.joint_ack import fail_refused
+from levada.producer.joint_ack import fail_refused, failed_if_raised
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
 from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, TransactionHandle
@@ -102,7 +102,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         Suspends only where send() does. A cancellation ends it between two records.
         """
         sent: list[Delivery] = []
-        try:
+        with failed_if_raised(ack):
             if unknown:
                 raise unknown_keyword(self.send_many, unknown)
             self._producing.check_ack(ack)
@@ -113,9 +113,6 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
                     )
             if ack is not None:
                 self._producing.settle_all(ack, [delivery._delivery for delivery in sent])
-        except BaseException as error:
-            fail_refused(ack, error)
-            raise
         return sent
 
     async def send_arrow(
@@ -133,11 +130,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Send every row of Arrow data; return the rows' outcomes, to be awaited. As levada.KafkaProducer.send_arrow()."""
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._driver)
-        try:
+        with failed_if_raised(ack):
             await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
-        except BaseException as error:
-            fail_refused(ack, error)
-            raise
         return delivery
 
     async def init_transactions(self, timeout: float | None = None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from levada.errors import ForkedError, KafkaError
@@ -61,3 +61,13 @@ def fail_refused(ack: Any, error: BaseException) -> None:
         # In a forked child the call raises ForkedError itself, and the parent's buffer is not touched.
         with suppress(ForkedError):
             buffer.fail(sequence, error)
+
+
+@contextmanager
+def failed_if_raised(ack: Any) -> Iterator[None]:
+    """fail_refused() with what the block raises. send() has this written out, as it is called for every record."""
+    try:
+        yield
+    except BaseException as error:
+        fail_refused(ack, error)
+        raise

@@ -22,7 +22,7 @@ from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
-from levada.producer.joint_ack import fail_refused
+from levada.producer.joint_ack import failed_if_raised
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
 from levada.sync.connect import connect
@@ -94,7 +94,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         append = self._append
         sent: list[Delivery] = []
-        try:
+        with failed_if_raised(ack):
             if unknown:
                 raise unknown_keyword(self.send_many, unknown)
             self._producing.check_ack(ack)
@@ -106,9 +106,6 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
                     )
             if ack is not None:
                 self._producing.settle_all(ack, sent)
-        except BaseException as error:
-            fail_refused(ack, error)
-            raise
         return sent
 
     def send_arrow(
@@ -144,11 +141,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._wait_for.all)
-        try:
+        with failed_if_raised(ack):
             self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
-        except BaseException as error:
-            fail_refused(ack, error)
-            raise
         return delivery
 
     def init_transactions(self, timeout: float | None = None) -> None:
