@@ -13,7 +13,7 @@ from levada.admin.retry import Attempts
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator
 from levada.client.fan_out import Answer, Spawn, Whom
-from levada.client.group_offsets import ON_COMMIT_ERROR, Committed, commit_offsets, fetch_offsets, fetch_offsets_of_groups
+from levada.client.group_offsets import ON_COMMIT_ERROR, Committed, Waiting, commit_offsets, fetch_offsets, fetch_offsets_of_groups
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, broker_error
@@ -33,7 +33,7 @@ def list_group_offsets(
     group_id: str, partitions: Collection[TopicPartition] | None, attempts: Attempts, finder: CoordinatorFinder, *, stable: bool
 ) -> Flow[Committed]:
     """Return what a group has committed for these partitions, None for all that it has committed for."""
-    return fetch_offsets(finder, group_id, partitions, attempts, stable=stable)
+    return fetch_offsets(finder, group_id, partitions, attempts, Waiting(stable))
 
 
 def list_offsets_of_groups(

@@ -68,12 +68,13 @@ Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class Waiting(NamedTuple):
-    """Whether to wait for transactions that may yet change the offsets, and what is called (see fetch_offsets()).
+    """Whether to wait for transactions that may yet change the offsets (KIP-447), which brokers before 2.5 cannot, and what is called.
 
-    told: with each answer, with the partitions that wait. cannot: where the coordinator cannot wait; None where that is an error.
+    told: with each answer, with the partitions that wait for such a transaction. cannot: where the coordinator cannot wait, which is then
+    asked without; None raises UnsupportedVersionError.
     """
 
-    wanted: bool
+    wanted: bool = True
     told: Callable[[list[TopicPartition]], None] = lambda partitions: None
     cannot: Callable[[], None] | None = None
 
@@ -209,22 +210,16 @@ def fetch_offsets(
     group_id: str,
     partitions: Collection[TopicPartition] | None,
     retries: Retries,
+    waiting: Waiting,
     *,
-    stable: bool = True,
-    policy: RetryPolicy = ON_FETCH_ERROR,
-    unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
-    cannot_wait: Callable[[], None] | None = None,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[Committed]:
     """Return what a group has committed for these partitions, None for all that it has committed for.
 
-    stable: wait for transactions that may yet change the offsets (KIP-447), which brokers before 2.5 cannot. cannot_wait: called where the
-    coordinator is such a broker, which is then asked without; None raises UnsupportedVersionError. unstable: told with each answer which
-    partitions wait for such a transaction. asker: returns the group member that sends the requests, its epoch as of now (KIP-848);
-    None for a caller that is not a member. Raises the errors that time does not mend, and TimeoutError.
+    asker: returns the group member that sends the requests, its epoch as of now (KIP-848); None for a caller that is not a member.
+    Raises the errors that time does not mend, and TimeoutError.
     """
-    waiting = Waiting(stable, unstable, cannot_wait)
-    asking = yield from _ask_for_offsets(finder, {group_id: partitions}, retries, None, waiting, policy=policy, asker=asker)
+    asking = yield from _ask_for_offsets(finder, {group_id: partitions}, retries, None, waiting, asker=asker)
     for error in asking.errors.values():
         raise error
     return asking.found[group_id]
@@ -240,7 +235,7 @@ def fetch_offsets_of_groups(
 ) -> Flow[dict[str, Committed]]:
     """Return what several groups have committed. wanted: for which partitions of each, None for all that it has committed for.
 
-    stable: as of fetch_offsets(). Raises the first error in the order given, with the outcomes of all, and TimeoutError.
+    stable: wait as Waiting says. Raises the first error in the order given, with the outcomes of all, and TimeoutError.
     """
     asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, Waiting(stable))
     raise_first(lambda group: f"offsets of group '{group}'", wanted, asking.errors, asking.found)
@@ -254,7 +249,6 @@ def _ask_for_offsets(
     spawn: Spawn | None,
     waiting: Waiting,
     *,
-    policy: RetryPolicy = ON_FETCH_ERROR,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[FanOut[str, Committed]]:
     """Ask each group's coordinator until nothing is left to try."""
@@ -267,7 +261,6 @@ def _ask_for_offsets(
             wanted[groups[0]],
             retries.metadata,
             waiting,
-            policy=policy,
             asker=ConsumerGroupMetadata(groups[0]) if asker is None else asker(),
         ),
     )
@@ -284,12 +277,9 @@ def _fetch_once(
     partitions: Collection[TopicPartition] | None,
     metadata: Metadata,
     waiting: Waiting,
-    *,
-    policy: RetryPolicy,
     asker: ConsumerGroupMetadata,
 ) -> Flow[Answer[str, Committed]]:
-    if asker.member_id:
-        policy = ON_MEMBERS_FETCH_ERROR
+    policy = ON_MEMBERS_FETCH_ERROR if asker.member_id else ON_FETCH_ERROR
     ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
     who = group.who
     try:

@@ -15,7 +15,7 @@ from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.client.fan_out import Spawn
 from levada.client.flow_runner import FlowsBeside
-from levada.client.group_offsets import Committed, fetch_offsets
+from levada.client.group_offsets import Committed, Waiting, fetch_offsets
 from levada.client.host import Host
 from levada.client.offset_spec import OffsetSpec
 from levada.client.retry import Retries
@@ -395,8 +395,8 @@ class ConsumerCore:
         retries = Retries(self._engine.metadata, self._backoff)
         group_id, member = self.commits.group.group_id, self.member
         asker = None if member is None else member.for_look_up
-        told = partial(self._tell_of_unsettled_offsets, group_id)
-        return fetch_offsets(self._engine.coordinators, group_id, partitions, retries, unstable=unstable, cannot_wait=told, asker=asker)
+        waiting = Waiting(told=unstable, cannot=partial(self._tell_of_unsettled_offsets, group_id))
+        return fetch_offsets(self._engine.coordinators, group_id, partitions, retries, waiting, asker=asker)
 
     def _tell_of_unsettled_offsets(self, group_id: str) -> None:
         """Write once that a reader of transactions may begin at offsets that a transaction changes later. Others have no transactions."""
