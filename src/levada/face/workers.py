@@ -142,17 +142,17 @@ def _received(pickled: bytes | None, text: str, trace: str) -> Raised:
 def begin_worker() -> None:
     """Leave Ctrl-C to the program, which lets handlers finish, and end this process when the program's ends, however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="levada-parent-watch", daemon=True).start()
+    threading.Thread(target=_end_with_parent, name="levada-parent-watch", daemon=True).start()
 
 
-def _end_with_parent(parent_pid: int) -> None:
+def _end_with_parent() -> None:
     if hasattr(signal, "pthread_sigmask"):
         # A signal that this thread took would not interrupt a handler, which runs in the main thread.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker is started by multiprocessing"
     # The end of the parent closes a pipe, unless another child of it, made by fork(), has that pipe open as well.
-    while parent.is_alive() and os.getppid() == parent_pid:
+    while parent.is_alive() and os.getppid() == parent.pid:
         parent.join(_PARENT_EVERY_S)
     # At once, in the middle of a handler: its record belongs to another consumer as soon as the group has noticed.
     os._exit(1)

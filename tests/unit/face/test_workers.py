@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import pickle
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +15,7 @@ from typing import Any
 import pytest
 
 from levada.errors import HandlerError
-from levada.face.workers import CannotRun, Raised, call, call_pickled
+from levada.face.workers import CannotRun, Raised, begin_worker, call, call_pickled
 from levada.types import AnyRecord, ConsumerRecord
 
 RECORD: AnyRecord = ConsumerRecord("t", 0, 7, 0, 0, None, b"", (), 0)
@@ -140,6 +144,35 @@ def test_a_generator_that_nobody_iterates_is_no_failure_of_the_record() -> None:
     for handler in (handle, handle_in_tasks):
         with pytest.raises(CannotRun, match="returned a generator"):
             call(handler, RECORD)
+
+
+def test_a_worker_whose_parent_has_ended_before_the_worker_began_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Parent:
+        """One that has ended, with its pipe still open in another of its children."""
+
+        pid = -1
+
+        def is_alive(self) -> bool:
+            return "waited" not in done
+
+        def join(self, _: float) -> None:
+            done.append("waited")
+
+    def end(_: int) -> None:
+        done.append("ended")
+        has_ended.set()
+
+    done: list[str] = []
+    has_ended = threading.Event()
+    monkeypatch.setattr(multiprocessing, "parent_process", Parent)
+    monkeypatch.setattr(os, "_exit", end)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        begin_worker()
+        assert has_ended.wait(60)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert done == ["ended"]
 
 
 def test_a_record_that_does_not_unpickle_fails_and_a_handler_that_does_not_cannot_run() -> None:
