@@ -32,6 +32,9 @@ FIELDS: Mapping[str, str] = MappingProxyType(
 )
 """Every field that a line may have, and what it says; docs/GUIDE.md has the same table."""
 
+UNASKED = "not asked about"
+"""In the warning of a producer about records that failed without the program having looked. The command line filters by these words."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

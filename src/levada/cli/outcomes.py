@@ -13,9 +13,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
 from levada.cli.text import in_one_line
 from levada.errors import KafkaError
-
-_UNASKED = "not asked about"
-"""In the warning of a producer about records that failed without the program having looked."""
+from levada.logs import UNASKED
 
 
 class OutcomeRow(NamedTuple):
@@ -52,7 +50,7 @@ def failures_told_once() -> Iterator[None]:
     held: list[logging.LogRecord] = []
 
     def is_shown(line: logging.LogRecord) -> bool:
-        if _UNASKED not in line.getMessage():
+        if UNASKED not in line.getMessage():
             return True
         if line not in held:
             held.append(line)

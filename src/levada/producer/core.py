@@ -17,6 +17,7 @@ from levada.client.host import Host
 from levada.clock import Clock
 from levada.errors import KafkaError
 from levada.flow import Flow, Wait
+from levada.logs import UNASKED
 from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.counters import ProducerCounters
@@ -243,7 +244,7 @@ class ProducerCore:
         if not count:
             return ""
         subject = "1 record failed and was" if count == 1 else f"{count:,} records failed and were"
-        return f"{subject} not asked about; the first: {first}"
+        return f"{subject} {UNASKED}; the first: {first}"
 
     def _tell(self, text: str) -> None:
         if text:
