@@ -137,8 +137,10 @@ class DeadLetterError(RecordDeserializationError):
 
 
 class ProcessingError(KafkaError):
-    """A record of consumer.acks() or consumer.process() was not processed: its handler failed for the last time or does
-    not end, the executor failed (a process of it died), or it could not be written to the dead-letter topic. What happened is the cause.
+    """A record of consumer.acks() or consumer.process() was not processed.
+
+    Its handler failed for the last time or does not end, the executor failed (a process of it died), or it could not be written to the
+    dead-letter topic. What happened is the cause.
 
     record: which one. attempts: how often it was handed out. Nothing is committed past it: whoever reads the partition next gets it again.
     """

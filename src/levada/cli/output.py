@@ -104,8 +104,7 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
     """Print a result. columns: of a table, with what stands in its rows; default: all fields. JSON and YAML always have all of them.
 
     A list is a table with a row for each item, anything else a table of two columns: its fields and their values, without fields that are
-    None. color: False for none,
-    None where the terminal and NO_COLOR decide.
+    None. color: False for none, None where the terminal and NO_COLOR decide.
     """
     data = plain(result)
     if format is OutputFormat.JSON:

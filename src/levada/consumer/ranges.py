@@ -53,7 +53,9 @@ class Ranges(NamedTuple):
         one_topic = len(names) == 1
         chosen = None if only is None else frozenset(_partition_key("partitions", key, one_topic=one_topic) for key in only)
         starts, ends = _parsed("start", start, one_topic=one_topic), _parsed("end", end, one_topic=one_topic)
-        for key in [key for bounds in (starts, ends) if isinstance(bounds, Mapping) for key in bounds] or [None]:
+        # Bounds that were given for all partitions at once are compared once.
+        keys = [key for bounds in (starts, ends) if isinstance(bounds, Mapping) for key in bounds] or [None]
+        for key in keys:
             of = "" if key is None else f" of {key}"
             _check_order(f"start{of}", f"end{of}", _at(starts, key, "earliest"), _at(ends, key, "latest"))
         return cls(names, starts, ends, {}, chosen)

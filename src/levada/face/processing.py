@@ -27,7 +27,7 @@ from levada.types import AnyRecord
 RetryDelay: TypeAlias = float | Callable[[int], float]
 Where: TypeAlias = Literal["thread", "process"] | Executor
 Submit: TypeAlias = Callable[[AnyRecord], "Future[Any]"]
-"""Has the handler called with a record. What that comes to is in the future, whatever it is: for Outcomes.executed()."""
+"""Has the handler called with a record. Its result or exception is in the future, for Outcomes.executed()."""
 
 ENDING_S = 5.0
 """How long a handler that was interrupted or cancelled has to end."""

@@ -72,8 +72,7 @@ class RecordAccumulator:
     ) -> None:
         """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run.
 
-        log: is used there. A batch whose outcome is known is `unsettled` until settled() has called settle(),
-        which resolves its promise.
+        log: is used there. A batch whose outcome is known is `unsettled` until settled() has called settle(), which resolves its promise.
         """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}

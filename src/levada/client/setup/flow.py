@@ -101,14 +101,14 @@ def _ask_versions(version: int) -> Ask:
 
 
 class _Unanswered(NamedTuple):
-    """ends: how many in a row. ended_ms: when the last did. may_go_better: whether another attempt could then."""
+    """ends: how many in a row. ended_ms: when the last did. has_untried: whether a version was left that had not failed twice."""
 
     ends: int
     ended_ms: int
-    may_go_better: bool
+    has_untried: bool
 
 
-_NO_END = _Unanswered(0, -1, may_go_better=True)
+_NO_END = _Unanswered(0, -1, has_untried=True)
 
 
 class FirstVersions:
@@ -129,20 +129,20 @@ class FirstVersions:
         return _FIRST_VERSIONS[self._steps.get(address, 0)]
 
     def unanswered(self, address: str, began_ms: int, now_ms: int) -> bool:
-        """The broker ended a connection instead of answering. Return whether another attempt may go better, before all begins again.
+        """The broker ended a connection instead of answering. Return whether a version is left that has not failed twice.
 
         began_ms: when the connection was begun.
         """
         before = self._ends.get(address, _NO_END)
         if began_ms <= before.ended_ms:
-            return before.may_go_better
+            return before.has_untried
         ends = before.ends + 1
         if ends == _UNANSWERED_AT_A_VERSION:
             ends = 0
             self._steps[address] = (self._steps.get(address, 0) + 1) % len(_FIRST_VERSIONS)
-        may_go_better = ends > 0 or self._steps[address] > 0
-        self._ends[address] = _Unanswered(ends, now_ms, may_go_better)
-        return may_go_better
+        has_untried = ends > 0 or self._steps[address] > 0
+        self._ends[address] = _Unanswered(ends, now_ms, has_untried)
+        return has_untried
 
     def answered(self, address: str, versions: BrokerVersions) -> None:
         """The broker said what it speaks.
