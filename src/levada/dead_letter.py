@@ -12,6 +12,8 @@ from levada.types import AnyRecord
 
 HEADER_PREFIX = "__levada.errors."
 """Headers that say where a dead letter comes from begin so, as Connect's with `__connect.errors.`."""
+MAX_HEADER_BYTES = 4096
+"""What one of these headers may take. An exception's text may quote its record, which would make the letter too large for its topic."""
 
 
 class DeadLetter(NamedTuple):
@@ -21,7 +23,8 @@ class DeadLetter(NamedTuple):
     producer: a KafkaProducer of the consumer's own kind, blocking or asyncio, without serializers and without transactional.id; the program
     closes it, after the consumer. topic: where the records go, with key, value and headers as they came, and headers
     `__levada.errors.topic`, `.partition`, `.offset` and `.timestamp` (of the record), `.part` ("key" or "value", of one that does not
-    deserialize) or `.attempts` (of one that is rejected), `.exception` (its type, where there is one) and `.message`, all as text.
+    deserialize) or `.attempts` (of one that is rejected), `.exception` (its type, where there is one) and `.message`, all as text. Each is
+    cut to 4096 bytes; of a record so large that they do not fit into the producer's max.request.size, the last of them are left out.
     """
 
     producer: Any
@@ -49,5 +52,14 @@ def _letter(topic: str, record: AnyRecord, why: Mapping[str, object]) -> Produce
         "timestamp": record.timestamp,
         **why,
     }
-    ours = [(HEADER_PREFIX + name, as_text(what).encode("utf-8", "backslashreplace")) for name, what in told.items()]
+    ours = [(HEADER_PREFIX + name, _cut(as_text(what))) for name, what in told.items()]
     return ProducerRecord(topic, record.raw_value, record.raw_key, headers=[*record.headers, *ours])
+
+
+def _cut(text: str) -> bytes:
+    """Return a header's text as UTF-8, its end replaced by its length where it is too long."""
+    data = text[: MAX_HEADER_BYTES + 1].encode("utf-8", "backslashreplace")
+    if len(data) <= MAX_HEADER_BYTES:
+        return data
+    end = f"... ({len(text)} characters)".encode()
+    return data[: MAX_HEADER_BYTES - len(end)].decode("utf-8", "ignore").encode() + end

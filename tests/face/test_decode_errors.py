@@ -180,6 +180,34 @@ def test_F11_a_dead_letter_that_cannot_be_written_is_an_error_and_tried_again(
     assert written(kafka, dead) == []
 
 
+@pytest.mark.parametrize("kafka", EVERYWHERE, indirect=True)
+@pytest.mark.parametrize("size", [600_000, 1_048_576 - 100])
+def test_F27_a_long_record_and_an_exception_that_quotes_it_go_to_the_dead_letter_topic(
+    kafka: Any, new_topic: Callable[..., str], size: int
+) -> None:
+    """The second record fits into max.request.size, and not with the headers that say where it is from."""
+    name, dead = new_topic(kafka), new_topic(kafka)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for value in (b"x" * size, b"2"):
+            producer.send(name, value=value).result(PATIENCE_S)
+        with consumer(kafka, name, on_decode_error=dead_letter(producer, dead), value_deserializer=quoting) as reader:
+            assert [record.value for record in polled(reader, 1)] == [2]
+    (letter,) = written(kafka, dead)
+    assert letter.value == b"x" * size
+    # The first name is that of the record's topic.
+    told = {header.removeprefix("__levada.errors."): text for header, text in letter.headers}
+    if size == 600_000:
+        assert told["message"].startswith(b"no number: b'xxx")
+    else:
+        assert "message" not in told
+
+
+def quoting(data: bytes) -> int:
+    if not data.isdigit():
+        raise ValueError(f"no number: {data!r}")
+    return int(data)
+
+
 TEXTS = [b"a", b"\xff", b"c", b"\xfe", b"\xfd", None, b"f"]
 
 

@@ -245,6 +245,29 @@ def test_an_exception_without_text_goes_to_the_dead_letter_topic(embedded: Any, 
     assert dict(letter.headers)["__levada.errors.message"] == b"<UnreadableError whose repr() raises AttributeError>"
 
 
+@pytest.mark.parametrize("size", [600_000, 1_048_576 - 100])
+def test_a_long_record_and_an_exception_that_quotes_it_go_to_the_dead_letter_topic(
+    embedded: Any, topic: str, new_topic: Callable[..., str], size: int
+) -> None:
+    """Otherwise the group would stand at this record for ever."""
+    dead = new_topic(embedded)
+
+    def handle(record: Any) -> None:
+        raise ValueError(f"bad document: {record.value!r}")
+
+    async def on_asyncio() -> None:
+        async with lv.aio.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+            await run_tasks(embedded, topic, handle, executor="thread", dead_letter=lv.DeadLetter(producer, dead))
+
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        producer.send(topic, b"x" * size).result(5)
+        with reader(embedded, topic) as consumer:
+            consumer.process(handle, dead_letter=lv.DeadLetter(producer, dead))
+    asyncio.run(on_asyncio())
+    letters = list(lv.scan(dead, bootstrap_servers=embedded.bootstrap_servers))
+    assert [letter.value for letter in letters] == [b"x" * size] * 2
+
+
 def test_a_task_that_fails_ends_it_on_asyncio(embedded: Any, topic: str) -> None:
     write(embedded, topic, 10, partition=0)
 

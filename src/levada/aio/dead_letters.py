@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from levada.consumer.reading import Post
 from levada.dead_letter import DeadLetter
+from levada.face.dead_letters import fitted, most_bytes
 from levada.interceptors import ProducerRecord
 
 
 def posting(to: DeadLetter | None) -> Post | None:
     """Return what sends dead letters, None where none are wanted."""
-    return None if to is None else _Posting(to.producer)
+    return None if to is None else _Posting(to)
 
 
 class _Posting:
     """Keeps the tasks: a loop refers to them only weakly."""
 
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
+    def __init__(self, to: DeadLetter) -> None:
+        self._producer = to.producer
+        self._limit = most_bytes(to)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, record: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._send(record, settled), name=f"dead letter to {record.topic}")
+        task = asyncio.get_running_loop().create_task(
+            self._send(fitted(record, self._limit), settled), name=f"dead letter to {record.topic}"
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

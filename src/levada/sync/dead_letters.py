@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from levada.consumer.reading import Post
 from levada.dead_letter import DeadLetter
+from levada.face.dead_letters import fitted, most_bytes
 from levada.interceptors import ProducerRecord
 
 
@@ -13,9 +14,10 @@ def posting(to: DeadLetter | None) -> Post | None:
     """Return what sends dead letters, None where none are wanted."""
     if to is None:
         return None
-    producer = to.producer
+    producer, limit = to.producer, most_bytes(to)
 
     def post(record: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
+        record = fitted(record, limit)
         producer.send(record.topic, record.value, record.key, headers=record.headers, on_delivery=lambda _, error: settled(error))
 
     return post

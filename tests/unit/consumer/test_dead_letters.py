@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from consumer_kit import Bench, batch, run_flow
 from levada.consumer.dead_letters import AwaitsDeadLetterError, DeadLetters
 from levada.consumer.decode import RecordConverter
-from levada.dead_letter import letter
+from levada.dead_letter import HEADER_PREFIX, MAX_HEADER_BYTES, letter
 from levada.errors import ConnectError, DeadLetterError, RecordDeserializationError
+from levada.face.dead_letters import fitted
+from levada.record.batch import record_size_upper_bound
 from levada.record.compression import Codec
 from levada.types import AnyRecord, ConsumerRecord, TopicPartition
 
@@ -145,3 +149,32 @@ def test_a_letter_says_where_it_is_from_and_why() -> None:
     assert headers["__levada.errors.message"] == b"no schema \\udcff 7"
     assert headers["__levada.errors.timestamp"] == b"7"
     assert written.timestamp is None
+
+
+@pytest.mark.parametrize("piece", ["x", "ä", "€", "\ud800"])
+def test_the_headers_of_a_letter_are_cut(piece: str) -> None:
+    """An exception that quotes its record would make a letter of twice the record's size."""
+    error = failed(3)
+    for length in (MAX_HEADER_BYTES // 8, MAX_HEADER_BYTES, 600_000):
+        text = piece * length
+        whole = text.encode("utf-8", "backslashreplace")
+        error.__cause__ = ValueError(text)
+        written = dict(letter("dead", error).headers)[HEADER_PREFIX + "message"]  # type: ignore[arg-type]
+        assert isinstance(written, bytes)
+        if len(whole) <= MAX_HEADER_BYTES:
+            assert written == whole
+            continue
+        end = f"... ({length} characters)"
+        assert MAX_HEADER_BYTES - 3 <= len(written) <= MAX_HEADER_BYTES
+        assert written.decode().endswith(end)
+        assert whole.startswith(written.removesuffix(end.encode()))
+
+
+def test_a_record_that_just_fits_is_written_with_as_many_headers_as_fit() -> None:
+    whole = letter("dead", failed(3))
+    headers: Any = whole.headers
+    for kept in range(1, len(headers) + 1):
+        limit = record_size_upper_bound(0, len(b"bad"), headers[:kept])
+        assert fitted(whole, limit).headers == headers[:kept]
+    assert fitted(whole, None) == whole
+    assert fitted(whole, 1).headers == [("trace", None)]
