@@ -121,9 +121,19 @@ def test_offsets_at_positions_of_single_partitions(levada: Levada, topic: str) -
 
 
 def test_records_are_deleted(levada: Levada, topic: str) -> None:
-    outcomes = levada("topics", "delete-records", topic, "--before", "2", "--yes").json()
+    outcomes = levada("topics", "delete-records", topic, "--before", "0:2,end", "--yes").json()
     assert [row["outcome"] for row in outcomes] == ["begins at offset 2", "begins at offset 0"]
     assert levada("topics", "offsets", topic, "--at", "start").json()[0]["offset"] == 2
+
+
+@pytest.mark.parametrize("before", ["4", "+4", "0:4", "0:3,1:1"])
+def test_no_records_are_deleted_before_an_offset_behind_the_end(levada: Levada, topic: str, before: str) -> None:
+    """A topic whose first partition has 3 records, and whose second has none."""
+    told = levada("topics", "delete-records", topic, "--before", before, "--yes", code=2).err
+    expected = f"{topic}-1 (before 1, the log ends at 0)" if "1:1" in before else f"{topic}-0 (before 4, the log ends at 3)"
+    assert "so nothing is deleted" in told
+    assert expected in told
+    assert [row["offset"] for row in levada("topics", "offsets", topic, "--at", "start").json()] == [0, 0]
 
 
 def test_what_cannot_be_taken_back_needs_yes_without_a_terminal(levada: Levada, topic: str) -> None:

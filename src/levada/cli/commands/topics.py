@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
@@ -18,7 +18,8 @@ from levada.cli.log_ends import log_ends
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
 from levada.cli.partitions import partitions_of
-from levada.cli.text import counted
+from levada.cli.text import counted, named
+from levada.errors import ConfigError
 
 app = command_group("Topics: list, create, describe, change and delete them.")
 
@@ -147,14 +148,28 @@ def delete_records(
     before: Annotated[str, typer.Option("--before", metavar="POSITION", help=f"{POSITIONS}.", show_default=False)],
     yes: Yes = False,
 ) -> Exit:
-    """Delete the records before a position of each partition."""
+    """Delete the records before a position of each partition. If it is behind the end of one of them, nothing is deleted."""
     spans = parse_positions(before)
     with invocation.admin() as admin:
-        ends = log_ends(admin, partitions_of(admin.describe_topics([topic]).values()))
-        found = {tp: min(offset, ends[tp].end) for tp, offset in offsets_at(invocation, spans, ends).items()}
+        led = log_ends(admin, partitions_of(admin.describe_topics([topic]).values()))
+        found = offsets_at(invocation, spans, led)
+        # Asked for again: the position "end" of a topic that is written to may be behind what was its end before.
+        _check_before(found, log_ends(admin, found))
         where = ", ".join(f"{tp} before offset {offset}" for tp, offset in sorted(found.items()))
         confirm(f"Delete the records of {where}?", yes=yes)
         return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_records, found), lambda low: f"begins at offset {low}"))
+
+
+def _check_before(before: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, LogEnds]) -> None:
+    """Raise ConfigError for offsets behind the end of the log, as a broker refuses them (OFFSET_OUT_OF_RANGE)."""
+    behind = [
+        f"{tp} (before {offset}, the log ends at {ends[tp].end})" for tp, offset in before.items() if tp in ends and offset > ends[tp].end
+    ]
+    if behind:
+        raise ConfigError(
+            f"--before is behind the end of the log, so nothing is deleted: {named(behind)}; write end for all records, or name "
+            "partitions, such as 0:42"
+        )
 
 
 def _topic_row(found: TopicDescription) -> TopicRow:
