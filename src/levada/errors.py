@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from levada.error_codes import OF_GROUPS, ErrorCode
 from levada.not_yet import ERROR, lacks
-from levada.shown import escaped, shown
+from levada.shown import as_text, escaped, shown
 from levada.types import AnyRecord, TopicPartition
 from levada.types import Persisted as Persisted
 
@@ -96,7 +96,7 @@ class NotAcknowledgedError(KafkaError):
 
     def __init__(self, id: Any, sequence: int, cause: BaseException, safe: Any) -> None:
         super().__init__(
-            f"id {shown(id)} (sequence {sequence}) was not acknowledged: {cause}; everything up to {shown(safe)} is safe; "
+            f"id {shown(id)} (sequence {sequence}) was not acknowledged: {as_text(cause)}; everything up to {shown(safe)} is safe; "
             "put the same id again and send its record again, or close the AckBuffer and go on after what is safe"
         )
         self.id, self.sequence, self.safe, self.__cause__ = id, sequence, safe, cause

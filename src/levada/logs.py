@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from levada.shown import escaped
+from levada.shown import as_text, escaped, shown
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class _Shown:
         self._arg = arg
 
     def __str__(self) -> str:
-        return escaped(str(self._arg))
+        return escaped(as_text(self._arg))
 
     def __repr__(self) -> str:
-        return escaped(repr(self._arg))
+        return escaped(shown(self._arg))

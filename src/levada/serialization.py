@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from levada.errors import SerializationError
+from levada.shown import as_text
 from levada.types import HeadersIn
 
 Sendable: TypeAlias = bytes | bytearray | memoryview | str
@@ -53,4 +54,4 @@ def _call(serializer: Serializer, data: Any, what: str) -> Any:
     try:
         return serializer(data)
     except Exception as fault:
-        raise SerializationError(f"{what}: the serializer failed on {type(data).__name__}: {fault}") from fault
+        raise SerializationError(f"{what}: the serializer failed on {type(data).__name__}: {as_text(fault)}") from fault

@@ -17,6 +17,7 @@ from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
 from levada.errors import ConfigError, DeadLetterError, RecordDeserializationError, RecordTooLargeError
 from levada.testing import EmbeddedKafka
 from log_lines import said
+from odd_error import OddError
 
 PATIENCE_S = 30
 VALUES = [b"0", b"one", b"2", b"three", b"four", b"5"]
@@ -248,6 +249,28 @@ def test_F27_columns_of_text_go_to_the_dead_letter_topic_too(embedded: EmbeddedK
     told = dict(letters[0].headers)["__levada.errors.message"]
     assert told is not None
     assert told.startswith(f"{name}-0 at offset 1: its value is not UTF-8 (byte 0: invalid start byte)".encode())
+
+
+@pytest.mark.parametrize("what", ["skip", "null", "raise", "dead letter"])
+def test_F27_an_exception_without_text_is_one_as_well(kafka: Any, topic: str, new_topic: Callable[..., str], what: str) -> None:
+    def odd(data: bytes) -> int:
+        if not data.isdigit():
+            raise OddError("x")
+        return int(data)
+
+    dead = new_topic(kafka)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        how = dead_letter(producer, dead) if what == "dead letter" else what
+        with consumer(kafka, topic, value_deserializer=odd, on_decode_error=how) as reader:
+            if what == "raise":
+                assert [record.value for record in polled(reader, 1)] == [0]
+                with pytest.raises(RecordDeserializationError, match="the value's deserializer failed: OddError: "):
+                    polled(reader, 1)
+                return
+            found = [record.value for record in polled(reader, 6 if what == "null" else 3)]
+            assert [value for value in found if value is not None] == GOOD
+    if what == "dead letter":
+        assert [dict(letter.headers)["__levada.errors.message"] for letter in written(kafka, dead)] == [b"OddError('x')"] * 3
 
 
 def test_a_decoded_record_keeps_its_bytes_wherever_it_goes(embedded: EmbeddedKafka, new_topic: Callable[..., str]) -> None:

@@ -24,6 +24,7 @@ from levada.errors import (
     TimeoutError,
 )
 from levada.testing import EmbeddedKafka
+from odd_error import OddError
 
 PATIENCE_S = 20
 
@@ -86,9 +87,10 @@ def test_bytes_like_values_are_copied_when_they_are_sent(producer: lv.KafkaProdu
     assert [record.value for record in read(kafka, topic)] == [b"before", b"bef"]
 
 
-def test_K6_a_serializer_that_fails_is_the_callers_to_see(kafka: EmbeddedKafka, topic: str) -> None:
+@pytest.mark.parametrize("fault", [RuntimeError("cannot"), OddError("cannot")])
+def test_K6_a_serializer_that_fails_is_the_callers_to_see(kafka: EmbeddedKafka, topic: str, fault: Exception) -> None:
     def refuse(value: object) -> bytes:
-        raise RuntimeError("cannot")
+        raise fault
 
     with (
         lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=refuse) as producer,

@@ -19,6 +19,7 @@ from levada.dead_letter import letter
 from levada.errors import DeadLetterError, KafkaError, RecordDeserializationError
 from levada.interceptors import ProducerRecord
 from levada.promise import Promise
+from levada.shown import as_text
 from levada.types import AnyRecord, TopicPartition
 
 
@@ -119,7 +120,7 @@ class DeadLetters:
         where, onward = f"{record.topic}-{record.partition} at offset {record.offset}", record.offset + 1
         text = (
             f"{where}: the {part} does not deserialize, and the record could not be written to the dead-letter topic '{self.topic}': "
-            f"{failure}; poll again to try again, or seek to {onward} to skip the record"
+            f"{as_text(failure)}; poll again to try again, or seek to {onward} to skip the record"
         )
         error = DeadLetterError(text, record, part)
         error.__cause__ = failure

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from levada.consumer.dead_letters import AwaitsDeadLetterError
 from levada.consumer.decode_errors import OnDecodeError, raise_error
 from levada.errors import KafkaError, RecordDeserializationError
+from levada.shown import as_text
 from levada.types import AnyRecord, DecodedRecord
 
 Deserializer: TypeAlias = Callable[[bytes], Any]
@@ -97,7 +98,8 @@ class RecordConverter:
 
 def _failed(record: AnyRecord, part: str, fault: Exception) -> RecordDeserializationError:
     where = f"{record.topic}-{record.partition} at offset {record.offset}"
-    text = f"{where}: the {part}'s deserializer failed: {type(fault).__name__}: {fault}; seek to {record.offset + 1} to skip the record"
+    reason = f"{type(fault).__name__}: {as_text(fault)}"
+    text = f"{where}: the {part}'s deserializer failed: {reason}; seek to {record.offset + 1} to skip the record"
     error = RecordDeserializationError(text, record, part)
     error.__cause__ = fault
     return error

@@ -29,6 +29,7 @@ from levada.face.consuming import Consuming
 from levada.face.dead_letters import dead_letter
 from levada.face.looping import Iteration, Loop
 from levada.flow import CallerFlow
+from levada.shown import as_text
 from levada.suggestion import did_you_mean
 from levada.types import AnyRecord, ConsumerRecords, TopicPartition
 
@@ -412,7 +413,7 @@ def _unwritten(entry: Entry, topic: str, failure: BaseException) -> ProcessingEr
     record = entry.record
     error = ProcessingError(
         f"{record.topic}-{record.partition} at offset {record.offset}: the record was rejected and could not be written to the dead-letter "
-        f"topic '{topic}': {failure}; it is handed out again, and nothing is committed past it",
+        f"topic '{topic}': {as_text(failure)}; it is handed out again, and nothing is committed past it",
         record,
         entry.attempts,
     )

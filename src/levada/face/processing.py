@@ -20,7 +20,7 @@ from levada.consumer.acks.unacked import WorkLimit
 from levada.errors import ConfigError, ProcessingError
 from levada.face.arguments import checked_timeout, whole
 from levada.face.workers import CannotRun, Interrupted, Raised, begin_worker, call, call_pickled
-from levada.shown import shown
+from levada.shown import as_text, shown
 from levada.suggestion import did_you_mean
 from levada.types import AnyRecord
 
@@ -187,7 +187,7 @@ def _submit_to(pool: Executor, handler: Any) -> Submit:
         pickled = pickle.dumps(handler)
     except Exception as error:
         raise TypeError(
-            f"the handler cannot be sent to another process: {error}; give a function that is defined at the top of a module"
+            f"the handler cannot be sent to another process: {as_text(error)}; give a function that is defined at the top of a module"
         ) from error
     return lambda record: _submit_pickled(pool, pickled, record)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from opentelemetry import context, trace
@@ -18,6 +18,7 @@ from opentelemetry.util.types import AttributeValue
 from levada import __version__
 from levada.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from levada.otel.context import context_of, links_to, pairs_of, with_context
+from levada.shown import as_text
 from levada.types import AnyRecord, ConsumerRecords, Headers, RecordMetadata
 
 R = TypeVar("R")
@@ -199,6 +200,8 @@ def _attributes(name: str, kind: str, settings: Mapping[str, str]) -> dict[str, 
 
 
 def _failed(span: Span, error: BaseException) -> None:
-    span.record_exception(error)
+    # An SDK takes the exception's text, which may fail to be made.
+    with suppress(Exception):
+        span.record_exception(error)
     span.set_attribute("error.type", type(error).__name__)
-    span.set_status(Status(StatusCode.ERROR, str(error)))
+    span.set_status(Status(StatusCode.ERROR, as_text(error)))

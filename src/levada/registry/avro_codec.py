@@ -8,6 +8,8 @@ from io import BytesIO
 from math import inf
 from typing import Any
 
+from levada.shown import as_text
+
 try:
     import fastavro
     from fastavro import _read_py
@@ -337,4 +339,5 @@ def with_length(data: bytes) -> bytes:
 
 def told(fault: Exception) -> str:
     """Return an error of fastavro, whose texts are often empty or only the name of a key."""
-    return f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
+    text = as_text(fault)
+    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__

@@ -14,6 +14,7 @@ from levada.registry.objects import ObjectSerializer, T
 from levada.registry.reading import PerSchemaId
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
+from levada.shown import as_text
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -167,4 +168,4 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
 
 
 def _first_line(fault: Exception) -> str:
-    return f"{type(fault).__name__}: {(str(fault).splitlines() or [''])[0][:LONGEST_QUOTE]}"
+    return f"{type(fault).__name__}: {(as_text(fault).splitlines() or [''])[0][:LONGEST_QUOTE]}"

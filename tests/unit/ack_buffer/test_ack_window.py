@@ -14,6 +14,7 @@ import pytest
 import levada as lv
 from levada import aio
 from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, Persisted, RecordTooLargeError
+from odd_error import OddError
 
 FAULT = RuntimeError("refused")
 NOW_S = 100.0
@@ -236,6 +237,13 @@ def test_Q9_a_failed_id_holds_back_all_behind_it_until_it_is_put_again() -> None
     assert buffer.safe == 10
     assert buffer.mark(1)
     assert buffer.safe == 30
+
+
+def test_Q9_a_failure_whose_text_cannot_be_made_is_one_as_well() -> None:
+    buffer = lv.AckBuffer(4)
+    put(buffer, 10)
+    buffer.fail(0, OddError("x"))
+    assert "was not acknowledged: OddError('x'); everything" in str(buffer.failure)
 
 
 def test_Q9_the_failure_says_what_failed_why_and_what_to_do() -> None:

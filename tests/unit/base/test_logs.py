@@ -13,6 +13,7 @@ from levada.errors import BootstrapError, KafkaError, broker_error
 from levada.logs import FIELDS, Log, of_a_client
 from levada.shown import escaped
 from levada.types import TopicPartition
+from odd_error import OddError
 
 GUIDE = Path(__file__).parents[3] / "docs" / "GUIDE.md"
 CLIENT = of_a_client("shop", group_id="orders", transactional_id=None)
@@ -104,6 +105,17 @@ def test_M_D18_an_error_with_a_brokers_message_cannot_either(caplog: pytest.LogC
         logging.getLogger("a.program").exception("it says: %s", raised)
     assert "\x1b" not in caplog.text
     assert not [line for line in caplog.text.splitlines() if line.startswith("2026-11-22")]
+
+
+def test_a_line_about_what_has_no_text_is_written(caplog: pytest.LogCaptureFixture) -> None:
+    """As an interceptor whose repr() fails: logging would write a traceback to stderr in place of the line."""
+    Log("levada.test").warning("%s and %r failed", OddError("x"), Unreadable())
+    assert caplog.messages == ["OddError('x') and <Unreadable whose repr() raises AttributeError> failed"]
+
+
+class Unreadable:
+    def __repr__(self) -> str:
+        raise AttributeError("no name")
 
 
 def test_our_own_lines_go_on_below_one_another() -> None:

@@ -19,6 +19,7 @@ from levada.errors import TimeoutError
 from levada.interceptors import ProducerRecord
 from levada.otel import ConsumerTracing, ProducerTracing, processing, traced
 from levada.types import ConsumerRecord, ConsumerRecords, RecordMetadata
+from odd_error import OddError
 
 WRITTEN = RecordMetadata("orders", 1, 5, 0)
 KNOWN = {value for name, value in vars(messaging_attributes).items() if name.startswith("MESSAGING_")} | {"error.type"}
@@ -226,6 +227,12 @@ def a_handler(record: Any) -> int:
 
 def test_a_traced_handler_can_be_sent_to_another_process() -> None:
     assert pickle.loads(pickle.dumps(traced(a_handler)))(consumed([])) == 5
+
+
+def test_an_exception_whose_text_cannot_be_made_comes_out_of_the_block_as_it_is(spans: Spans) -> None:
+    with pytest.raises(OddError), processing(consumed([]), spans.provider):
+        raise OddError("x")
+    assert spans.only().status.description == "OddError('x')"
 
 
 @pytest.mark.parametrize("headers", [[("traceparent", None)], [("traceparent", b"\xff\xfe")], [("traceparent", b"00-zz-1-01")]])

@@ -20,6 +20,7 @@ from levada.protocol.frame import decode_response
 from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from levada.protocol.schema import Request, Response
+from levada.shown import as_text
 
 R = TypeVar("R", bound=Response)
 
@@ -58,12 +59,12 @@ class SaslAuthentication:
             return (yield from self._exchange(versions, host))
         except SaslError as error:
             # Without its traceback: what logs the variables of one would log keys that were made of a password.
-            raise SaslAuthenticationError(f"{self._mechanism.name}: {error}") from error.with_traceback(None)
+            raise SaslAuthenticationError(f"{self._mechanism.name}: {as_text(error)}") from error.with_traceback(None)
         except KafkaError:
             raise
         except Exception as error:
             # A mechanism of the user's, or a library that it works with: a bug there must not end the client.
-            raise SaslAuthenticationError(f"{self._mechanism.name} failed: {type(error).__name__}: {error}") from error
+            raise SaslAuthenticationError(f"{self._mechanism.name} failed: {type(error).__name__}: {as_text(error)}") from error
 
     def _exchange(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
         exchange = self._mechanism.begin(host)

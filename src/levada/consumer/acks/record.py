@@ -95,7 +95,7 @@ class AckRecord(ConsumerRecord[K, V]):
     def fail(self, error: BaseException) -> None:
         """The program cannot go on: whoever waits for the next records gets this error. The record is not done."""
         if not isinstance(error, BaseException):
-            raise TypeError(f"a record fails with an exception, got {error!r}")
+            raise TypeError(f"a record fails with an exception, got {shown(error)}")
         self._unacked.tell(self, RecordEvent.FAIL, error)
 
     @property

@@ -14,6 +14,7 @@ from zlib import crc32
 
 from levada.errors import KafkaError, Persisted, TransactionAbortableError
 from levada.producer.delivery import Delivery
+from levada.shown import shown
 from levada.testing.history.events import UNKNOWN, Event, Found, Op, Place, Type, Writer, value_of
 from levada.types import AnyRecord, ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
@@ -134,7 +135,7 @@ class Recorder:
 
         def ended(written: RecordMetadata | None, error: BaseException | None) -> None:
             if error is not None or written is None:
-                self.tell(Op.SEND, Type.INFO if error is None else outcome_of(error), **where, text=repr(error))
+                self.tell(Op.SEND, Type.INFO if error is None else outcome_of(error), **where, text=shown(error))
             else:
                 self.tell(Op.SEND, Type.OK, **where, partition=written.partition, offset=written.offset)
 
@@ -147,7 +148,7 @@ class Recorder:
         try:
             yield
         except BaseException as error:
-            self.tell(op, outcome_of_call(error), transaction=transaction, text=repr(error))
+            self.tell(op, outcome_of_call(error), transaction=transaction, text=shown(error))
             raise
         self.tell(op, Type.OK, transaction=transaction)
 
@@ -159,7 +160,7 @@ class Recorder:
         try:
             yield
         except BaseException as error:
-            self.tell(Op.OFFSETS, outcome_of(error), **commit, text=repr(error))
+            self.tell(Op.OFFSETS, outcome_of(error), **commit, text=shown(error))
             raise
         self.tell(Op.OFFSETS, Type.OK, **commit)
 
