@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 
 from levada.client.connection_key import ConnectionKey, Purpose
-from levada.errors import BootstrapError
+from levada.client.request import api_versions
+from levada.errors import BootstrapError, TimeoutError
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
+from log_lines import said
 from sim_kit import SPOKEN, ScriptedServer, SimClient, asking, server, versions_reply
 
 NEWEST = ApiVersionsRequest.MAX_VERSION
@@ -103,6 +106,35 @@ def test_a_client_that_does_not_wait_gives_up_once_no_version_was_answered(sim: 
         SimClient(sim, bootstrap_wait=False).ask(MetadataRequest(topics=[]), timeout_s=60)
     assert asked_with(kafka) == [NEWEST, 3, 0]
     assert sim.now_ms - began < 30_000
+
+
+@pytest.mark.parametrize(("newest", "says"), [(3, NEWEST), (3, 3), (0, NEWEST)])
+def test_what_a_program_asks_is_asked_with_a_version_that_was_answered(sim: Simulation, newest: int, says: int) -> None:
+    """As KafkaClient.api_versions(), describe_features() and `levada doctor` do."""
+    kafka = hangs_up_above(sim, newest, says)
+    client = SimClient(sim)
+    client.ask(MetadataRequest(topics=[]))
+    spoken = client.driver.run(api_versions(), 60, "ApiVersions request")
+    assert spoken["ApiVersions"] == (0, says)
+    assert kafka.asked[-1].version == newest
+
+
+def test_nobody_is_warned_of_versions_that_were_not_answered_once_one_was(sim: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    hangs_up_above(sim, 0)
+    SimClient(sim).ask(MetadataRequest(topics=[]))
+    assert said(caplog.records) == []
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_warning_follows_when_no_version_was_answered(sim: Simulation, caplog: pytest.LogCaptureFixture, waits: bool) -> None:
+    kafka = hangs_up_above(sim, -1)
+    with pytest.raises((BootstrapError, TimeoutError)):
+        SimClient(sim, bootstrap_wait=waits).ask(MetadataRequest(topics=[]), timeout_s=60)
+    assert asked_with(kafka)[:3] == [NEWEST, 3, 0]
+    told = said(caplog.records, logging.WARNING)
+    assert len(told) == waits, "a client that does not wait says it in its error"
+    assert all("before it answered ApiVersions" in line for line in told)
 
 
 @pytest.mark.parametrize(("events", "then"), [(1, NEWEST), (2, 3), (3, 3), (4, 0)])

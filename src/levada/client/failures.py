@@ -107,13 +107,15 @@ class Failures:
     ) -> None:
         """A connection failed. known: the connection. If it has answered a request, what was logged before is out of date.
 
-        asks_anew: the address is not given up, because the next attempt asks in another way.
+        asks_anew: the address is not given up, because the next attempt asks in another way. Nobody is warned unless that fails as well.
         """
         if known is not None and known.has_answered:
             self._told.pop(address, None)
         told = self._told.setdefault(address, deque(maxlen=_MOST_TOLD))
         is_told = cause in told
-        if not is_told:
+        if asks_anew:
+            level = logging.DEBUG
+        elif not is_told:
             told.append(cause)
             if self._untold is not None and level == logging.WARNING:
                 self._untold.append((key, address, cause))

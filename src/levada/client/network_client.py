@@ -385,9 +385,10 @@ class NetworkClient:
         elif isinstance(outcome, Await):
             self.states.asked(key, ConnectionEvent.WAITS_FOR_CREDENTIALS)
         else:
-            self.states.ready(key, outcome, now_ms)
-            self._failures.works(key, self.address(key))
-            self.setups.first_versions.answered(self.address(key), outcome.versions)
+            address = self.address(key)
+            spoken = self.setups.first_versions.answered(address, outcome.versions)
+            self.states.ready(key, outcome._replace(versions=spoken), now_ms)
+            self._failures.works(key, address)
             if outcome.versions.throttle_time_ms:
                 self._throttle(key, outcome.versions.throttle_time_ms, now_ms)
 

@@ -144,16 +144,20 @@ class FirstVersions:
         self._ends[address] = _Unanswered(ends, now_ms, has_untried)
         return has_untried
 
-    def answered(self, address: str, versions: BrokerVersions) -> None:
-        """The broker said what it speaks.
+    def answered(self, address: str, versions: BrokerVersions) -> BrokerVersions:
+        """The broker said what it speaks. Return it without the versions of ApiVersions at which it closes the connection.
 
         Version 0 tells no features of the cluster, which transactions need to know. A broker that answers it and knows version 3 is asked
         with the newest again next time.
         """
         self._ends.pop(address, None)
-        _, newest = versions.ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
-        if self.of(address) == 0 and newest >= _WITH_FEATURES:
+        first = self.of(address)
+        oldest, newest = versions.ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
+        if first == 0 and newest >= _WITH_FEATURES:
             self._steps.pop(address, None)
+        if newest <= first:
+            return versions
+        return replace(versions, ranges={**versions.ranges, ApiVersionsRequest.API_KEY: (oldest, first)})
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
         """Forget addresses that are no longer part of the cluster."""
