@@ -162,6 +162,8 @@ def no_delay(attempt: int) -> float:
         (lambda attempt: None, "got None", TypeError),
         (lambda attempt: float("nan"), "got nan", ValueError),
         (lambda attempt: -0.5, "got -0.5", ValueError),
+        (lambda attempt: float("inf"), "got inf", ValueError),
+        (lambda attempt: 10.0**300, "got 1e.300", ValueError),
         (no_delay, "no delay for 1", LookupError),
     ],
 )
@@ -558,6 +560,7 @@ def test_ctrl_c_lets_handlers_end(embedded: Any, topic: str) -> None:
         ({"concurrency": 0}, ValueError, "concurrency must be at least 1"),
         ({"retries": -1}, ValueError, "retries is how often"),
         ({"retry_delay": -1}, ValueError, "retry_delay is a number of seconds, 0 or more; got -1"),
+        ({"retry_delay": float("inf")}, ValueError, "retry_delay is a number of seconds, 0 or more; got inf"),
         ({"retry_delay": None}, TypeError, "retry_delay is a number of seconds, 0 or more; got None"),
         ({"retry_delay": asyncio.sleep}, TypeError, "retry_delay is .* nothing awaits"),
         ({"executor": "threads"}, ValueError, "did you mean 'thread'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -176,21 +177,15 @@ def test_a_record_that_fails_is_told_once_and_handed_out_again() -> None:
     assert sorted(offsets(records.take(2, 0))) == [0, 1]
 
 
-@pytest.mark.parametrize(("delay", "error"), [(-1, ValueError), (float("nan"), ValueError), ("5", TypeError), (None, TypeError)])
+@pytest.mark.parametrize(
+    ("delay", "error"),
+    [(wrong, ValueError) for wrong in (-1, float("nan"), float("inf"), 1e300, 1e308, 10**400)] + [("5", TypeError), (None, TypeError)],
+)
 def test_a_delay_is_a_time_to_come(delay: Any, error: type[Exception]) -> None:
     records = unacked()
     records.add(state(), [record(0)])
-    with pytest.raises(error, match=f"delay is a number of seconds, 0 or more; got {delay!r}"):
+    with pytest.raises(error, match=re.escape(f"delay is a number of seconds, 0 or more; got {delay!r}")):
         records.take(1, 0)[0].nack(delay)
-
-
-def test_an_endless_delay_is_one() -> None:
-    records = unacked()
-    records.add(state(), [record(0)])
-    records.take(1, 0)[0].nack(float("inf"))
-    records.settle(0)
-    records.settle(10**12)
-    assert records.take(1, 0) == []
 
 
 def test_partitions_take_turns() -> None:
