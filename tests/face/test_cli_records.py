@@ -456,6 +456,9 @@ def test_offsets_outside_of_the_log(levada: Levada, kafka: Any, filled: str) -> 
         assert "the range begins behind the end of the log, so nothing is read: " in ran.err
         assert f"{filled}-0 (from 9, the log ends at 5), {filled}-1 (from 9, the log ends at 5)" in ran.err
         assert "the range ends behind the end of the log, so only what is there is read" in levada(*command, "--offset", "4..9").err
+        ran = levada(*command, "--offset", "@2200-01-01")
+        assert "the range begins at a time to come, so nothing is read: " in ran.err
+        assert "time to come" not in levada(*command, "--offset", "-1h").err
         assert "the range ends before it begins, so nothing is read" in levada(*command, "--offset", "4..-3").err
         reversed_range = run("-b", kafka.bootstrap_servers, *command, "--offset", "4..3")
         assert (reversed_range.code, reversed_range.err) == (

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of a partition, from start up to, not including, end. bounded: whether the user named an end. log: what is there now."""
+    """Offsets of a partition, from start up to, not including, end.
+
+    bounded: whether the user named an end. log: what is there now. is_to_come: whether start is the end of the log because it was
+    given as a time to come.
+    """
 
     start: int
     end: int
     bounded: bool
     log: Log
+    is_to_come: bool = False
 
     @property
     def there(self) -> tuple[int, int]:
@@ -48,16 +53,27 @@ def settled(
     partitions = [tp for topic in topics for tp in _partitions(consumer, topic, _wanted(spans, only))]
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     logs = {tp: Log(starts[tp], ends[tp]) for tp in partitions}
-    firsts = _offsets(consumer, {tp: _or(spans.of(tp.partition).start, start) for tp in partitions}, logs, now_ms)
+    begins = {tp: _or(spans.of(tp.partition).start, start) for tp in partitions}
+    firsts = _offsets(consumer, begins, logs, now_ms)
     lasts = _offsets(consumer, {tp: _or(spans.of(tp.partition).end, end) for tp in partitions}, logs, now_ms)
-    return {tp: OffsetRange(firsts[tp], lasts[tp], spans.of(tp.partition).end is not None, logs[tp]) for tp in partitions}
+
+    def is_to_come(tp: TopicPartition) -> bool:
+        # Records may have times to come as well.
+        ms = time_ms(begins[tp], now_ms)
+        return ms is not None and ms > now_ms and firsts[tp] >= logs[tp].end
+
+    return {tp: OffsetRange(firsts[tp], lasts[tp], spans.of(tp.partition).end is not None, logs[tp], is_to_come(tp)) for tp in partitions}
 
 
 def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> list[str]:
     """Return what the user has to be told: of which ranges nothing, or not all, is there. waits: whether what comes later is read, too."""
     empty, ahead, short = [], [], []
-    for tp, (start, end, bounded, log) in ranges.items():
-        if start > log.end:
+    to_come: list[str] = []
+    followed: list[str] = []
+    for tp, (start, end, bounded, log, is_to_come) in ranges.items():
+        if is_to_come:
+            (followed if waits and not bounded else to_come).append(f"{tp} (the log ends at {log.end})")
+        elif start > log.end:
             ahead.append(f"{tp} (from {start}, the log ends at {log.end})")
         elif bounded and end < start:
             empty.append(f"{tp} (from {start} to {end})")
@@ -66,6 +82,8 @@ def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> lis
     told = [
         ("the range ends before it begins, so nothing is read", empty),
         (f"the range begins behind the end of the log, so {'its first record is waited for' if waits else 'nothing is read'}", ahead),
+        ("the range begins at a time to come, so nothing is read", to_come),
+        ("the range begins at a time to come, so new records are read, of whatever time they are", followed),
         (f"the range ends behind the end of the log, so {'more records are waited for' if waits else 'only what is there is read'}", short),
     ]
     return [f"{what}: {named(where)}" for what, where in told if where]

@@ -88,13 +88,18 @@ def test_what_is_not_in_the_log_is_told() -> None:
         TopicPartition("reversed", 0): OffsetRange(18, 12, True, log),
         TopicPartition("ahead", 0): OffsetRange(21, 20, False, log),
         TopicPartition("far", 0): OffsetRange(30, 40, True, log),
+        TopicPartition("later", 0): OffsetRange(20, 20, False, log, is_to_come=True),
         TopicPartition("short", 0): OffsetRange(12, 40, True, log),
     }
-    before, ahead, short = remarks(ranges, waits=False)
+    before, ahead, later, short = remarks(ranges, waits=False)
     assert before == "the range ends before it begins, so nothing is read: reversed-0 (from 18 to 12)"
     assert ahead.endswith("so nothing is read: ahead-0 (from 21, the log ends at 20), far-0 (from 30, the log ends at 20)")
     assert short.endswith("so only what is there is read: short-0 (to 40, the log ends at 20)")
+    assert later == "the range begins at a time to come, so nothing is read: later-0 (the log ends at 20)"
     assert "its first record is waited for" in remarks(ranges, waits=True)[1]
+    assert "so new records are read, of whatever time they are: later-0" in remarks(ranges, waits=True)[2]
+    bounded = {TopicPartition("later", 0): OffsetRange(20, 20, True, log, is_to_come=True)}
+    assert remarks(bounded, waits=True) == [later]
 
 
 @pytest.mark.parametrize("text", ["", "sart", "@", "@yesterday", "-1y", "1:2:3", "..", "0:", "start,end", "0:1,0:2", "--5", "@1969-01-01Z"])
