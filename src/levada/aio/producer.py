@@ -71,7 +71,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Put a record on its way; return a handle, to be awaited for the RecordMetadata.
 
         Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
-        what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
+        what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop. A coroutine that never begins,
+        since its task is cancelled before its first step, cannot know of it: the sequence of `ack` stays as it is, and is to be failed by
+        the program. So it is for send_many() and send_arrow().
         """
         try:
             if unknown:
