@@ -206,7 +206,8 @@ class BrokerServer:
                 return
             if events & selectors.EVENT_WRITE:
                 peer.send(self.node.faults.bytes_at_a_time)
-            if events & selectors.EVENT_READ:
+            # Once more: those that were read before in this turn may have taken the memory.
+            if events & selectors.EVENT_READ and self._may_be_read(peer):
                 self._receive(peer)
             self._runnable.append(peer)
         except (OSError, ProtocolError) as fault:

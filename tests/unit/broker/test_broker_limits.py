@@ -280,8 +280,8 @@ def test_who_does_not_log_in_takes_no_memory_of_those_who_did(kafka_with_endless
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    # They would take 24 MiB. The requests that were answered are in here several times.
-    assert peak < 20 * MIB
+    # They would take 24 MiB more. The requests that were answered are in here several times.
+    assert peak < 26 * MIB
 
 
 def test_what_is_sent_behind_a_login_takes_the_memory_of_those_who_did(kafka_with_endless_turns: EmbeddedKafka) -> None:
