@@ -347,7 +347,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         that was handed out: also after records of a poll() that the program has not worked on yet.
         Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError without a
         group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError; IllegalStateError for
-        records of partitions that are not assigned, and for records while acks() is open.
+        records of partitions that are not assigned, for those of an earlier assignment from before where this one has begun, and for
+        records while acks() is open.
         """
         if unknown:
             raise unknown_keyword(self.commit, unknown)
