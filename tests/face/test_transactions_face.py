@@ -333,6 +333,30 @@ def test_T6_what_the_consumer_has_committed_is_done(shop: Shop) -> None:
     assert (shop.done, shop.committed) == ([3, 4], 5)
 
 
+@pytest.mark.parametrize("breaks", ["before", "after"])
+def test_T6_what_the_consumer_commits_after_an_abort_is_done(shop: Shop, breaks: str) -> None:
+    shop.bills_for(shop.reads(3), breaks=breaks)
+    shop.consumer.commit()
+    shop.bills_for(shop.reads(2))
+    assert (shop.done, shop.committed) == ([3, 4], 5)
+
+
+def test_T6_each_of_two_aborted_transactions_is_named(shop: Shop) -> None:
+    first = shop.reads(3)
+    shop.bills_for(first, breaks="before")
+    second = shop.reads(3)
+    shop.bills_for(second, breaks="before")
+    shop.bills_for(first, first)
+    with pytest.raises(IllegalStateError, match="may not have been worked off"):
+        shop.bills_for([])
+    with pytest.raises(IllegalStateError, match="may not have been worked off"):
+        later = shop.reads(2)
+        shop.bills_for(later, later)
+    shop.bills_for(second, second)
+    shop.bills_for(later, later)
+    assert (shop.done, shop.committed) == ([*range(8)], 8)
+
+
 def test_T6_what_a_call_after_the_block_named_is_not_in_doubt(shop: Shop) -> None:
     with shop.producer.transaction() as ended:
         pass

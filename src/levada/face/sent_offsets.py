@@ -7,8 +7,9 @@ program's, and another transaction with the same records, where the program name
 nobody tells the consumer how: a seek to what is committed waits until it has ended, and so finds out.
 
 A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
-first for offsets, notes up to where each partition was read by then. The producer that aborted, and one made since, which may be there in
-its place, are given no offsets that pass these records until the program seeks, names them, or commits them by the consumer's commit().
+first for offsets, notes up to where each partition was read by then. Producers of the transactional id that aborted are given no offsets
+that pass these records until the program seeks, names them, or commits them by the consumer's commit(). Those of other ids are, because a
+process may have several consumers and producers that have nothing to do with each other.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class _Aborts:
     newest = -1
 
 
+_MOST_IDS = 1000
+"""Of how many transactional ids the newest transaction is known."""
+
 _READ_AGAIN = (
     "call consumer.seek_to_committed() after an aborted or detached transaction, and read them again. A program that handles the same "
     "records again, without reading them, names them in each transaction: send_offsets(consumer, records)"
@@ -38,15 +42,23 @@ _READ_AGAIN = (
 
 
 class Sending:
-    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of the producer's last abort, -1 for none.
+    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of its id's last abort, -1 for none."""
 
-    follows: the producer's transaction before. A producer that has none may take the place of any other, and answers for all aborts so far.
-    """
-
-    def __init__(self, follows: Sending | None = None) -> None:
-        self.aborted_at: int = _Aborts.newest if follows is None else follows.aborted_at
+    def __init__(self, aborted_at: int = -1) -> None:
+        self.aborted_at = aborted_at
         self._is_open = True
         self._consumers: dict[SentOffsets, None] = {}
+
+    @classmethod
+    def begin(cls, transactional_id: str) -> Sending:
+        """Return the next transaction of an id. One that a producer before has left open will not be committed any more."""
+        before = _newest.pop(transactional_id, None)
+        if before is not None:
+            before.not_committed()
+        begun = _newest[transactional_id] = cls(-1 if before is None else before.aborted_at)
+        for forgotten in list(_newest)[:-_MOST_IDS]:
+            _newest.pop(forgotten, None)
+        return begun
 
     def add(self, sent: SentOffsets) -> None:
         """Offsets of this consumer are part of it."""
@@ -65,6 +77,10 @@ class Sending:
             self.aborted_at = _Aborts.newest = next(_moments)
 
 
+_newest: dict[str, Sending] = {}
+"""The newest transaction by transactional id, that which was begun last at the end."""
+
+
 class _InDoubt(NamedTuple):
     """What a transaction has sent of one partition: the records from `first` on and before `after`."""
 
@@ -75,10 +91,18 @@ class _InDoubt(NamedTuple):
 
 
 class _Undone(NamedTuple):
-    """What was read of a partition when a transaction was aborted, and is not known to be done. abort: the first such abort."""
+    """What was read of a partition when transactions were aborted, and is not known to be done.
+
+    abort: the first such abort. positions: up to where the partition was read by each of them, in order.
+    """
 
     abort: int
-    position: int
+    positions: tuple[int, ...]
+
+    def after(self, done: int) -> _Undone | None:
+        """Return what is left when the program is done up to an offset."""
+        left = tuple(position for position in self.positions if position > done)
+        return _Undone(self.abort, left) if left else None
 
 
 class _Settled(NamedTuple):
@@ -119,8 +143,9 @@ class SentOffsets:
         self._noted_abort = _Aborts.newest
         self._forget(lambda state: state.retired)
         for read in reads:
-            if read.position > self._done(read):
-                self._undone.setdefault(read.state, _Undone(self._noted_abort, read.position))
+            before = self._undone.get(read.state) or _Undone(self._noted_abort, ())
+            if read.position > max((self._done(read), *before.positions[-1:])):
+                self._undone[read.state] = _Undone(before.abort, (*before.positions, read.position))
 
     def moved(self, partitions: Collection[TopicPartition]) -> None:
         """The program moves these partitions, or all where it names none."""
@@ -144,8 +169,8 @@ class SentOffsets:
         sent = {read: spans[read.state.tp] for read in reads if read.state.tp in spans}
         self._refuse_doubtful(transaction, {read.state: span.first for read, span in sent.items()})
         # Records before the first that is named need not be there: markers of transactions and compaction leave offsets out.
-        undone = {read.state: (self._undone.get(read.state), span.first) for read, span in sent.items()}
-        self._refuse_undone(transaction, [state for state, (noted, first) in undone.items() if noted and first >= noted.position])
+        later = [read.state for read, span in sent.items() if (left := self._left(read.state)) and span.first >= left.positions[0]]
+        self._refuse_undone(transaction, later)
         self._note(transaction, {read: (span.first, span.after.offset) for read, span in sent.items()})
 
     def _done(self, read: Read, transaction: Sending | None = None) -> int:
@@ -155,8 +180,13 @@ class SentOffsets:
             return doubt.after
         return read.done_to if settled is None or settled.origin != read.origin else max(settled.after, read.done_to)
 
+    def _left(self, state: PartitionState) -> _Undone | None:
+        """Return what an abort has left undone, but for what the consumer has committed since."""
+        undone = self._undone.get(state)
+        return None if undone is None else undone.after(state.done_to)
+
     def _refuse_undone(self, transaction: Sending, states: Iterable[PartitionState]) -> None:
-        if skipped := [state for state in states if (undone := self._undone.get(state)) and undone.abort <= transaction.aborted_at]:
+        if skipped := [state for state in states if (left := self._left(state)) and left.abort <= transaction.aborted_at]:
             raise IllegalStateError(
                 f"send_offsets(): records of {_names(skipped)} were read before this producer's last transaction was aborted, and may not "
                 f"have been worked off since, but would be skipped from now on; {_READ_AGAIN}"
@@ -172,7 +202,7 @@ class SentOffsets:
 
     def _would_skip(self, transaction: Sending, state: PartitionState, first: int | None) -> bool:
         doubt = self._in_doubt.get(state)
-        if doubt is None or doubt.transaction is transaction:
+        if doubt is None or doubt.transaction is transaction or doubt.after <= state.done_to:
             return False
         return first is None or first > doubt.first
 
@@ -188,9 +218,9 @@ class SentOffsets:
         for state, doubt in list(self._in_doubt.items()):
             if doubt.transaction is transaction and self._in_doubt.pop(state, None) is not None:
                 self._settled[state] = _Settled(doubt.origin, doubt.after)
-                undone = self._undone.get(state)
-                if undone is not None and undone.position <= doubt.after:
-                    self._undone.pop(state, None)
+                undone = self._undone.pop(state, None)
+                if undone is not None and (left := undone.after(doubt.after)):
+                    self._undone[state] = left
 
 
 def _names(states: Iterable[PartitionState]) -> str:

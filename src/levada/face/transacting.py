@@ -78,7 +78,7 @@ class Transacting:
     def begin_one(self, transactions: TransactionManager) -> Flow[None]:
         """Begin a transaction, on the engine."""
         yield from transactions.begin()
-        self.sending = Sending(self.sending)
+        self.sending = Sending.begin(transactions.transactional_id)
 
     def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None

@@ -48,9 +48,9 @@ class Reader:
 
 def after_abort(transaction: Sending) -> Sending:
     """Return the producer's next transaction after one that was aborted before it sent anything."""
-    aborted = Sending(transaction)
+    aborted = Sending(transaction.aborted_at)
     aborted.not_committed()
-    return Sending(aborted)
+    return Sending(aborted.aborted_at)
 
 
 def test_T6_what_was_committed_before_a_reset_says_nothing_of_what_is_read_after_it() -> None:
@@ -115,3 +115,16 @@ def test_a_commit_after_the_partition_was_given_up_or_sought_changes_nothing() -
     reader.read_to(30)
     with pytest.raises(IllegalStateError, match="were read before"):
         reader.send(following)
+
+
+def test_T6_an_id_that_is_used_again_answers_for_what_was_left_open() -> None:
+    """The producer before was not closed, and does not know yet that it is fenced."""
+    reader = Reader()
+    left_open = Sending.begin("used-again")
+    reader.read_to(10)
+    other, following = Sending.begin("another-id"), Sending.begin("used-again")
+    reader.read_to(20)
+    with pytest.raises(IllegalStateError, match="were read before"):
+        reader.send(following)
+    assert left_open.aborted_at == following.aborted_at > other.aborted_at
+    reader.send(other)
