@@ -597,6 +597,12 @@ def test_the_wrong_kind_of_handler_is_refused(embedded: Any, topic: str) -> None
         consumer.process(lambda record: for_tasks(record), retries=5)
     with pytest.raises(TypeError, match="a plain function needs executor='thread'"):
         asyncio.run(run_tasks(embedded, topic, lambda record: None))
+
+    async def without_await(record: Any) -> Any:
+        return for_tasks(record)
+
+    with pytest.raises(TypeError, match=r"returned a coroutine.*is an await missing"):
+        asyncio.run(run_tasks(embedded, topic, without_await))
     done = []
 
     async def handle(record: Any) -> None:

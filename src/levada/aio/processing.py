@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from levada.aio.acks import Acks
 from levada.errors import KafkaError
 from levada.face import processing
-from levada.face.workers import CannotRun, check_no_generator, interrupted
+from levada.face.workers import CannotRun, check_ran, interrupted
 from levada.logs import Log
 
 Settle: TypeAlias = Callable[[Any, BaseException | None], None]
@@ -54,9 +54,9 @@ class Processing:
         try:
             ending = self._run(record)
             if not inspect.isawaitable(ending):
-                check_no_generator(ending)
+                check_ran(ending)
                 raise CannotRun(f"{self._run!r} is no coroutine function; a plain function needs executor='thread' or 'process'")
-            check_no_generator(await self._in_time(ending))
+            check_ran(await self._in_time(ending))
         except BaseException as error:
             if self._ends_at_once:
                 raise

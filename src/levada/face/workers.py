@@ -16,7 +16,7 @@ import signal
 import threading
 import traceback
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final, Never
 
 from levada.errors import HandlerError
@@ -54,21 +54,25 @@ class HandlerTraceback(Exception):
 
 
 def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
-    """Call a handler. Raises Raised where it raises, CannotRun where it returns a coroutine or a generator, whose body has not run."""
+    """Call a handler. Raises Raised where it raises, and what check_ran() does."""
     try:
         returned = handler(record)
     except BaseException as error:
         raise Raised(error) from None
-    if isinstance(returned, Coroutine):
-        returned.close()
+    check_ran(returned)
+
+
+def check_ran(returned: object) -> None:
+    """Raise CannotRun where what a handler has returned has yet to be awaited or iterated, for it to run: nobody does."""
+    if isinstance(returned, Awaitable):
+        what = f"an awaitable {type(returned).__name__}"
+        if isinstance(returned, Coroutine):
+            returned.close()
+            what = "a coroutine"
         raise CannotRun(
-            "the handler returned a coroutine, which no executor awaits; consumers of levada.aio await it where executor is left out"
+            f"the handler returned {what}, which no executor awaits; consumers of levada.aio await what a handler returns where executor "
+            "is left out, but not what comes of that (is an await missing in it?)"
         )
-    check_no_generator(returned)
-
-
-def check_no_generator(returned: object) -> None:
-    """Raise CannotRun where a handler has returned a generator: its body runs as it is iterated, and nobody iterates it."""
     if isinstance(returned, Generator | AsyncGenerator):
         raise CannotRun(
             "the handler returned a generator, and nothing of its body has run, as nothing iterates it; give a function without yield"

@@ -134,6 +134,15 @@ def test_a_coroutine_that_nobody_awaits_is_no_failure_of_the_record() -> None:
         call(handle, RECORD)
 
 
+def test_another_awaitable_is_none_either() -> None:
+    class Query:
+        def __await__(self) -> Any:
+            yield
+
+    with pytest.raises(CannotRun, match="returned an awaitable Query, which no executor awaits"):
+        call(lambda record: Query(), RECORD)
+
+
 def test_a_generator_that_nobody_iterates_is_no_failure_of_the_record() -> None:
     def handle(record: Any) -> Any:
         yield record
