@@ -114,7 +114,9 @@ def run(arguments: Sequence[str]) -> int:
             # A group without the name of a command: its help was printed.
             return Exit.WRONG_USE
         context: Any = getattr(mistake, "ctx", None)
-        say(mistake.format_message() + (f"\nlevada: see '{context.command_path} --help'" if context else ""))
+        say(mistake.format_message())
+        if context:
+            say(f"see '{context.command_path} --help'")
         return Exit.WRONG_USE
     except typer.Abort:
         # Ctrl-C or Ctrl-D at a question, whose line is not ended yet.

@@ -92,20 +92,25 @@ def parse_spans(text: str) -> Spans:
     return Spans(others or Span(None, None), partitions)
 
 
+_OFFSET = r"\d{1,18}"
+"""Each of these numbers fits into the 64 bits that the protocol has."""
+_SO_LONG_AGO = r"-(\d{1,9}[smhdw])+"
+
+
 def parse_position(text: str) -> Position:
     """Read one position, without partition or range. Raises ConfigError with what would be understood."""
     word = text.strip()
     if (name := ENDS.get(word.lower())) is not None:
         return name
-    if re.fullmatch(r"\d+", word):
+    if re.fullmatch(_OFFSET, word):
         return int(word)
-    if re.fullmatch(r"-\d+", word):
+    if re.fullmatch(f"-{_OFFSET}", word):
         return FromEnd(int(word[1:]))
-    if re.fullmatch(r"\+\d+", word):
+    if re.fullmatch(rf"\+{_OFFSET}", word):
         return FromStart(int(word[1:]))
     if word.startswith("@"):
         return parse_time(word[1:])
-    if re.fullmatch(r"-(\d+[smhdw])+", word):
+    if re.fullmatch(_SO_LONG_AGO, word):
         return parse_time(word)
     raise ConfigError(f"offset '{text}': expected {EXAMPLES}" + ("; for the format write --output" if word in FORMATS else ""))
 
@@ -113,14 +118,14 @@ def parse_position(text: str) -> Position:
 def parse_time(text: str) -> Moment | Ago:
     """Read a time, with or without zone, since the epoch, or as so long ago. Raises ConfigError with what would be understood."""
     word = text.strip().removeprefix("@")
-    if word.isdecimal():
-        return Moment(epoch_ms(int(word) * (1 if len(word) >= _DIGITS_OF_MS else 1000)))
     try:
+        if word.isdecimal():
+            return Moment(epoch_ms(int(word) * (1 if len(word) >= _DIGITS_OF_MS else 1000)))
         read = datetime.fromisoformat(word)
         return Moment(epoch_ms(read if read.tzinfo else read.astimezone()))
     except ValueError:
         pass
-    found = parsed_bound("time", word) if re.fullmatch(r"-(\d+[smhdw])+", word) else None
+    found = parsed_bound("time", word) if re.fullmatch(_SO_LONG_AGO, word) else None
     if not isinstance(found, Ago):
         raise ConfigError(f"time '{text}': expected one such as 2026-11-01T10:00, 2026-11-01T10:00Z, 1793527200, or -1h30m for so long ago")
     return found

@@ -297,3 +297,7 @@ def test_names_that_cannot_be_are_mistakes(line: list[str]) -> None:
 def test_a_password_that_is_no_text_is_a_mistake() -> None:
     ran = run("users", "set-password", "u", "-b", "localhost:1", stdin=b"\xff\n")
     assert (ran.code, ran.err) == (Exit.WRONG_USE, "levada: standard input is not text in UTF-8\n")
+
+
+def test_a_mistake_and_where_to_look_are_two_lines() -> None:
+    assert run("topics", "nosuch").err == "levada: No such command 'nosuch'.\nlevada: see 'levada topics --help'\n"

@@ -102,6 +102,12 @@ def test_what_is_not_in_the_log_is_told() -> None:
     assert remarks(bounded, waits=True) == [later]
 
 
+@pytest.mark.parametrize("text", [f"{sign}{10**19}{unit}" for sign in ("", "+", "-", "@", "5..", "@0..@") for unit in ("", "h")])
+def test_numbers_beyond_64_bits_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        parse_spans(text)
+
+
 @pytest.mark.parametrize("text", ["", "sart", "@", "@yesterday", "-1y", "1:2:3", "..", "0:", "start,end", "0:1,0:2", "--5", "@1969-01-01Z"])
 def test_what_is_no_offset_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ConfigError, match=r"-1h|0:42|2026-11-01|named twice|a start or an end"):
