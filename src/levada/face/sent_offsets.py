@@ -3,8 +3,8 @@
 A transaction that is aborted commits no offsets, but the consumer's position stays after the records that were read for it. Offsets sent
 in the next transaction would pass these records, which nobody has worked off. So what a transaction sends of a partition is in doubt until
 it is committed. While it is, no other transaction is given offsets of this partition. Three things end it: the commit, a seek of the
-program's, and another transaction with the same records, where the program names them. Another process ends a detached transaction, and
-nobody tells the consumer how: a seek to what is committed waits until it has ended, and so finds out.
+program's, and another transaction with the same records, where the program names them. Another process ends a detached transaction, so
+the consumer does not learn how it ended: seek_to_committed() waits until it has, and begins at what is committed then.
 
 A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
 first for offsets, notes up to where each partition was read by then. Producers of the transactional id that aborted are given no offsets
@@ -69,11 +69,13 @@ class Sending:
         self._is_open = False
         for sent in self._consumers:
             sent.settle(self)
+        self._consumers.clear()
 
     def not_committed(self) -> None:
         """It was aborted, or its producer cannot end it any more. To be repeated at will, also after a commit."""
         if self._is_open:
             self._is_open = False
+            self._consumers.clear()
             self.aborted_at = _Aborts.newest = next(_moments)
 
 
@@ -93,7 +95,7 @@ class _InDoubt(NamedTuple):
 class _Undone(NamedTuple):
     """What was read of a partition when transactions were aborted, and is not known to be done.
 
-    abort: the first such abort. positions: up to where the partition was read by each of them, in order.
+    abort: the least number that the first such abort may have. positions: up to where the partition was read by each of them, in order.
     """
 
     abort: int
@@ -140,10 +142,11 @@ class SentOffsets:
 
     def note_abort(self, reads: Iterable[Read]) -> None:
         """Note what was read when a transaction was aborted. To be called before more is read or sent."""
-        self._noted_abort = _Aborts.newest
+        # Several may have come since the last note, of ids that have nothing to do with each other.
+        first, self._noted_abort = self._noted_abort + 1, _Aborts.newest
         self._forget(lambda state: state.retired)
         for read in reads:
-            before = self._undone.get(read.state) or _Undone(self._noted_abort, ())
+            before = self._undone.get(read.state) or _Undone(first, ())
             if read.position > max((self._done(read), *before.positions[-1:])):
                 self._undone[read.state] = _Undone(before.abort, (*before.positions, read.position))
 

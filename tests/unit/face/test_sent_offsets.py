@@ -128,3 +128,23 @@ def test_T6_an_id_that_is_used_again_answers_for_what_was_left_open() -> None:
         reader.send(following)
     assert left_open.aborted_at == following.aborted_at > other.aborted_at
     reader.send(other)
+
+
+def test_T6_an_abort_counts_that_others_follow_before_more_is_read() -> None:
+    """Workers of one process abort one after another, and a consumer is told of all at its next call."""
+    reader = Reader()
+    reader.read_to(10)
+    following = after_abort(Sending())
+    after_abort(Sending())
+    reader.read_to(20)
+    with pytest.raises(IllegalStateError, match="were read before"):
+        reader.send(following)
+
+
+def test_a_transaction_that_has_ended_keeps_no_consumer() -> None:
+    for end in (Sending.committed, Sending.not_committed):
+        reader = Reader()
+        reader.read_to(10)
+        transaction = reader.send(Sending())
+        end(transaction)
+        assert not transaction._consumers
