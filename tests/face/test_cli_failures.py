@@ -138,7 +138,7 @@ def test_logins_from_a_profile_and_from_the_environment(tmp_path: Path) -> None:
         assert "SASL_AUTHENTICATION_FAILED" in wrong
 
 
-def test_a_registry_that_nobody_runs_is_told_of_soon(nobody: str) -> None:
+def test_a_registry_that_is_down_is_reported_soon(nobody: str) -> None:
     url = f"schema.registry.url=http://{nobody}"
     told = refused(run("registry", "subjects", "-X", url), Exit.UNREACHABLE)
     assert told == f"levada: list subjects: no address of the registry answered (2 attempts each)\n  http://{nobody}  connection refused\n"

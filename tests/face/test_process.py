@@ -251,7 +251,7 @@ def test_an_exception_without_text_goes_to_the_dead_letter_topic(embedded: Any, 
 def test_a_long_record_and_an_exception_that_quotes_it_go_to_the_dead_letter_topic(
     embedded: Any, topic: str, new_topic: Callable[..., str], size: int
 ) -> None:
-    """Otherwise the group would stand at this record for ever."""
+    """Otherwise the group would never get past this record."""
     dead = new_topic(embedded)
 
     def handle(record: Any) -> None:

@@ -321,7 +321,7 @@ def committed(broker: Broker, group: str) -> list[tuple[str, int]]:
 
 
 def test_M_P8_an_open_transaction_whose_coordinator_was_deleted_hangs_until_it_is_aborted(existing: list[Broker]) -> None:
-    """Whoever deletes __transaction_state deletes what is known of open transactions, and nobody else ends them."""
+    """Deleting __transaction_state deletes the state of open transactions, and no coordinator ends them then."""
     seen = []
     for broker in existing:
         topic = f"hanging-{uuid4().hex}"

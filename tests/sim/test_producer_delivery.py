@@ -506,7 +506,7 @@ def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation,
     broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert isinstance(producer.send("t").exception(), ClusterAuthorizationError)
     sim.advance(60_000)
-    assert broker.faults.requests["InitProducerId"] == 3, "nobody asks while there is nothing to send"
+    assert broker.faults.requests["InitProducerId"] == 3, "none is sent while there is nothing to send"
     assert producer.send("t").result().offset == 0, "the permission was given"
 
 
@@ -515,7 +515,7 @@ def test_I3_a_refusal_from_before_the_first_record_does_not_fail_it(sim: Simulat
     broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     producer.driver.call(producer.core.appending.partitions_for("t"))
     sim.advance(60_000)
-    assert broker.faults.requests["InitProducerId"] == 1, "nobody asks while there is nothing to send"
+    assert broker.faults.requests["InitProducerId"] == 1, "none is sent while there is nothing to send"
     assert producer.send("t").result().offset == 0, "the permission was given"
 
 

@@ -143,10 +143,7 @@ def test_a_service_that_is_down_when_the_machine_wakes_up_is_not_asked_by_everyb
     service.slept_ms = HOUR_MS
     service.keeper.current()
     service.sim.advance(1)
-    service.refuse(TokenError("down"))
-    for _ in range(5):
-        with pytest.raises(TokenError, match="down"):
-            service.keeper.current().result()
+    refuse_all(service)
     service.sim.advance(1)
     assert len(service.asked) == 2
 
@@ -161,13 +158,18 @@ def test_a_clock_that_is_set_back_makes_no_token_last_longer(service: Service) -
     assert not service.keeper.current().done
 
 
-def test_a_service_that_is_down_is_not_asked_by_everybody(service: Service) -> None:
-    service.keeper.current()
-    service.sim.advance(1)
+def refuse_all(service: Service) -> None:
+    """Refuse a token, and see that all who ask after that are told the same."""
     service.refuse(TokenError("down"))
     for _ in range(5):
         with pytest.raises(TokenError, match="down"):
             service.keeper.current().result()
+
+
+def test_a_service_that_is_down_is_not_asked_by_everybody(service: Service) -> None:
+    service.keeper.current()
+    service.sim.advance(1)
+    refuse_all(service)
     assert len(service.asked) == 1
     service.sim.advance(1_300)
     assert len(service.asked) == 1, "nobody needs one"

@@ -33,7 +33,7 @@ What failed is named on stderr; JSON and YAML have it among the results, too. `l
 
 A terminal acts on escape sequences, and keys, values and headers of records may hold some. So where stdout is a terminal, their
 control characters are written out, as `\\x1b`; what a template itself says is printed as it is. In a file or a pipe every byte is as
-it was written. In tables, line feeds, tabs and characters that nobody sees, such as U+200B, are written out too; JSON and YAML have them.
+it was written. In tables, line feeds, tabs and invisible characters such as U+200B are written out too; JSON and YAML keep them.
 
 What cannot be taken back is asked about first; without a terminal to ask on it needs `--yes`.
 Commands that ask a cluster something, such as `levada topics list`, wait 15 s for each answer; `-X default.api.timeout.ms=60000` says

@@ -11,7 +11,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def in_one_line(text: str) -> str:
-    """Return text with all that nobody would see in it written out, as in a Python string: line feeds, tabs, zero-width characters.
+    """Return text with line feeds, tabs and invisible characters written out, as in a Python string.
 
     For names and cells of tables: a line feed within one would begin a row, and two names that differ would look alike.
     """

@@ -107,7 +107,7 @@ class Failures:
     ) -> None:
         """A connection failed. known: the connection. If it has answered a request, what was logged before is out of date.
 
-        asks_anew: the address is not given up, because the next attempt asks in another way. Nobody is warned unless that fails as well.
+        asks_anew: the address is not given up, because the next attempt asks in another way. A warning is logged when that fails, too.
         """
         if known is not None and known.has_answered:
             self._told.pop(address, None)

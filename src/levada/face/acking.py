@@ -200,7 +200,7 @@ class Acking:
                 return
             if self._host.now_ms() >= over_ms:
                 raise TimeoutError(f"{self.unacked.at_work} records are still at work after {timeout:g} s")
-            # Records that could be handed out do not end the wait: nobody takes them, and a loop's tasks would never get their turn.
+            # Records that could be handed out do not end the wait: they are not taken here, and other tasks of the loop would not run.
             yield from self._attend(min(over_ms, self._next_ms), self._has_news)
 
     def _finish(self, partitions: Collection[TopicPartition]) -> bool:

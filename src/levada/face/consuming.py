@@ -316,8 +316,8 @@ class Consuming:
             )
         if older := sorted(tp for tp, span in found.items() if span.after.offset <= lowest[tp]):
             raise IllegalStateError(
-                f"{call}: these records of {older[0]} were read in an earlier assignment, and the group has committed offset "
-                f"{lowest[older[0]]} since; committing them would have it read again what others have done"
+                f"{call}: these records of {older[0]} were read in an earlier assignment, and this one begins after them, at offset "
+                f"{lowest[older[0]]}; committing them would set the group back, to records that others may have handled"
             )
         return found
 

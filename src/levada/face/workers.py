@@ -63,7 +63,7 @@ def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
 
 
 def check_ran(returned: object) -> None:
-    """Raise CannotRun where what a handler has returned has yet to be awaited or iterated, for it to run: nobody does."""
+    """Raise CannotRun for a result that has not run: an awaitable, which is not awaited, or a generator, which is not iterated."""
     if isinstance(returned, Awaitable):
         what = f"an awaitable {type(returned).__name__}"
         if isinstance(returned, Coroutine):

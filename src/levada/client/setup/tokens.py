@@ -8,8 +8,8 @@ has to wait: a service that is down is not asked by every connection that is tri
 A fetch may never return, such as a function of the user's that hangs. It is given up after some time, so that a later login has another one
 begun. A token that comes from it after all is used.
 
-The monotonic clock stands still while a machine sleeps, and the token ends all the same. So before it is used for a login, the clock that
-people share has its say, too: a token that has ended by either clock is replaced at once.
+The monotonic clock stands still while a machine sleeps, and the token expires all the same. So before a login uses it, the wall clock is
+checked as well: a token that has expired by either clock is replaced at once.
 
 A token that does not say when it ends serves the logins that wait for it when it comes, and no later one: those have another fetched.
 """
