@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         PartitionInfo,
         RecordMetadata,
+        SealedBatch,
         ShareRecord,
         ShareRecords,
         TimestampType,
@@ -241,6 +242,7 @@ _HOME = {
     "ShareRecords": "levada.types",
     "TimestampType": "levada.types",
     "TopicPartition": "levada.types",
+    "SealedBatch": "levada.types",
     "TransactionHandle": "levada.types",
 }
 
@@ -338,6 +340,7 @@ __all__ = [
     "Scan",
     "ScanProgress",
     "ScramCredentialInfo",
+    "SealedBatch",
     "ShareGroupDescription",
     "ShareMemberDescription",
     "SharePartitionOffset",

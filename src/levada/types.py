@@ -291,6 +291,18 @@ class TransactionHandle(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
+class SealedBatch(NamedTuple):
+    """A record batch that a producer has sealed and not sent (seal_arrow()): send_sealed() sends it, in any process. It can be pickled.
+
+    data: the whole batch, without a producer id.
+    """
+
+    topic: str
+    partition: int
+    data: bytes
+    records_count: int
+
+
 class PartitionInfo(NamedTuple):
     """A partition as metadata describes it. leader is -1 while there is none.
 

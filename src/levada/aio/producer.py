@@ -26,7 +26,7 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.joint_ack import fail_refused, failed_if_raised
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
-from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, TransactionHandle
+from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, SealedBatch, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -134,6 +134,31 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         delivery = ArrowDelivery(topic, self._driver)
         with failed_if_raised(ack):
             await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+        return delivery
+
+    async def seal_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: str | None = None,
+    ) -> list[SealedBatch]:
+        """Turn every row of Arrow data into record batches for send_sealed(), and send nothing. As levada.KafkaProducer.seal_arrow()."""
+        columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
+        return await self._driver.call(self._producing.seal_arrow(topic, data, columns))
+
+    async def send_sealed(self, batches: Iterable[SealedBatch]) -> ArrowDelivery:
+        """Send record batches that seal_arrow() has returned; return the outcomes of their records, to be awaited.
+
+        As levada.KafkaProducer.send_sealed().
+        """
+        batches = list(batches)
+        delivery = ArrowDelivery(", ".join(sorted({batch.topic for batch in batches})), self._driver)
+        await self._driver.call(self._producing.send_sealed(batches, delivery))
         return delivery
 
     async def init_transactions(self, timeout: float | None = None) -> None:

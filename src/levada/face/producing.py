@@ -19,7 +19,7 @@ from levada.face.handed_over import HandedOver
 from levada.face.interception import ArrowHeaders, Interceptors
 from levada.face.reporting import Reporting
 from levada.face.waiting import run_flow
-from levada.flow import CallerFlow, Flow
+from levada.flow import CallerFlow, Compute, Flow
 from levada.interceptors import ProducerRecord
 from levada.producer.appender import batch_memory, is_ack
 from levada.producer.appending import Limit
@@ -31,11 +31,12 @@ from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.producer.record_accumulator import ToSend
+from levada.producer.sealed import checked
 from levada.producer.sender import SenderSettings
 from levada.producer.transactions import closing
 from levada.record.compression import Codec
 from levada.serialization import to_bytes
-from levada.types import Headers, HeadersIn, PartitionInfo
+from levada.types import Headers, HeadersIn, PartitionInfo, SealedBatch
 
 if TYPE_CHECKING:
     from levada.record.columnar import PartitionRows, RejectedRow
@@ -208,16 +209,7 @@ class Producing:
             self._interceptors.check_columns()
         except IllegalStateError as refused:
             raise not_written(refused) from None
-        for name, column in columns.items():
-            if column is not None and not isinstance(column, str):
-                raise TypeError(
-                    f"send_arrow() to topic {topic!r}: {name} is the name of a column of the data, as in value='payload'; got "
-                    f"{type(column).__name__}. Add what it should hold to the data, as in table.append_column({name!r}, [values])"
-                )
-        if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
-            raise ValueError(
-                f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
-            )
+        _check_column_names("send_arrow()", topic, columns)
         _check_ack(ack)
         if not self._interceptors:
             return (yield from self._send_rows(topic, data, columns, delivery, ack, ()))
@@ -286,6 +278,46 @@ class Producing:
             user_code=self._host.user_code,
             common_headers=headers,
         )
+
+    # Sealed batches
+
+    def seal_arrow(self, topic: str, data: Any, columns: Mapping[str, str | None]) -> CallerFlow[list[SealedBatch]]:
+        """Return the rows of Arrow data as sealed batches. columns: as of send_arrow()."""
+        self._check_usable()
+        self._check_no_interceptors("seal_arrow()")
+        _check_column_names("seal_arrow()", topic, columns)
+        queues = yield from self.await_topic(topic)
+        parts, rejected = self._sorted(queues, data, columns, ())
+        with importing_columns():
+            from levada.record.columnar import seal_rows
+
+        config, sealed = self.config, list[SealedBatch]()
+        codec = Codec.parse(config.compression_type)
+        encoded = seal_rows(parts, codec, config.compression_level, queues.sticky.limit)
+        while (batch := (yield Compute(partial(next, encoded, None), config.batch_size))) is not None:
+            sealed.append(SealedBatch(topic, batch.partition, bytes(batch.data), batch.record_count))
+        error = ArrowOutcomes(topic).reject(rejected)
+        if error is not None:
+            raise error
+        return sealed
+
+    def send_sealed(self, batches: Sequence[SealedBatch], outcomes: ArrowOutcomes) -> CallerFlow[None]:
+        """Send batches that were sealed elsewhere, in their order. outcomes: takes those of their records, numbered through all batches."""
+        self._check_usable()
+        self._check_no_interceptors("send_sealed()")
+        transaction, first_row = self.core.appending.transaction_number, 0
+        may_wait = not self._host.in_callback
+        for batch in batches:
+            sealed = yield Compute(partial(checked, batch, self.config.max_request_size), len(batch.data))
+            yield from self.core.appending.send_sealed(sealed, first_row, outcomes, transaction, may_wait=may_wait)
+            first_row += sealed.records_count
+        with self._lock:
+            self.core.accumulator.unasked.add(outcomes)
+
+    def _check_no_interceptors(self, call: str) -> None:
+        if self._interceptors:
+            refused = IllegalStateError(f"{call}: interceptors cannot be shown the records of sealed batches; use a producer without them")
+            raise not_written(refused)
 
     # The end
 
@@ -409,6 +441,19 @@ class Producing:
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()
+
+
+def _check_column_names(call: str, topic: str, columns: Mapping[str, str | None]) -> None:
+    for name, column in columns.items():
+        if column is not None and not isinstance(column, str):
+            raise TypeError(
+                f"{call} to topic {topic!r}: {name} is the name of a column of the data, as in value='payload'; got "
+                f"{type(column).__name__}. Add what it should hold to the data, as in table.append_column({name!r}, [values])"
+            )
+    if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
+        raise ValueError(
+            f"nothing to send to topic {topic!r}: name the columns, as in {call.removesuffix('()')}(topic, data, key='id', value='payload')"
+        )
 
 
 def _check_callback(on_delivery: Any) -> None:

@@ -36,6 +36,7 @@ from levada.producer.failed_sends import FailedSends
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.record_accumulator import RecordAccumulator, ToSend
 from levada.producer.rows import RowsOfPartition
+from levada.producer.sealed import Sealed
 from levada.promise import Promise
 from levada.types import PartitionInfo, TopicPartition
 
@@ -133,6 +134,18 @@ class Appending:
             outcomes.add(batch, index, rows.rows[first:end])
             first = end
         return True
+
+    def send_sealed(
+        self, sealed: Sealed, first_row: int, outcomes: ArrowOutcomes, transaction_number: int, *, may_wait: bool = True
+    ) -> CallerFlow[None]:
+        """Queue a batch that was sealed elsewhere, and note what becomes of its records, which are numbered from first_row on."""
+        append = partial(self._accumulator.append_sealed, sealed)
+        try:
+            batch = yield from self._append(append, sealed.tp, self.deadline_ms(may_wait=may_wait), transaction_number)
+        except KafkaError as error:
+            not_written(error)
+            raise
+        outcomes.add(batch, 0, range(first_row, first_row + sealed.records_count))
 
     # Metadata
 

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from levada.ack_buffer import AckWindow
 from levada.error_codes import ErrorCode
@@ -32,6 +32,29 @@ Ack: TypeAlias = tuple[AckWindow, int]
 """What send(ack=...) takes: an AckBuffer, and the sequence that its put() returned."""
 
 NO_SEQUENCE = -1
+
+
+class Contents(Protocol):
+    """What a batch takes over when it is sealed: of a RecordBatchBuilder, or of a batch that was sealed elsewhere."""
+
+    @property
+    def records_count(self) -> int:
+        """How many records there are."""
+        ...
+
+    @property
+    def records_size(self) -> int:
+        """Bytes of its records."""
+        ...
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the largest one, 0 where that is not known."""
+        ...
+
+    def build(self) -> bytearray:
+        """Return the sealed batch."""
+        ...
 
 
 class Final(Enum):
@@ -121,7 +144,7 @@ class ProducerBatch:
 
     @classmethod
     def sealed(
-        cls, queue: PartitionQueue, builder: RecordBatchBuilder, *, charged: int, created_ms: int, waiter: Waiter | None = None
+        cls, queue: PartitionQueue, builder: Contents, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> ProducerBatch:
         """Make one that takes no more records."""
         batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
@@ -170,7 +193,7 @@ class ProducerBatch:
                 self.compression_ratio = builder.compression_ratio
                 self.queue.topic.observe_compression(builder.compression_ratio)
 
-    def _take(self, builder: RecordBatchBuilder) -> None:
+    def _take(self, builder: Contents) -> None:
         self.records_count, self.records_size = builder.records_count, builder.records_size
         self.largest_record = builder.largest_record
         self.data = builder.build()

@@ -26,6 +26,7 @@ from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
 from levada.producer.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
 from levada.producer.rows import AppendedRows, RowsOfPartition
+from levada.producer.sealed import Sealed
 from levada.producer.sequences import Numbering
 from levada.producer.unasked import Unasked
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
@@ -228,6 +229,29 @@ class RecordAccumulator:
             if queue.tail is batch:
                 # No memory for it to grow: it is due at once.
                 self.appender.close(queue)
+
+    def append_sealed(self, sealed: Sealed, now_ms: int, ticket: Ticket | None = None) -> ProducerBatch | Ticket | None:
+        """Queue a batch that was sealed elsewhere, behind what its partition has; a Ticket or None as from append()."""
+        self._check_open()
+        topic = self.topics.get(sealed.tp.topic)
+        if topic is None or sealed.tp.partition >= topic.count:
+            return None
+        queue = topic.partitions[sealed.tp.partition]
+        size = batch_memory(sealed.size)
+        if size > self.pool.total:
+            raise RecordTooLargeError(f"a sealed batch for {sealed.tp} takes {size} bytes, more than buffer.memory={self.pool.total}")
+        if not self._charge(size, ticket):
+            self.adopt()
+            return self.pool.enqueue(size)
+        if queue.tail is not None:
+            self.appender.close(queue)
+        # What was sent before comes first.
+        self.adopt()
+        batch = ProducerBatch.sealed(queue, sealed, charged=size, created_ms=now_ms, waiter=self.appender.waiter)
+        self._track(batch)
+        queue.batches.append(batch)
+        self.backlogs.place(queue)
+        return batch
 
     def next_sticky(self, topic: TopicQueues, now_ms: int) -> int:
         """Move a topic's keyless records on to another partition and return it (P5, P6)."""

@@ -31,7 +31,7 @@ from levada.sync.driver import Driver
 from levada.sync.dropped import start
 from levada.sync.sending import Sending
 from levada.sync.transaction import Transaction
-from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, TransactionHandle
+from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, SealedBatch, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -143,6 +143,40 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         delivery = ArrowDelivery(topic, self._wait_for.all)
         with failed_if_raised(ack):
             self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+        return delivery
+
+    def seal_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: str | None = None,
+    ) -> list[SealedBatch]:
+        """Turn every row of Arrow data into record batches for send_sealed(), and send nothing.
+
+        Arguments, partitions, compression and sizes are those of send_arrow(); rows are in the batches as they would be sent, and rows
+        without a timestamp get the present time. So work may be divided: one process seals, another one sends, within its own transaction.
+        Waits for metadata, up to max.block.ms. Raises what send_arrow() raises, also for a row that cannot be sent: nothing is returned
+        then; and IllegalStateError for a producer with interceptors, which could not see the records.
+        """
+        columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
+        return self._driver.call(self._producing.seal_arrow(topic, data, columns))
+
+    def send_sealed(self, batches: Iterable[SealedBatch]) -> ArrowDelivery:
+        """Send record batches that seal_arrow() of any producer has returned, each as a whole, behind what its partition has.
+
+        They are sent as records of this producer: idempotent, and within its transaction. Rows of the outcome are numbered through all
+        batches. The same batches may be sent again, by this or another producer; then they are other records.
+        Waits for metadata and for room in buffer.memory, up to max.block.ms. Raises CorruptRecordError for bytes that are no such batch,
+        RecordTooLargeError for a batch above max.request.size, and what send() raises; batches before the one at fault go their way.
+        """
+        batches = list(batches)
+        delivery = ArrowDelivery(", ".join(sorted({batch.topic for batch in batches})), self._wait_for.all)
+        self._driver.call(self._producing.send_sealed(batches, delivery))
         return delivery
 
     def init_transactions(self, timeout: float | None = None) -> None:

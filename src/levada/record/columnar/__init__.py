@@ -12,7 +12,8 @@ from levada._importing import import_undisturbed
 if TYPE_CHECKING:
     from levada.record.columnar.acquired import ACQUIRED_COLUMNS, AcquiredColumns, places
     from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, reader, schema, stream
-    from levada.record.columnar.encoder import EncodedBatch, encode_columns
+    from levada.record.columnar.digest import rows_digest
+    from levada.record.columnar.encoder import EncodedBatch, encode_columns, seal_rows
     from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
     from levada.record.columnar.keeping import rows_kept
     from levada.record.columnar.report import delivery_report
@@ -33,8 +34,10 @@ _HOME = {
     "encode_columns": "encoder",
     "places": "acquired",
     "reader": "decoder",
+    "rows_digest": "digest",
     "rows_kept": "keeping",
     "schema": "decoder",
+    "seal_rows": "encoder",
     "sort_columns": "sorter",
     "stream": "decoder",
 }
@@ -54,8 +57,10 @@ __all__ = [
     "encode_columns",
     "places",
     "reader",
+    "rows_digest",
     "rows_kept",
     "schema",
+    "seal_rows",
     "sort_columns",
     "stream",
 ]

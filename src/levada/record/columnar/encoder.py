@@ -64,7 +64,12 @@ def encode_columns(
         choose_rows=choose_rows,
         hash_keys=hash_keys,
     )
-    return _Encoder(codec, level, batch_size).encode(rows), rejected
+    return seal_rows(rows, codec, level, batch_size), rejected
+
+
+def seal_rows(rows: Iterator[PartitionRows], codec: Codec, level: int | None, batch_size: int) -> Iterator[EncodedBatch]:
+    """Encode rows that are sorted by partition, each batch when it is asked for. batch_size: bytes of a batch, before compression."""
+    return _Encoder(codec, level, batch_size).encode(rows)
 
 
 class _Open:

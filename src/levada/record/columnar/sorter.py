@@ -152,7 +152,7 @@ class _Sorter:
     def _sort_piece(self, piece: pa.RecordBatch, first_row: int) -> Iterator[PartitionRows]:
         columns = dict(zip(piece.schema.names, piece.columns, strict=True))
         rejected_before = len(self._rejected)
-        key, value = _binary(columns.get("key")), _binary(columns.get("value"))
+        key, value = binary_parts(columns.get("key")), binary_parts(columns.get("value"))
         timestamps = self._timestamps(columns.get("timestamp"), piece.num_rows)
         headers = _headers(columns.get("headers"), self._common_headers)
         writer = RowWriter(BinaryColumn(*key), BinaryColumn(*value), headers, timestamps, first_row)
@@ -219,7 +219,7 @@ def _named(number: int) -> str:
     return "of more than 64 bits" if number == OUT_OF_RANGE else str(number)
 
 
-def _binary(column: pa.Array | None) -> tuple[memoryview, memoryview | None, memoryview | None, int]:
+def binary_parts(column: pa.Array | None) -> tuple[memoryview, memoryview | None, memoryview | None, int]:
     """Return what BinaryColumn reads of a large_binary array: bytes, offsets, validity, its first bit."""
     if column is None:
         return memoryview(b""), None, None, 0
@@ -239,7 +239,7 @@ def _headers(column: pa.Array | None, common: Sequence[tuple[str, bytes | None]]
         return HeaderColumn(BinaryColumn(), BinaryColumn(), BinaryColumn(), common)
     keys, values = column.values.flatten()
     lists = BinaryColumn(b"", *_offsets(column), column.offset)
-    return HeaderColumn(lists, BinaryColumn(*_binary(keys)), BinaryColumn(*_binary(values)), common)
+    return HeaderColumn(lists, BinaryColumn(*binary_parts(keys)), BinaryColumn(*binary_parts(values)), common)
 
 
 def _int64s(count: int) -> memoryview:
