@@ -33,7 +33,7 @@ ROWS = pa.table(
     },
     schema=pa.schema([("k", pa.string()), ("v", pa.string()), ("h", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))]),
 )
-COLUMNS = {"key": "k", "value": "v", "headers": "h"}
+COLUMNS: dict[str, Any] = {"key": "k", "value": "v", "headers": "h"}
 
 
 @pytest.fixture(params=WITH_SOCKETS)
@@ -74,7 +74,7 @@ def test_they_belong_to_the_transaction_of_the_producer_that_sends_them(kafka: A
         batches = sealing.seal_arrow(topic, ROWS, value="v")
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as sending:
         sending.init_transactions()
-        with pytest.raises(IllegalStateError, match="records of transactional id .* are sent within a transaction"):
+        with pytest.raises(IllegalStateError, match=r"records of transactional id .* are sent within a transaction"):
             sending.send_sealed(batches)
         sending.begin_transaction()
         aborted = sending.send_sealed(batches)
@@ -105,7 +105,7 @@ def test_bytes_of_the_caller_stay_as_they_are(kafka: Any, new_topic: Any) -> Non
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         (batch,) = producer.seal_arrow(topic, ROWS.slice(0, 5), value="v")
         before = bytes(batch.data)
-        changing = batch._replace(data=bytearray(batch.data))
+        changing = batch._replace(data=bytearray(batch.data))  # type: ignore[arg-type]
         producer.send_sealed([changing, changing]).result()
         assert changing.data == before
     assert values(kafka, topic) == [f"value-{number}" for number in range(5)] * 2
@@ -135,12 +135,12 @@ def test_a_batch_that_never_fits_is_refused(embedded: Any, new_topic: Any) -> No
         batches = producer.seal_arrow(topic, ROWS, value="v")
     with (
         lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, max_request_size=1000, batch_size=1000) as small,
-        pytest.raises(RecordTooLargeError, match=rf"sealed batch for {topic}-0 \(\d+ bytes\): more than max.request.size=1000"),
+        pytest.raises(RecordTooLargeError, match=rf"sealed batch for {topic}-0 \(\d+ bytes\): more than max\.request\.size=1000"),
     ):
         small.send_sealed(batches)
     with (
         lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, buffer_memory=4000, batch_size=1000) as poor,
-        pytest.raises(RecordTooLargeError, match="more than buffer.memory=4000"),
+        pytest.raises(RecordTooLargeError, match=r"more than buffer\.memory=4000"),
     ):
         poor.send_sealed(batches)
 
@@ -153,7 +153,7 @@ def test_memory_that_does_not_become_free_ends_the_call(embedded: Any, new_topic
         assert len(batches) > 1
         hold = embedded.faults.hold("Produce")
         try:
-            with pytest.raises(BufferExhaustedError, match="did not become free within max.block.ms=50"):
+            with pytest.raises(BufferExhaustedError, match=r"did not become free within max\.block\.ms=50"):
                 producer.send_sealed(batches * 20)
         finally:
             hold.release()

@@ -45,7 +45,7 @@ def broker(sim: Simulation, request: pytest.FixtureRequest) -> BrokerNode:
     return add_broker(sim, request.param)
 
 
-def add_broker(sim: Simulation, transaction_version: int) -> BrokerNode:
+def add_broker(sim: Simulation, transaction_version: int, **settings: Any) -> BrokerNode:
     node = BrokerNode(
         host="kafka",
         port=9092,
@@ -53,6 +53,7 @@ def add_broker(sim: Simulation, transaction_version: int) -> BrokerNode:
         wall_offset_ms=EPOCH_MS,
         transaction_version=transaction_version,
         transaction_abort_timed_out_transaction_cleanup_interval_ms=500,
+        **settings,
     )
     sim.network.add_server(node, "kafka", 9092)
     node.create_topic("t", 3)
@@ -898,7 +899,24 @@ def test_T3_an_initialization_that_is_not_allowed_may_be_repeated(sim: Simulatio
 
 def test_T3_a_timeout_beyond_the_brokers_limit_is_named(sim: Simulation, broker: BrokerNode) -> None:
     producer = new_producer(sim, transaction_timeout_ms=1_000_000)
-    with pytest.raises(BrokerError, match=r"transactional id 'x'.*transaction\.max\.timeout\.ms: INVALID_TRANSACTION_TIMEOUT"):
+    with pytest.raises(BrokerError, match=r"transactional id 'x'.*transaction\.max\.timeout\.ms; lower .*: INVALID_TRANSACTION_TIMEOUT"):
+        producer.init_transactions()
+
+
+def test_T3_a_timeout_beyond_the_brokers_limit_is_halved_until_they_allow_it(sim: Simulation, broker: BrokerNode) -> None:
+    producer = new_producer(sim, transaction_timeout_ms=3_000_000, transaction_timeout_clamp=True)
+    producer.init_transactions()
+    described = sim.admin(bootstrap_servers=SERVERS).describe_transactions(["x"])
+    assert described["x"].timeout_ms == 750_000
+    with producer.transaction():
+        producer.send("t", b"v")
+    assert seen(sim) == [b"v"]
+
+
+def test_T3_a_broker_that_allows_less_than_a_second_is_an_error(sim: Simulation) -> None:
+    add_broker(sim, 2, transaction_max_timeout_ms=900)
+    producer = new_producer(sim, transaction_timeout_ms=3_000_000, transaction_timeout_clamp=True)
+    with pytest.raises(BrokerError, match="INVALID_TRANSACTION_TIMEOUT"):
         producer.init_transactions()
 
 

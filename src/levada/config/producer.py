@@ -102,6 +102,10 @@ class ProducerConfig(ClientConfig):
         "The coordinator aborts a transaction that is open for longer; at most the broker's transaction.max.timeout.ms.",
         low=1,
     )
+    transaction_timeout_clamp: bool = boolean(
+        False,
+        "Where the brokers allow less than transaction.timeout.ms, ask for half as much until they agree, instead of failing. Not in Java.",
+    )
     metadata_max_idle_ms: int = milliseconds(300_000, "Forget a topic's metadata when nothing was sent to it for this long.", low=5_000)
 
     @property

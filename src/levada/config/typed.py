@@ -546,6 +546,10 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     transaction_timeout_ms: int
     """The coordinator aborts a transaction that is open for longer; at most the broker's transaction.max.timeout.ms. Default: 60000 ms."""
 
+    transaction_timeout_clamp: bool
+    """Where the brokers allow less than transaction.timeout.ms, ask for half as much until they agree, instead of failing. Not in Java.
+    Default: False."""
+
     metadata_max_idle_ms: int
     """Forget a topic's metadata when nothing was sent to it for this long. Default: 300000 ms."""
 

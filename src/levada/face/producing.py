@@ -512,4 +512,4 @@ def transactional_settings(config: ProducerConfig) -> TransactionalSettings | No
     """Return what a configuration says about transactions, None for a producer without."""
     if config.transactional_id is None:
         return None
-    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms)
+    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms, config.transaction_timeout_clamp)

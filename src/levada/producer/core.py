@@ -51,6 +51,7 @@ class TransactionalSettings(NamedTuple):
 
     transactional_id: str
     timeout_ms: int
+    clamps_timeout: bool
 
 
 class ProducerCore:
@@ -139,6 +140,7 @@ class ProducerCore:
         manager = TransactionManager(
             settings.transactional_id,
             settings.timeout_ms,
+            clamps_timeout=settings.clamps_timeout,
             asking=asking,
             features=self._engine.network.features,
             records=records,

@@ -37,6 +37,8 @@ from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartitio
 
 T = TypeVar("T")
 
+LEAST_CLAMPED_MS = 1000
+"""A shorter timeout is not asked for: no transaction could be ended in it."""
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
@@ -51,6 +53,7 @@ class TransactionManager:
         transactional_id: str,
         timeout_ms: int,
         *,
+        clamps_timeout: bool,
         asking: Asking,
         features: FinalizedFeatures,
         records: Records,
@@ -62,6 +65,7 @@ class TransactionManager:
         self.identity = NO_IDENTITY
         self.protocol = ANNOUNCING
         self._timeout_ms = timeout_ms
+        self._clamps_timeout = clamps_timeout
         self._asking = asking
         self._features = features
         self._records = records
@@ -218,7 +222,7 @@ class TransactionManager:
         self._take(Event.INITIALIZE)
         try:
             yield from self._settle()
-            answer = yield from self._asking.ask(requests.initialize(self.transactional_id, self._timeout_ms, self.identity))
+            answer = yield from self._ask_for_identity()
             if answer.reaction is not Reaction.DONE:
                 raise self._refused_initialization(answer)
             self._identify(answer.reply)
@@ -227,6 +231,14 @@ class TransactionManager:
         finally:
             if self.state is State.INITIALIZING:
                 self._take(self._not_initialized())
+
+    def _ask_for_identity(self) -> Flow[Answer]:
+        while True:
+            answer = yield from self._asking.ask(requests.initialize(self.transactional_id, self._timeout_ms, self.identity))
+            is_too_long = answer.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT and self._timeout_ms > LEAST_CLAMPED_MS
+            if not (self._clamps_timeout and is_too_long):
+                return answer
+            self._timeout_ms = max(self._timeout_ms // 2, LEAST_CLAMPED_MS)
 
     def _not_initialized(self) -> Event:
         if self._unanswered is not None:

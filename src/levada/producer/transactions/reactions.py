@@ -95,7 +95,9 @@ def _reaction(api: Api, code: ErrorCode) -> Reaction:
 REACTIONS: Mapping[Api, Mapping[ErrorCode, Reaction]] = {api: {code: _reaction(api, code) for code in ErrorCode} for api in Api}
 
 MEANING: Mapping[ErrorCode, str] = {
-    _C.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is more than the brokers' transaction.max.timeout.ms",
+    _C.INVALID_TRANSACTION_TIMEOUT: (
+        "transaction.timeout.ms is more than the brokers' transaction.max.timeout.ms; lower it, or set transaction.timeout.clamp"
+    ),
     _C.ILLEGAL_GENERATION: "the group has rebalanced since, and may have given the partitions to another member",
     _C.UNKNOWN_MEMBER_ID: "the group no longer knows the member, and may have given its partitions to another one",
     _C.FENCED_INSTANCE_ID: "another member has taken over the group.instance.id",
