@@ -21,6 +21,7 @@ from spark_guide import SECTIONS, blocks
 
 pytestmark = pytest.mark.spark
 
+AMOUNTS = sorted((b"%d" % number, b"%d.5" % number) for number in range(20) if number % 2 or number >= 10)
 NOTHING: Mapping[str, str] = {}
 ELSEWHERE = {"Spark Connect and declarative pipelines"}
 
@@ -39,8 +40,8 @@ def kafka() -> Iterator[EmbeddedKafka]:
 def run(spark: Any, kafka: EmbeddedKafka, tmp_path: Path) -> Any:
     """Run the Python of a section, with `spark`; return its names."""
 
-    def run_section(section: str, replaced: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-        names: dict[str, Any] = {"spark": spark}
+    def run_section(section: str, replaced: Mapping[str, str] = NOTHING, **given: Any) -> dict[str, Any]:
+        names: dict[str, Any] = {"spark": spark, **given}
         for block in blocks(section, "python", kafka.bootstrap_servers):
             # A relative path would be the JVM's, which every test shares.
             for printed, instead in {"checkpoints/": f"{tmp_path}/", **replaced}.items():
@@ -52,7 +53,9 @@ def run(spark: Any, kafka: EmbeddedKafka, tmp_path: Path) -> Any:
 
 
 def records(kafka: EmbeddedKafka, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    return sorted((record.key, record.value) for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+    return sorted(
+        (record.key, record.value) for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
+    )
 
 
 def test_the_first_program_is_a_stream(run: Any) -> None:
@@ -66,10 +69,13 @@ def test_which_python(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_helpers(run: Any, kafka: EmbeddedKafka) -> None:
-    query = run("With typed keywords")["query"]
-    assert query.awaitTermination(100)
-    expected = [(b"%d" % number, b"%d.5" % number) for number in range(20) if number % 2 or number >= 10]
-    assert records(kafka, "amounts") == sorted(expected)
+    names = run("With typed keywords")
+    assert names["query"].awaitTermination(100)
+    assert records(kafka, "amounts") == AMOUNTS
+    paid = run("Exactly once", amounts=names["amounts"])["query"]
+    paid.processAllAvailable()
+    paid.stop()
+    assert records(kafka, "paid") == AMOUNTS
 
 
 def test_the_listener(run: Any, spark: Any) -> None:
@@ -109,5 +115,14 @@ def test_the_values_that_are_written(spark: Any) -> None:
 
 def test_every_program_is_run() -> None:
     with_python = {section for section in SECTIONS if blocks(section, "python", "")}
-    assert with_python == {"", "Which Python", "With typed keywords", "Reading", "Writing", "How far a query is behind", *ELSEWHERE}
+    assert with_python == {
+        "",
+        "Which Python",
+        "With typed keywords",
+        "Reading",
+        "Writing",
+        "Exactly once",
+        "How far a query is behind",
+        *ELSEWHERE,
+    }
     assert {section for section in SECTIONS if blocks(section, "sql", "")} == {"SQL"}

@@ -27,6 +27,13 @@ _idle: dict[Key, Client] = {}
 _in_use: list[Client] = []
 
 
+def admin_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a client's settings that KafkaAdmin has."""
+    from levada.config import AdminConfig
+
+    return {name: value for name, value in client.items() if name in AdminConfig.OPTIONS}
+
+
 @contextmanager
 def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
     """Take a consumer with these settings from the idle ones, or make one, and put it back at the end."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from levada.config import AdminConfig
 from levada.errors import UnknownTopicOrPartitionError
+from levada.spark.clients import admin_settings
 from levada.spark.offsets import Offsets
 from levada.types import TopicPartition
 
@@ -100,7 +100,7 @@ class KafkaCluster:
     def __init__(self, client: Mapping[str, str]) -> None:
         from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
 
-        self._admin = KafkaAdmin({name: value for name, value in client.items() if name in AdminConfig.OPTIONS})
+        self._admin = KafkaAdmin(admin_settings(client))
         try:
             self._consumer = KafkaConsumer(reading_settings(client))
         except BaseException:

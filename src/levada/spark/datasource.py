@@ -11,7 +11,7 @@ from levada.errors import ConfigError
 from levada.spark.batch_source import BatchReader
 from levada.spark.options import SinkOptions, SourceOptions, sink_options, source_options
 from levada.spark.schema import check_schema, record_schema
-from levada.spark.sink import BatchWriter, StreamWriter, sink_columns
+from levada.spark.sink import BatchWriter, StreamWriter, begin_writing, sink_columns
 from levada.spark.stream_source import StreamReader
 from levada.spark.values import Typed
 
@@ -61,9 +61,13 @@ class LevadaDataSource(DataSource):
         if overwrite:
             raise ConfigError("a topic cannot be overwritten; write with .mode('append')")
         options = self._sink_options()
-        return BatchWriter(options, sink_columns(schema, options))
+        columns = sink_columns(schema, options)
+        begin_writing(options)
+        return BatchWriter(options, columns)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, as Spark's own does."""
         options = self._sink_options()
-        return StreamWriter(options, sink_columns(schema, options))
+        columns = sink_columns(schema, options)
+        begin_writing(options)
+        return StreamWriter(options, columns)

@@ -136,6 +136,24 @@ class WriteOptions(EitherOptions, total=False):
     """How the column value is written. Default: binary, as it is."""
     topic: str
     """Where to write; wins over a column topic."""
+    delivery: Literal["at-least-once", "exactly-once"]
+    """What is promised to readers of committed records. Default: at-least-once."""
+    exactlyOnce_id: str
+    """What tells a sink from others; needed for two writes in one foreachBatch. Default: the id of the streaming query."""
+    exactlyOnce_batchId: int
+    """The number of the batch, rising, where Spark does not tell it: in threads of foreachBatch, or for jobs that a scheduler repeats."""
+    transactionalIdPrefix: str
+    """What the transactional id and the ledger's group begin with. Default: levada-."""
+    ledgerTopic: str
+    """The topic of whose partition 0 the last batch's id is kept as an offset. Default: the option topic."""
+    onMissingLedger: Literal["warn", "fail", "write"]
+    """What to do where the ledger has no entry for a query that is not at its first batch. Default: warn."""
+    onLedgerAhead: Literal["fail", "skip"]
+    """What to do where a later batch than this one was written. Default: fail."""
+    onOtherRows: Literal["fail", "skip"]
+    """What to do where this batch was written with other rows. Default: fail."""
+    inlineMaxBytes: int
+    """Bytes of record batches that go through the driver, per micro-batch. Default: 16777216."""
     partitioner: Literal["default", "round_robin"]
     """Who chooses the partition of a row without one. Default: by key as Java does it, spread evenly without a key."""
 

@@ -16,6 +16,7 @@ from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, parse_time, parse_times
 from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
+from levada.spark.exactly_once.settings import ExactlyOnce, exactly_once
 from levada.spark.format_options import typed
 from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.java_regex import translate
@@ -64,7 +65,7 @@ FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "value.serializer": "give the value as a string or binary column, or the option value.format",
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
-    "transactional.id": "the sink writes at least once, without transactions, and its tasks would fence one another",
+    "transactional.id": "give delivery=exactly-once, which chooses the id; transactionalIdPrefix is what it begins with",
 }
 IGNORED_OF_GROUPS = (
     "group.id",
@@ -98,6 +99,7 @@ UNKNOWN_TOPIC_S = 5.0
 """How long a task waits for a topic that brokers do not know: those that create topics by being asked for them take a moment."""
 
 READ_COMMITTED = "read_committed"
+ALL_REPLICAS = -1
 
 C = TypeVar("C", bound=Config)
 
@@ -141,7 +143,7 @@ class SinkOptions:
     """Where to write, and how; `topic` None means that each row names its own. formats: of the key and the value, where they have one.
 
     spreads: which rows the sink chooses partitions for, so that each gets as many: all, those without a key, or none. topic_timeout_s: how
-    long to wait for a topic that brokers do not know, None for max.block.ms.
+    long to wait for a topic that brokers do not know, None for max.block.ms. exactly_once: None for a sink that writes at least once.
     """
 
     topic: str | None
@@ -150,6 +152,7 @@ class SinkOptions:
     batch_size: int
     topic_timeout_s: float | None
     formats: Mapping[str, SinkFormat]
+    exactly_once: ExactlyOnce | None
     client: Mapping[str, str] = field(repr=False)
 
 
@@ -203,6 +206,9 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         check_topic("topic", topic)
     client, config = _of_client(client, FORBIDDEN_TO_SINK, ProducerConfig)
     _check_acks(config)
+    once = exactly_once(own, topic)
+    if once is not None:
+        _understood({**client, "transactional.id": once.name_for("")}, ProducerConfig)
     partitioner = choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER)
     suited = _suited_to_tasks(config)
     return SinkOptions(
@@ -212,18 +218,17 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         batch_size=int(suited.get("batch.size", config.batch_size)),
         topic_timeout_s=None if "max.block.ms" in config.given else UNKNOWN_TOPIC_S,
         formats=sink_formats(own, topic),
+        exactly_once=once,
         client={**suited, **client},
     )
 
 
 def _check_acks(config: ProducerConfig) -> None:
-    if config.acks == 0:
+    if config.acks != ALL_REPLICAS:
         raise ConfigError(
-            "option 'kafka.acks'=0 cannot be used: no broker acknowledges records then, so a task would report success for rows that "
-            "may be lost; leave it out (all), or give 1 if what a leader loses may be lost"
+            f"option 'kafka.acks'={config.acks} cannot be used: a row may be lost although its brokers have acknowledged it, and the "
+            "query goes on; leave it out (all)"
         )
-    if config.acks == 1:
-        logger.warning("option 'kafka.acks'=1: a row is lost when the leader that acknowledged it fails before others have copied it")
 
 
 def _spreads(partitioner: str, config: ProducerConfig) -> Spreads:
@@ -247,8 +252,12 @@ def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: 
     if idle:
         logger.warning("no effect here, there is no consumer group and no Java client: %s", ", ".join(sorted(idle)))
     kept = {name: value for name, value in client.items() if name not in (*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA)}
+    return kept, _understood(kept, config)
+
+
+def _understood(client: Mapping[str, str], config: type[C]) -> C:
     try:
-        return kept, config.parse(kept)
+        return config.parse(client)
     except ConfigError as fault:
         raise ConfigError(f"among the kafka.* options: {fault}") from fault
 

@@ -1,24 +1,32 @@
-"""Rows become records: the sink of batch and streaming queries, at least once.
+"""Rows become records: the sink of batch and streaming queries.
 
-A task hands whole Arrow batches to a producer and returns its commit message only when every record is acknowledged. There is nothing
-left to commit in the driver, and nothing that an abort could take back: a task that is tried again writes its records again.
+At least once: a task hands whole Arrow batches to a producer and returns its commit message only when every record is acknowledged. There
+is nothing left to commit in the driver, and nothing that an abort could take back: a task that is tried again writes its records again.
+
+Exactly once: a task writes nothing, and its commit message has the record batches. The driver writes those of all tasks
+(`levada.spark.exactly_once`).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import random
+import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
-from levada.spark.clients import reused_producer
+from levada.spark.clients import admin_settings, reused_producer
+from levada.spark.exactly_once import committing as exactly_once
+from levada.spark.exactly_once.ledger import BatchId
+from levada.spark.exactly_once.sealing import SealedRows, Sealing, batch_of_task, budget_of_task
 from levada.spark.format_options import SIDES
 from levada.spark.formats.sink_format import Encode
 from levada.spark.options import SinkOptions, Spreads
@@ -91,24 +99,55 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
     log_with_task()
     rows = 0
-    encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
-    spreads: dict[str, Spread] = {}
     with reused_producer(options.client, options.partitioner) as producer:
         deliveries: deque[Any] = deque()
-        for batch in batches:
-            rows += batch.num_rows
-            for topic, records in by_topic(as_records(batch, columns, encoders), options.topic):
-                partitions = partitions_of(producer, topic, options)
-                if topic not in spreads:
-                    spreads[topic] = Spread(options.batch_size, random.Random())
-                records = with_partitions(records, options.spreads, spreads[topic], partitions)
-                deliveries.append(producer.send_arrow(topic, records, **{name: name for name in records.schema.names}))
+        for topic, records, _ in _placed(batches, columns, options, producer):
+            rows += records.num_rows
+            deliveries.append(producer.send_arrow(topic, records, **_roles(records)))
             while len(deliveries) > UNDER_WAY:
                 deliveries.popleft().result()
         producer.flush()
         for delivery in deliveries:
             delivery.result()
     return Written(rows)
+
+
+def seal(
+    batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, batch: BatchId | None, budget: int
+) -> WriterCommitMessage:
+    """Return the rows as record batches in the message for the driver. Raises IllegalStateError when they take more than `budget` bytes."""
+    log_with_task()
+    # It sends nothing, so it needs no producer id.
+    with reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner) as producer:
+        sealing = Sealing(producer, budget)
+        for topic, records, given in _placed(batches, columns, options, producer):
+            sealing.add(topic, records, given)
+        return sealing.finish(batch)
+
+
+class _Placed(NamedTuple):
+    """Rows of one topic. records: with the partitions that the sink has chosen for some of them. given: the same rows without these."""
+
+    topic: str
+    records: pa.RecordBatch
+    given: pa.RecordBatch
+
+
+def _placed(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, producer: KafkaProducer) -> Iterator[_Placed]:
+    """Turn rows into records, by topic."""
+    encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
+    spreads: dict[str, Spread] = {}
+    for batch in batches:
+        for topic, given in by_topic(as_records(batch, columns, encoders), options.topic):
+            partitions = partitions_of(producer, topic, options)
+            if topic not in spreads:
+                spreads[topic] = Spread(options.batch_size, random.Random())
+            yield _Placed(topic, with_partitions(given, options.spreads, spreads[topic], partitions), given)
+
+
+def _roles(records: pa.RecordBatch) -> dict[str, Any]:
+    """Return the columns as producers take them: each is called by what it is."""
+    return {name: name for name in records.schema.names}
 
 
 def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> list[int]:
@@ -208,33 +247,81 @@ def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
         )
 
 
+_begun: set[tuple[int, str, str | None]] = set()
+
+
+def begin_writing(options: SinkOptions) -> None:
+    """Say, once in a process, what the sink promises, and look for its topic before any task starts.
+
+    Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
+    """
+    key = (os.getpid(), options.client["bootstrap.servers"], options.topic)
+    if key in _begun:
+        return
+    promise = "at least once" if options.exactly_once is None else "exactly once, for readers with isolation.level=read_committed"
+    logger.info("rows are written to %s %s", options.topic or "the topics that they name", promise)
+    if options.topic is not None and not _exists(options.topic, options.client):
+        with reused_producer(options.client, options.partitioner) as producer:
+            count = len(partitions_of(producer, options.topic, options))
+        logger.warning("topic '%s' did not exist; the brokers have created it by being asked for it; partitions: %d", options.topic, count)
+    _begun.add(key)
+
+
+def _exists(topic: str, client: Mapping[str, str]) -> bool:
+    from levada import KafkaAdmin
+
+    with KafkaAdmin(admin_settings(client)) as admin:
+        try:
+            admin.describe_topics([topic])
+        except UnknownTopicOrPartitionError:
+            return False
+    return True
+
+
+def _write(writer: BatchWriter | StreamWriter, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    options, once = writer.options, writer.options.exactly_once
+    if once is None:
+        return write(batches, writer.columns, options)
+    batch = batch_of_task(once, writer.run_id, streaming=isinstance(writer, StreamWriter))
+    return seal(batches, writer.columns, options, batch, budget_of_task(once))
+
+
+def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
+    check_all_written(messages)
+    if options.exactly_once is not None:
+        sealed = [message for message in messages if isinstance(message, SealedRows)]
+        exactly_once.commit(sealed, options.exactly_once, options.client)
+
+
 class BatchWriter(DataSourceArrowWriter):
-    """The sink of a batch query."""
+    """The sink of a batch query. run_id: of a write that belongs to no run of a streaming query."""
 
     def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
-        self._options = options
-        self._columns = columns
+        self.options = options
+        self.columns = columns
+        self.run_id = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows."""
-        return write(iterator, self._columns, self._options)
+        """Write one task's rows, or seal them."""
+        return _write(self, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing but check: what the tasks wrote is acknowledged."""
-        check_all_written(messages)
+        """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
+        _commit(self.options, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The sink of a streaming query."""
+    """The sink of a streaming query. Spark makes a writer for a batch's tasks, and another one to commit it."""
 
     def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
-        self._options = options
-        self._columns = columns
+        self.options = options
+        self.columns = columns
+        self.run_id = ""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's share of a micro-batch."""
-        return write(iterator, self._columns, self._options)
+        """Write one task's share of a micro-batch, or seal it."""
+        return _write(self, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing but check: what the tasks wrote is acknowledged."""
-        check_all_written(messages)
+        """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
+        _commit(self.options, messages)

@@ -1,0 +1,108 @@
+"""What a task of the exactly-once sink does: rows become sealed record batches in its commit message, and nothing is written to Kafka.
+
+So a task may be tried again, killed, or run twice at the same time, and nothing has to be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from levada.errors import IllegalStateError
+from levada.record.columnar import rows_digest
+from levada.spark.exactly_once.ledger import NO_ROWS, BatchId, Rows
+from levada.spark.exactly_once.settings import ExactlyOnce
+
+if TYPE_CHECKING:
+    from levada import KafkaProducer, SealedBatch
+
+SEALED_TOGETHER = 4 << 20
+"""Bytes of rows of one topic that become record batches at once: fewer would make small batches, more would only hold memory."""
+
+
+@dataclass(frozen=True)
+class SealedRows(WriterCommitMessage):
+    """What a task tells the driver. batch: None for a write that no streaming query makes. batches: nothing of them is in Kafka yet."""
+
+    batch: BatchId | None
+    rows: Rows
+    batches: tuple[SealedBatch, ...]
+
+
+def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> BatchId | None:
+    """Return the micro-batch that the task under way belongs to, None for a batch write that is part of no streaming query.
+
+    run_id: stands for the run of a write whose number the program gives. Raises IllegalStateError for a stream whose batch is not known.
+    """
+    if settings.batch_number is not None:
+        return BatchId("", run_id, settings.batch_number)
+    context = TaskContext.get()
+    told = [context and context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")]
+    query_id, run_of_query, number = told
+    if query_id and run_of_query and number:
+        return BatchId(query_id, run_of_query, int(number))
+    if streaming:
+        raise IllegalStateError("delivery=exactly-once: Spark has not told this task which micro-batch it writes; nothing was written")
+    if settings.sink_id is not None:
+        raise IllegalStateError(
+            "option 'exactlyOnce.id' needs 'exactlyOnce.batchId' here, where Spark does not tell which micro-batch is written: outside of "
+            "a streaming query, and in a thread that foreachBatch has started. Nothing was written"
+        )
+    return None
+
+
+class Sealing:
+    """Collects a task's rows by topic, and seals them in larger pieces than Spark hands them over in. budget: bytes of all batches."""
+
+    def __init__(self, producer: KafkaProducer, budget: int) -> None:
+        self._producer = producer
+        self._budget = budget
+        self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._size = 0
+        self._batches: list[SealedBatch] = []
+        self._rows = NO_ROWS
+
+    def add(self, topic: str, records: pa.RecordBatch, digested: pa.RecordBatch) -> None:
+        """Take rows. digested: the same ones, as they were before partitions were chosen for them. Raises IllegalStateError above the
+        budget.
+        """
+        self._rows += Rows(records.num_rows, rows_digest(digested, topic))
+        waiting = self._waiting.setdefault(topic, [])
+        waiting.append(records)
+        if sum(batch.nbytes for batch in waiting) >= SEALED_TOGETHER:
+            self._seal(topic)
+
+    def finish(self, batch: BatchId | None) -> SealedRows:
+        """Return the message for the driver."""
+        for topic in list(self._waiting):
+            self._seal(topic)
+        return SealedRows(batch, self._rows, tuple(self._batches))
+
+    def _seal(self, topic: str) -> None:
+        rows = pa.Table.from_batches(self._waiting.pop(topic))
+        columns: Mapping[str, Any] = {name: name for name in rows.schema.names}
+        sealed = self._producer.seal_arrow(topic, rows, **columns)
+        self._size += sum(len(batch.data) for batch in sealed)
+        if self._size > self._budget:
+            raise IllegalStateError(
+                f"delivery=exactly-once: the rows of this task take more than its share of inlineMaxBytes, {self._budget} bytes, which "
+                "all go through the driver. Nothing was written. Give a larger inlineMaxBytes where the driver has the memory (it needs "
+                "about three times as much), smaller micro-batches (maxOffsetsPerTrigger), kafka.compression.type=zstd, rows divided "
+                "evenly among the tasks, or delivery=at-least-once"
+            )
+        self._batches += sealed
+
+
+def budget_of_task(settings: ExactlyOnce) -> int:
+    """Return how many bytes the task under way may return.
+
+    No task knows how many there are, so later ones get less: all tasks together then exceed the limit only by a logarithm of their number,
+    and tasks of equal size may use all of it.
+    """
+    context = TaskContext.get()
+    return settings.inline_max_bytes // ((context.partitionId() if context else 0) + 1)

@@ -1,0 +1,82 @@
+"""The options of a sink that writes exactly once, as they were given or by default, and the names that follow from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from levada.errors import ConfigError
+from levada.spark.exactly_once.ledger import Policy
+from levada.spark.option_text import check_topic, choice, positive, shown, whole
+
+DEFAULT_PREFIX = "levada-"
+DEFAULT_INLINE_MAX_BYTES = 16 << 20
+OPTIONS = (
+    "exactlyOnce.id",
+    "exactlyOnce.batchId",
+    "transactionalIdPrefix",
+    "ledgerTopic",
+    "onMissingLedger",
+    "onLedgerAhead",
+    "onOtherRows",
+    "inlineMaxBytes",
+)
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
+
+
+@dataclass(frozen=True)
+class ExactlyOnce:
+    """How a sink writes exactly once.
+
+    sink_id: the option exactlyOnce.id, None for the id of the query. batch_number: exactlyOnce.batchId, None for the one that Spark tells
+    its tasks. prefix: of the transactional id, and of the group that is the ledger. ledger_topic: whose partition 0 the ledger's offset is
+    of. inline_max_bytes: of the record batches that the tasks return to the driver, together.
+    """
+
+    sink_id: str | None
+    batch_number: int | None
+    prefix: str
+    ledger_topic: str
+    policy: Policy
+    inline_max_bytes: int
+
+    def name_for(self, sink_id: str) -> str:
+        """Return the transactional id, and the ledger's group, of the sink with an id."""
+        return f"{self.prefix}{sink_id}"
+
+
+def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | None:
+    """Read the options, None for a sink that writes at least once. Raises ConfigError."""
+    if choice(own, "delivery", ("at-least-once", "exactly-once"), "at-least-once") == "at-least-once":
+        if given := [name for name in OPTIONS if name in own]:
+            raise ConfigError(f"option '{given[0]}' has no effect without delivery=exactly-once")
+        return None
+    sink_id, number = own.get("exactlyOnce.id"), whole(own, "exactlyOnce.batchId")
+    if number is not None and sink_id is None:
+        raise ConfigError("option 'exactlyOnce.batchId' needs 'exactlyOnce.id': a number says nothing without what it is counted in")
+    ledger_topic = own.get("ledgerTopic", topic)
+    if ledger_topic is None:
+        raise ConfigError(
+            "delivery=exactly-once with topics from a column needs the option 'ledgerTopic': any topic that exists; the id of the last "
+            "batch is kept as a group's offset of its partition 0, and nothing is written to it"
+        )
+    check_topic("ledgerTopic", ledger_topic)
+    return ExactlyOnce(
+        sink_id=None if sink_id is None else _checked("exactlyOnce.id", sink_id),
+        batch_number=number,
+        prefix=_checked("transactionalIdPrefix", own.get("transactionalIdPrefix", DEFAULT_PREFIX)),
+        ledger_topic=ledger_topic,
+        policy=Policy(
+            missing=choice(own, "onMissingLedger", ("warn", "fail", "write"), "warn"),
+            ahead=choice(own, "onLedgerAhead", ("fail", "skip"), "fail"),
+            other_rows=choice(own, "onOtherRows", ("fail", "skip"), "fail"),
+        ),
+        inline_max_bytes=positive(own, "inlineMaxBytes") or DEFAULT_INLINE_MAX_BYTES,
+    )
+
+
+def _checked(name: str, value: str) -> str:
+    if _NAME.fullmatch(value) is None:
+        raise ConfigError(f"option '{name}': {shown(value)}; give letters, digits, '.', '_' and '-', at most 150 of them")
+    return value

@@ -1,0 +1,391 @@
+"""The exactly-once sink against brokers, driven as Spark drives it: replay, abort and new processes included, without a Spark session."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+import levada as lv
+from levada.errors import IllegalStateError, KafkaError, ProducerFencedError
+from levada.spark.clients import close_idle
+from levada.spark.datasource import LevadaDataSource
+from levada.spark.exactly_once import committing
+from levada.testing import EmbeddedKafka
+from levada.types import TopicPartition
+from spark_strikes import STEPS
+
+SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
+
+
+@pytest.fixture(autouse=True)
+def clients_are_closed() -> Iterator[None]:
+    yield
+    committing.close_kept()
+    close_idle()
+
+
+@pytest.fixture
+def kafka(any_kafka: Any) -> Any:
+    return any_kafka
+
+
+class Task:
+    """What PySpark's TaskContext says in a task."""
+
+    def __init__(self, partition: int, properties: Mapping[str, str]) -> None:
+        self._partition, self._properties = partition, properties
+
+    def partitionId(self) -> int:
+        return self._partition
+
+    def stageId(self) -> int:
+        return 0
+
+    def attemptNumber(self) -> int:
+        return 0
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self._properties.get(name)
+
+
+class Query:
+    """A streaming query as far as a sink sees it: its checkpoint outlives its runs."""
+
+    def __init__(self, kafka: Any, topic: str, **options: str) -> None:
+        self.options = {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "topic": topic,
+            "delivery": "exactly-once",
+            "kafka.max.block.ms": "20000",
+            **options,
+        }
+        self.query_id, self.run_id = str(uuid.uuid4()), str(uuid.uuid4())
+        self.is_stream = True
+
+    def restart(self) -> None:
+        """A new run, in new processes."""
+        self.run_id = str(uuid.uuid4())
+        self.forget_clients()
+
+    def forget_clients(self) -> None:
+        """As when a process dies: nothing is closed in order."""
+        for marker in committing._kept.values():
+            marker._producer._core.abort()
+        committing._kept.clear()
+
+    def writer(self) -> Any:
+        source = LevadaDataSource(dict(self.options))
+        return source.streamWriter(SCHEMA, False) if self.is_stream else source.writer(SCHEMA, False)
+
+    def run_tasks(self, number: int, tasks: Sequence[Sequence[bytes]], writer: Any = None) -> list[Any]:
+        writer = pickle.loads(pickle.dumps(writer or self.writer()))
+        properties = {"sql.streaming.queryId": self.query_id, "spark.jobGroup.id": self.run_id, "streaming.sql.batchId": str(number)}
+        messages = []
+        for partition, values in enumerate(tasks):
+            TaskContext._taskContext = Task(partition, properties if self.query_id else {})  # type: ignore[assignment]
+            try:
+                rows = pa.RecordBatch.from_pydict({"key": [None] * len(values), "value": list(values)}, schema=ROWS)
+                messages.append(pickle.loads(pickle.dumps(writer.write(iter([rows])))))
+            finally:
+                TaskContext._taskContext = None
+        return messages
+
+    def commit(self, number: int, messages: list[Any]) -> None:
+        writer = self.writer()
+        writer.commit(messages, number) if self.is_stream else writer.commit(messages)
+
+    def run(self, number: int, *tasks: Sequence[bytes]) -> None:
+        self.commit(number, self.run_tasks(number, tasks))
+
+
+ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+def committed(kafka: Any, topic: str) -> Counter[bytes]:
+    records = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
+    return Counter(record.value or b"" for record in records)
+
+
+def is_settled(kafka: Any, topic: str) -> bool:
+    """Whether no open transaction holds readers of committed records back."""
+    with (
+        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as all_records,
+        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as readers,
+    ):
+        partitions = [TopicPartition(topic, info.partition) for info in readers.partitions_for(topic)]
+        ends: bool = all_records.end_offsets(partitions) == readers.end_offsets(partitions)
+        return ends
+
+
+def test_batches_are_written_once_however_often_they_are_repeated(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 3)
+    query = Query(kafka, topic)
+    query.run(0, [b"a", b"b"], [], [b"c"])
+    query.restart()
+    query.run(0, [b"c"], [b"b", b"a"])
+    query.run(1, [b"d"])
+    query.run(2, [], [])
+    query.run(3, [b"e"], [b"f"])
+    query.restart()
+    query.run(3, [b"e", b"f"])
+    query.restart()
+    query.run(3, [b"f", b"e"])
+    query.run(4, [b"g"])
+    assert committed(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e", b"f", b"g"])
+    assert is_settled(kafka, topic)
+
+
+def test_the_ledger_is_a_group_that_tools_can_read(kafka: Any, new_topic: Any) -> None:
+    topic, ledger = new_topic(kafka, 1), new_topic(kafka, 1)
+    query = Query(kafka, topic, ledgerTopic=ledger, transactionalIdPrefix="etl-", **{"exactlyOnce.id": topic})
+    query.run(0, [b"a"])
+    query.run(5, [b"b"])
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        offsets = admin.list_consumer_group_offsets(f"etl-{topic}", require_stable=True)
+    assert {tp: at and at.offset for tp, at in offsets.items()} == {TopicPartition(ledger, 0): 5}
+
+
+def test_a_commit_that_fails_before_the_decision_leaves_nothing_behind(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = Query(kafka, topic)
+    query.run(0, [b"a"])
+
+    def fails(*_: object) -> None:
+        raise KafkaError("the driver is broken")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(committing.Marker, "_commit", fails)
+        with pytest.raises(KafkaError, match="the driver is broken"):
+            query.run(1, [b"b"], [b"c"])
+    assert is_settled(kafka, topic), "the transaction was aborted at once"
+    query.restart()
+    query.run(1, [b"b"], [b"c"])
+    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
+
+
+def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = Query(kafka, topic)
+
+    def dies(*_: object) -> None:
+        raise Died
+
+    dead: list[Any] = []
+    with monkeypatch.context() as broken:
+        broken.setattr(committing.Marker, "_commit", dies)
+        broken.setattr(committing.Marker, "close", lambda marker: dead.append(marker))
+        with pytest.raises(Died):
+            query.run(0, [b"a"], [b"b"])
+    dead[0]._producer.flush()
+    query.restart()
+    query.run(0, [b"a"], [b"b"])
+    query.run(1, [b"c"])
+    with pytest.raises(KafkaError):
+        dead[0]._commit()
+    dead[0].close()
+    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
+    assert is_settled(kafka, topic)
+
+
+class Died(BaseException):
+    """Stands for the end of a process: nothing that it might still do is done."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch: Any, when: str) -> None:
+    topic, expected = new_topic(kafka, 2), Counter[bytes]()
+    query = Query(kafka, topic)
+    for number, (owner, name) in enumerate(STEPS.values()):
+        rows = [b"%d-a" % number], [b"%d-b" % number, b"%d-c" % number]
+        query.restart()
+        with monkeypatch.context() as struck:
+            struck.setattr(owner, name, dying(getattr(owner, name), when))
+            struck.setattr(committing.Marker, "close", lambda marker: None)
+            with pytest.raises(Died):
+                query.run(number, *rows)
+        query.restart()
+        query.run(number, *reversed(rows))
+        expected.update(rows[0] + rows[1])
+        assert committed(kafka, topic) == expected, name
+    assert is_settled(kafka, topic)
+
+
+def dying(call: Any, when: str) -> Any:
+    def struck(*args: Any, **kwargs: Any) -> Any:
+        if when == "after":
+            call(*args, **kwargs)
+        raise Died
+
+    return struck
+
+
+def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = Query(kafka, topic)
+    query.run(0, [b"a"])
+    old_run, old_clients = query.run_id, dict(committing._kept)
+    messages = query.run_tasks(1, [[b"b"]])
+    committing._kept.clear()
+    query.run_id = str(uuid.uuid4())
+    query.run(1, [b"b"])
+    new_run, new_clients = query.run_id, dict(committing._kept)
+
+    query.run_id = old_run
+    committing._kept.clear()
+    committing._kept.update(old_clients)
+    query.commit(1, messages)
+    with pytest.raises((ProducerFencedError, lv.errors.TransactionAbortableError)):
+        query.run(2, [b"not these"])
+
+    query.run_id = new_run
+    committing._kept.clear()
+    committing._kept.update(new_clients)
+    query.run(2, [b"c"])
+    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
+    assert is_settled(kafka, topic)
+
+
+def test_two_writes_of_one_batch_are_refused_unless_they_have_ids(kafka: Any, new_topic: Any) -> None:
+    first, second = new_topic(kafka), new_topic(kafka)
+    query = Query(kafka, first)
+    query.is_stream = False
+    query.run(0, [b"a"])
+    query.options["topic"] = second
+    with pytest.raises(IllegalStateError, match=r"this run has written this batch already: .* exactlyOnce.id of its own"):
+        query.run(0, [b"b"])
+    query.options["exactlyOnce.id"] = "second"
+    query.options["transactionalIdPrefix"] = f"{second}-"
+    query.run(0, [b"b"])
+    assert (committed(kafka, first), committed(kafka, second)) == (Counter([b"a"]), Counter([b"b"]))
+
+
+def test_a_batch_job_is_all_or_nothing_and_leaves_no_ledger(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    job = Query(kafka, topic, transactionalIdPrefix=f"{topic}.")
+    job.is_stream, job.query_id = False, ""
+    job.run(0, [b"a"], [b"b"])
+    job.run(0, [b"a"], [b"b"])
+    assert committed(kafka, topic) == Counter({b"a": 2, b"b": 2})
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        assert not [group for group in admin.list_groups() if group.group_id.startswith(topic)]
+
+
+def test_a_job_that_a_scheduler_repeats_is_written_once_per_number(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    job = Query(kafka, topic, **{"exactlyOnce.id": topic, "exactlyOnce.batchId": "20261125"})
+    job.is_stream, job.query_id = False, ""
+    job.run(0, [b"a"], [b"b"])
+    job.run(0, [b"b"], [b"a"])
+    job.options["exactlyOnce.batchId"] = "20261126"
+    job.run(0, [b"c"])
+    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
+    job.options["exactlyOnce.batchId"] = "20261125"
+    with pytest.raises(IllegalStateError, match="the ledger is ahead, at batch 20261126"):
+        job.run(0, [b"a"], [b"b"])
+
+
+def test_another_query_and_other_rows_are_refused(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = Query(kafka, topic, **{"exactlyOnce.id": topic})
+    query.run(0, [b"a"])
+    query.restart()
+    with pytest.raises(IllegalStateError, match="this batch was written with other rows"):
+        query.run(0, [b"b"])
+    query.options["onOtherRows"] = "skip"
+    query.run(0, [b"b"])
+    query.query_id = str(uuid.uuid4())
+    with pytest.raises(IllegalStateError, match="the ledger belongs to query"):
+        query.run(1, [b"b"])
+    assert committed(kafka, topic) == Counter([b"a"])
+
+
+def test_lost_answers_of_every_request_write_nothing_twice(new_topic: Any) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t", 2)
+        query, expected = Query(kafka, "t"), Counter[bytes]()
+        apis = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn", "OffsetFetch")
+        for number, api in enumerate(apis * 2):
+            kafka.faults.disconnect(api, nth=1, applied=number < len(apis))
+            value = f"{number}-{api}".encode()
+            with suppress(KafkaError):
+                query.run(number, [value], [value + b"-2"])
+            query.restart()
+            query.run(number, [value], [value + b"-2"])
+            expected.update([value, value + b"-2"])
+        assert committed(kafka, "t") == expected
+        assert is_settled(kafka, "t")
+
+
+def test_forty_thousand_small_batches_would_not_run_out_of_epochs(new_topic: Any) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t", 1)
+        query = Query(kafka, "t")
+        for number in range(300):
+            query.run(number, [b"%d" % number])
+            if not number % 50:
+                query.restart()
+        assert committed(kafka, "t") == Counter(b"%d" % number for number in range(300))
+
+
+def test_more_rows_than_the_driver_takes_are_refused_with_the_ways_out(embedded: Any, new_topic: Any) -> None:
+    topic = new_topic(embedded)
+    query = Query(embedded, topic, inlineMaxBytes="1000")
+    with pytest.raises(IllegalStateError, match=r"share of inlineMaxBytes, 1000 bytes.*maxOffsetsPerTrigger"):
+        query.run(0, [b"x" * 2000])
+    with pytest.raises(IllegalStateError, match=r"share of inlineMaxBytes, 500 bytes"):
+        query.run(0, [b"x"], [b"x" * 600])
+    assert committed(embedded, topic) == Counter()
+
+
+def test_a_stream_whose_batch_is_not_known_is_refused(embedded: Any, new_topic: Any) -> None:
+    query = Query(embedded, new_topic(embedded))
+    query.query_id = ""
+    with pytest.raises(IllegalStateError, match="Spark has not told this task which micro-batch it writes"):
+        query.run(0, [b"a"])
+    query.is_stream = False
+    query.options["exactlyOnce.id"] = "a"
+    with pytest.raises(IllegalStateError, match=r"'exactlyOnce\.id' needs 'exactlyOnce\.batchId' here"):
+        query.run(0, [b"a"])
+
+
+def test_a_task_that_wrote_nothing_ends_the_batch(embedded: Any, new_topic: Any) -> None:
+    query = Query(embedded, new_topic(embedded))
+    messages = query.run_tasks(0, [[b"a"]])
+    with pytest.raises(IllegalStateError, match="1 of 2 tasks wrote nothing"):
+        query.commit(0, [*messages, None])
+    other = [replace(messages[0], batch=replace(messages[0].batch, number=1))]
+    with pytest.raises(IllegalStateError, match="of several micro-batches"):
+        query.commit(0, [*messages, *other])
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_missing_topic_is_named_before_any_task_starts(delivery: str) -> None:
+    with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
+        query = Query(kafka, "ordres", delivery=delivery, **{"kafka.max.block.ms": "300"})
+        with pytest.raises(lv.errors.UnknownTopicOrPartitionError, match=r"topic 'ordres' does not exist.*; create it, or"):
+            query.writer()
+
+
+def test_a_topic_that_brokers_create_is_told_of(embedded: Any, caplog: Any) -> None:
+    Query(embedded, "made-by-being-asked-for").writer()
+    assert "topic 'made-by-being-asked-for' did not exist; the brokers have created it" in caplog.text
+    caplog.clear()
+    Query(embedded, "made-by-being-asked-for").writer()
+    assert caplog.text == ""
+
+
+def test_the_log_says_what_is_promised(embedded: Any, new_topic: Any, caplog: Any) -> None:
+    for delivery, promise in {"exactly-once": "exactly once, for readers with", "at-least-once": "at least once"}.items():
+        with caplog.at_level("INFO", "levada.spark"):
+            Query(embedded, topic := new_topic(embedded), delivery=delivery).writer()
+        assert f"rows are written to {topic} {promise}" in caplog.text
