@@ -24,6 +24,9 @@ class FakeCluster:
     def __init__(self, **logs: Any) -> None:
         self.logs = {TopicPartition("t", int(name[1:])): list(ends) for name, ends in logs.items()}
         self.ids: dict[str, Any] = {}
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.commits = 0
+        self.refuses_commits: Any = None
         self.views = 0
         self.closed = False
 
@@ -44,6 +47,15 @@ class FakeCluster:
 
     def latest(self, partitions: Any) -> Any:
         return {tp: self.logs[tp][1] for tp in partitions}
+
+    def committed(self, group_id: str, partitions: Any) -> Any:
+        return {tp: offset for tp, offset in self.groups.get(group_id, {}).items() if tp in partitions}
+
+    def commit(self, group_id: str, offsets: Any) -> None:
+        if self.refuses_commits is not None:
+            raise self.refuses_commits
+        self.commits += 1
+        self.groups.setdefault(group_id, {}).update(offsets)
 
     def close(self) -> None:
         self.closed = True

@@ -119,6 +119,12 @@ class FakeCluster:
         now_ms = SystemClock().wall_ms()
         return dict.fromkeys(begin, now_ms - 60_000)
 
+    def committed(self, group_id: str, partitions: Any) -> Any:
+        raise NotImplementedError
+
+    def commit(self, group_id: str, offsets: Any) -> None:
+        raise NotImplementedError
+
     def close(self) -> None:
         self.closed = True
 

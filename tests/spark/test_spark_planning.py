@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from fake_cluster import ALL, KAFKA, FakeCluster, batch, begin, span, spans, stream
 from levada.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
 from levada.spark.cluster import View
+from levada.spark.offsets import START
 from levada.spark.options import source_options
 from levada.spark.schema import record_schema
 from levada.spark.stream_source import StreamReader
@@ -124,8 +125,22 @@ def test_a_partition_that_appears_is_read_from_its_beginning() -> None:
     reader = stream(cluster, startingoffsets="earliest", maxoffsetspertrigger="4")
     cluster.logs[TopicPartition("t", 1)] = [0, 8]
     end = reader.latestOffset({"t": {"0": 5}}, ReadMaxRows(4))
-    assert end == {"t": {"0": 5, "1": 4}}
+    assert end == {"t": {"0": 5, "1": 4}, START: {"t": {"0": 5, "1": 0}}}
     assert spans(reader.partitions({"t": {"0": 5}}, end)) == [span(1, 0, 4)]
+
+
+def test_where_a_new_partition_began_is_kept_for_a_replay(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(p0=(0, 5))
+    reader = stream(cluster, startingoffsets="earliest", failondataloss="false")
+    first = begin(reader)
+    cluster.logs[TopicPartition("t", 1)] = [2, 8]
+    second = reader.latestOffset(first, ALL)
+    assert "t-1 is new to this query, but begins at offset 2" in caplog.text
+    cluster.logs[TopicPartition("t", 1)] = [6, 9]
+    again = stream(cluster, startingoffsets="earliest", failondataloss="false")
+    assert spans(again.partitions(first, second)) == [span(1, 2, 8)], "what retention has removed since is a loss, not another begin"
+    third = again.latestOffset(second, ALL)
+    assert third == {"t": {"0": 5, "1": 9}}
 
 
 def test_a_partition_that_appears_with_lost_records_is_data_loss(caplog: Any) -> None:
@@ -284,7 +299,11 @@ def test_a_pattern_finds_topics_that_come_later() -> None:
     first = reader.latestOffset(reader.initialOffset(), ALL)
     cluster.logs[TopicPartition("sales", 0)] = [0, 3]
     cluster.logs[TopicPartition("other", 0)] = [0, 3]
-    assert reader.latestOffset(first, ALL) == {"t": {"0": 5}, "sales": {"0": 3}}
+    assert reader.latestOffset(first, ALL) == {
+        "t": {"0": 5},
+        "sales": {"0": 3},
+        START: {"t": {"0": 5}, "sales": {"0": 0}},
+    }
 
 
 def test_times_are_looked_up_and_missing_ones_have_a_strategy() -> None:
@@ -360,7 +379,7 @@ def test_a_batch_0_that_was_planned_is_replayed_though_its_start_cannot_be_found
     again = stream(cluster, startingoffsets='{"t":{"0":2}}')
     start = again.initialOffset()
     assert spans(again.partitions(start, end)) == [span(0, 2, 9)]
-    assert again.latestOffset(end, ALL) == {"t": {"0": 9, "1": 0}}
+    assert again.latestOffset(end, ALL) == {"t": {"0": 9, "1": 0}, START: {"t": {"0": 9, "1": 0}}}
     with pytest.raises(ConfigError, match="must name every partition that is read; missing: t-1"):
         again.latestOffset(start, ALL)
     with pytest.raises(ConfigError, match="must name every partition that is read; missing: t-1"):

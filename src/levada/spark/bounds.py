@@ -25,8 +25,14 @@ class AtTime(NamedTuple):
     or_latest: bool
 
 
-Bound: TypeAlias = int | Offsets | AtTime
-"""LATEST, EARLIEST, an offset (or one of the two) for each partition, or times."""
+class OfGroup(NamedTuple):
+    """What a consumer group has committed; the beginning of a partition for which it has committed nothing."""
+
+    group_id: str
+
+
+Bound: TypeAlias = int | Offsets | AtTime | OfGroup
+"""LATEST, EARLIEST, an offset (or one of the two) for each partition, times, or a group's offsets."""
 
 _FORM = 'give "earliest", "latest" or JSON such as {"topic": {"0": 23, "1": -2}} (-2 earliest, -1 latest)'
 _TIMES_FORM = 'give JSON such as {"topic": {"0": 1700000000000}}, in milliseconds since the epoch'
@@ -70,6 +76,8 @@ def moves_with_time(bound: Bound) -> bool:
     """Whether a bound means something else when it is asked for again later, although no record was lost."""
     if isinstance(bound, AtTime):
         return bound.or_latest
+    if isinstance(bound, OfGroup):
+        return True
     return bound == LATEST or (isinstance(bound, dict) and LATEST in bound.values())
 
 
@@ -81,6 +89,8 @@ def resolve(bound: Bound, partitions: Iterable[TopicPartition], cluster: Cluster
     asked = sorted(set(partitions))
     if isinstance(bound, AtTime):
         return _resolve_times(bound, asked, cluster, option)
+    if isinstance(bound, OfGroup):
+        return _resolve_committed(bound, asked, cluster)
     if isinstance(bound, int):
         return cluster.earliest(asked) if bound == EARLIEST else cluster.latest(asked)
     _check_named(bound, asked, option)
@@ -109,6 +119,11 @@ def _resolve_times(bound: AtTime, asked: list[TopicPartition], cluster: Cluster,
         )
     ends = _looked_up(cluster.latest, missing)
     return {tp: ends[tp] if (offset := found[tp]) is None else offset for tp in asked}
+
+
+def _resolve_committed(bound: OfGroup, asked: list[TopicPartition], cluster: Cluster) -> Offsets:
+    committed = cluster.committed(bound.group_id, asked)
+    return {**_looked_up(cluster.earliest, [tp for tp in asked if tp not in committed]), **committed}
 
 
 def _check_named(given: Mapping[TopicPartition, int], asked: list[TopicPartition], option: str) -> None:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from levada import TopicDescription
 
 
+COMMIT_S = 5.0
+"""A query does not wait longer for brokers that take the offsets of its group: where it goes on is in its checkpoint."""
+
+
 class Selection(NamedTuple):
     """What a query reads: topics by name, or with names in which a pattern is found, or partitions. One of the three is given."""
 
@@ -78,6 +82,14 @@ class Cluster(Protocol):
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the offset of the first record at or after a time in ms, None where there is none."""
+        ...
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return what a group has committed for these partitions, as far as it has, once no transaction may change it."""
+        ...
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Commit offsets for a group. Raises GroupError where the group has members."""
         ...
 
     def close(self) -> None:
@@ -142,6 +154,15 @@ class KafkaCluster:
         """Return the offset of the first record at or after a time in ms, None where there is none."""
         found = self._consumer.offsets_for_times(times)
         return {tp: None if at is None else at.offset for tp, at in found.items()}
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return what a group has committed for these partitions, as far as it has, once no transaction may change it."""
+        found = self._admin.list_consumer_group_offsets(group_id, list(partitions), require_stable=True)
+        return {tp: at.offset for tp, at in found.items() if at is not None}
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Commit offsets for a group. Raises GroupError where the group has members."""
+        self._admin.alter_consumer_group_offsets(group_id, offsets, timeout=COMMIT_S)
 
     def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
         """Return the timestamp in ms of the first record at or after `begin` and before `end`, of each partition that has one.

@@ -61,8 +61,10 @@ class ReadOptions(EitherOptions, total=False):
     """A regular expression in Java's dialect, found anywhere in the name of a topic."""
     assign: Mapping[str, Sequence[int]] | str
     """Partitions by topic."""
-    startingOffsets: Literal["earliest", "latest"] | Offsets | str
-    """Where to begin. Default: latest for a stream, earliest for a batch query."""
+    startingOffsets: Literal["earliest", "latest", "group"] | Offsets | str
+    """Where to begin; group: where kafka.group.id stands. Default: latest for a stream, earliest for a batch query."""
+    commitOffsets: bool
+    """Whether the offsets of kafka.group.id follow the stream. Default: False."""
     startingTimestamp: Time
     """Begin at the first record at or after this time."""
     startingOffsetsByTimestamp: Times | str
@@ -104,7 +106,7 @@ class ReadOptions(EitherOptions, total=False):
     fetchOffset_retryIntervalMs: int
     """How long after. Default: 1000."""
     groupIdPrefix: str
-    """No effect: levada reads without a consumer group."""
+    """No effect: levada reads without being a member of a group."""
     key_format: ReadFormat
     """How keys are decoded in the task. Default: binary, not at all."""
     value_format: ReadFormat

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from levada.config import Config, ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
-from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, parse_time, parse_times
+from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, OfGroup, parse_offsets, parse_time, parse_times
 from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
 from levada.spark.exactly_once.settings import ExactlyOnce, exactly_once
@@ -49,7 +49,9 @@ SOURCE_OPTIONS = names_of(ReadOptions)
 SINK_OPTIONS = names_of(WriteOptions)
 FROM_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these to a streaming sink along with the user's own."""
-ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitOffsets")
+GROUP = "group"
+GROUP_ID = "group.id"
 
 _ASSIGN_FORM = 'give {"topic": [0, 1]}'
 _FOREIGN_CODE = "levada hands out the bytes as they are; cast or parse the columns in Spark"
@@ -57,7 +59,7 @@ FORBIDDEN_TO_SOURCE: Mapping[str, str] = {
     "auto.offset.reset": "use startingOffsets: where a query goes on is kept in its checkpoint",
     "key.deserializer": _FOREIGN_CODE,
     "value.deserializer": _FOREIGN_CODE,
-    "enable.auto.commit": "offsets are kept in the query's checkpoint, not in a consumer group",
+    "enable.auto.commit": "where a query goes on is kept in its checkpoint; commitOffsets=true has a group follow it",
     "interceptor.classes": "class names are never looked up",
 }
 FORBIDDEN_TO_SINK: Mapping[str, str] = {
@@ -106,7 +108,10 @@ C = TypeVar("C", bound=Config)
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where to read, from where to where, how the work is divided, and with which client settings (dotted Kafka names)."""
+    """Where to read, from where to where, how the work is divided, and with which client settings (dotted Kafka names).
+
+    group_id: kafka.group.id, empty without it. commits_offsets: whether that group's offsets follow a stream.
+    """
 
     selection: Selection
     starting: Bound
@@ -127,6 +132,8 @@ class SourceOptions:
     typed: Typed
     reads_committed: bool
     pushes_filters: bool
+    group_id: str
+    commits_offsets: bool
     client: Mapping[str, str] = field(repr=False)
 
 
@@ -159,8 +166,13 @@ class SinkOptions:
 def source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
     """Read the options of a source. streaming: None where it is not known yet, for what either kind of query takes. Raises ConfigError."""
     own, client = split(given, Side("sink", SOURCE_OPTIONS, SINK_OPTIONS))
+    group_id, commits_offsets = client.get(GROUP_ID, ""), boolean(own, "commitOffsets", False)
+    starting_option, starting = _starting(own, streaming, group_id)
+    if commits_offsets and not group_id:
+        raise ConfigError(f"option 'commitOffsets' needs the option 'kafka.{GROUP_ID}': the group whose offsets follow the query")
+    if commits_offsets or isinstance(starting, OfGroup):
+        del client[GROUP_ID]
     client, config = _of_client(client, FORBIDDEN_TO_SOURCE, ConsumerConfig)
-    starting_option, starting = _starting(own, streaming)
     ending_option, ending = _ending(own, streaming)
     _check_order(starting, starting_option, ending, ending_option)
     least, most = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
@@ -190,6 +202,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         typed=typed(own, tuple(selection.names), TAKEN_NAMES),
         reads_committed=config.isolation_level == READ_COMMITTED,
         pushes_filters=boolean(own, "pushFilters", False),
+        group_id=group_id,
+        commits_offsets=commits_offsets,
         only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),
         client=client,
     )
@@ -324,7 +338,7 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
 # From where to where; the first option of a list that is given counts, as in Spark's own connector
 
 
-def _starting(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Bound]:
+def _starting(own: Mapping[str, str], streaming: bool | None, group_id: str) -> tuple[str, Bound]:
     or_latest = choice(own, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest"
     if "startingTimestamp" in own:
         return "startingTimestamp", AtTime(parse_time(own["startingTimestamp"], "startingTimestamp"), or_latest)
@@ -332,6 +346,10 @@ def _starting(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Boun
         return "startingOffsetsByTimestamp", AtTime(parse_times(own["startingOffsetsByTimestamp"], "startingOffsetsByTimestamp"), or_latest)
     if "startingOffsets" not in own:
         return "startingOffsets", LATEST if streaming else EARLIEST
+    if own["startingOffsets"].strip().lower() == GROUP:
+        if not group_id:
+            raise ConfigError(f"option 'startingOffsets'={GROUP} needs the option 'kafka.{GROUP_ID}': the group whose offsets are meant")
+        return "startingOffsets", OfGroup(group_id)
     starting = parse_offsets(own["startingOffsets"], "startingOffsets")
     if streaming is False and (starting == LATEST or LATEST in _numbers(starting)):
         raise ConfigError("option 'startingOffsets': a batch query cannot start at latest (-1 in JSON), it would read nothing")
@@ -366,7 +384,7 @@ def _check_order(starting: Bound, starting_option: str, ending: Bound, ending_op
 
 def _given(bound: Bound) -> Offsets:
     named = bound.times if isinstance(bound, AtTime) else bound
-    return {} if isinstance(named, int) else named
+    return {} if isinstance(named, int | OfGroup) else named
 
 
 def _numbers(offsets: int | dict[TopicPartition, int]) -> set[int]:

@@ -29,6 +29,7 @@ from levada.spark.loss import OnLoss
 from levada.spark.offsets import START, Offsets, StreamOffset, from_json, start_of, to_json, with_start
 from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
+from levada.spark.query_group import QueryGroup
 from levada.spark.range_reader import read
 from levada.spark.trigger import Losses, TopicIds, backlog, backwards, deselected, findings, limit_rows, losses, lost_beginnings
 from levada.types import TopicPartition
@@ -53,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._why_unresolved: KafkaError | None = None
         self._target: Offsets | None = None
         self._newest: StreamOffset | None = None
+        self._group = QueryGroup(options.group_id if options.commits_offsets else "")
         self._ids = TopicIds()
         self._gone: set[TopicPartition] = set()
         self._has_looked = False
@@ -90,6 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
         self._check_resolved(start)
         whole = from_json(start)
+        self._group.follow(whole, self._kafka())
         kept = {tp: offset for tp, offset in whole.items() if not self._options.selection.selects(tp)}
         begin = {tp: offset for tp, offset in whole.items() if tp not in kept}
         latest, lost = self._look(begin)
@@ -100,11 +103,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest = to_json(newest)
         self._has_looked = True
         after_loss = {**self._positions_after_loss(lost, latest), **self._ends_of_returned(lost, begin, latest)}
+        starts, ends = self._between({**after_loss, **begin}, newest)
         # What is not selected any more keeps its position, for the day when it is selected again.
-        end = {**self._limited({**after_loss, **begin}, newest, limit), **after_loss, **kept}
-        if any(offset > begin.get(tp, 0) for tp, offset in after_loss.items()):
-            # What lies between is of another log than the one that was read.
-            return with_start(to_json(end), to_json({**whole, **after_loss}))
+        end = {**self._limited(begin, starts, ends, limit), **after_loss, **kept}
+        new = {tp: offset for tp, offset in starts.items() if tp in end and tp not in whole}
+        if new or any(offset > begin.get(tp, 0) for tp, offset in after_loss.items()):
+            # Where a new partition began may not be known any more when the batch is repeated; and what lies before a position after a loss
+            # is of another log than the one that was read.
+            return with_start(to_json(end), to_json({**whole, **new, **after_loss}))
         if start == self._initial:
             return with_start(to_json(end), start)
         return start if end == whole else to_json(end)
@@ -207,10 +213,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._gone = (self._gone | set(lost.gone)) - returned
         return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
 
-    def _limited(self, begin: Offsets, newest: Offsets, limit: ReadLimit) -> Offsets:
+    def _limited(self, begin: Offsets, starts: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
+        """Return the end of the next batch. begin: what the query has read so far; starts: the same with partitions that are new."""
         if not isinstance(limit, ReadMaxRows):
-            return newest
-        starts, ends = self._between(begin, newest)
+            return ends
         if self._waits_for_more(starts, ends):
             return {tp: offset for tp, offset in begin.items() if tp in ends}
         self._triggered_at = time.monotonic()
