@@ -20,6 +20,9 @@ LEVADA, CONNECTOR = "levada", "connector"
 FORMATS = {LEVADA: "levada", CONNECTOR: "kafka"}
 """What Spark calls the two systems that the jobs can run through."""
 
+DELIVERY = {LEVADA: {"delivery": "exactly-once", "inlineMaxBytes": str(64 << 20)}, CONNECTOR: {}}
+"""What each of them is asked to promise of the rows that it writes; the connector writes at least once."""
+
 PARTITIONS = 4
 RECORDS_PER_BATCH = 1_000_000
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm"

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 
 from figures import Batch, batches
-from jobs import FORMATS, Job, read_flights
+from jobs import DELIVERY, FORMATS, Job, read_flights
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from session import CtrlC
@@ -27,6 +27,7 @@ class Stream:
             # Both topics stay in the memory of the broker.
             .option("kafka.compression.type", "zstd")
             .option("checkpointLocation", self._checkpoint.name)
+            .options(**DELIVERY[system])
             .outputMode("append")
             .trigger(availableNow=True)
             .start()

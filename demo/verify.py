@@ -105,7 +105,7 @@ def read_back(servers: str, topic: str, result: Result) -> ReadBack:
     The sink writes at least once: a micro-batch that Spark repeats is there twice, with the same values.
     """
     parts, misfits = [result.columns.empty_table()], []
-    for batch in lv.scan(topic, bootstrap_servers=servers, columns=["key", "value"]).arrow():
+    for batch in lv.scan(topic, bootstrap_servers=servers, columns=["key", "value"], isolation_level="read_committed").arrow():
         rows = parsed(batch.column("value"), result.columns)
         misfits.append(misfit(batch.column("key"), rows, result))
         parts.append(rows)
