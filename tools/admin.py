@@ -100,7 +100,10 @@ JAVA = (
     Java("close", "close", "", "any"),
 )
 
-OURS_ALONE = "commit_detached, abort_detached (EndTxn): end a transaction that a producer has handed over; outcomes: what became of each."
+OURS_ALONE = (
+    "commit_detached, abort_detached and end_transactions (EndTxn): end transactions that their producers have handed over; "
+    "outcomes: what became of each."
+)
 
 CLIENTS: Mapping[str, str] = {
     "Produce": "`KafkaProducer.send()`, `send_many()`, `send_arrow()`",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ConfigType,
     )
     from levada.admin.describing_topics import TopicDescription
+    from levada.admin.detached import TransactionOutcome
     from levada.admin.group_types import (
         ClassicGroupDescription,
         ConsumerGroupDescription,
@@ -192,6 +193,7 @@ _HOME = {
     "ProducerState": "levada.admin.transactions",
     "TransactionDescription": "levada.admin.transactions",
     "TransactionListing": "levada.admin.transactions",
+    "TransactionOutcome": "levada.admin.detached",
     "TransactionState": "levada.admin.transactions",
     "ClientQuotaEntity": "levada.admin.quotas",
     "ClientQuotaFilter": "levada.admin.quotas",
@@ -361,6 +363,7 @@ __all__ = [
     "TransactionDescription",
     "TransactionHandle",
     "TransactionListing",
+    "TransactionOutcome",
     "TransactionState",
     "UpgradeType",
     "UserScramCredentialDeletion",

@@ -561,6 +561,7 @@ def test_a_transaction_is_handed_over_on_both_faces(kafka: Any, name: str, new_t
         admin.commit_detached(handle)
         with pytest.raises(TypeError, match="expected the TransactionHandle"):
             admin.abort_detached("no handle")  # type: ignore[arg-type]
+        assert admin.end_transactions([handle], commit=True) == {handle: lv.TransactionOutcome.COMMITTED}
     assert committed(kafka, topic, 1) == [b"v"]
 
 

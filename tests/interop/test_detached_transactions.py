@@ -136,6 +136,7 @@ def test_a_transaction_that_took_too_long_is_not_committed(any_kafka: Any, admin
     with pytest.raises(BrokerError, match=r"(not committed|not known): .*transaction\.timeout\.ms") as refused:
         admin.commit_detached(handle)
     assert int(refused.value.code) == (48 if is_new(handle) else 90)
+    assert admin.end_transactions([handle], commit=True) == {handle: lv.TransactionOutcome.LOST}
     assert code_of(lambda: admin.abort_detached(handle)) == (0 if is_new(handle) else 90)
     assert seen(any_kafka, topic, 0) == 0
 
@@ -176,6 +177,26 @@ def test_a_transaction_without_records_has_nothing_to_be_ended(any_kafka: Any, a
     admin.abort_detached(handle)
     # What a broker says to who asks all the same.
     assert code_of(lambda: admin.commit_detached(handle._replace(partitions=(lv.TopicPartition(topic, 0),)))) == 48
+
+
+def test_many_are_ended_by_one_call(any_kafka: Any, admin: lv.KafkaAdmin, topic: str, new_id: str) -> None:
+    """What became of each, by what each answers: aborted before, ended by a new producer, and an id that is not known."""
+    handles = [detached(any_kafka, f"{new_id}-{number}", topic) for number in range(5)]
+    aborted, fenced, *others = handles
+    assert admin.end_transactions([aborted], commit=False) == {aborted: lv.TransactionOutcome.ABORTED}
+    admin.fence_producers([fenced.transactional_id])
+    nobodys = handles[0]._replace(transactional_id=f"{new_id}-forgotten")
+    expected = {
+        aborted: lv.TransactionOutcome.LOST,
+        nobodys: lv.TransactionOutcome.UNKNOWN,
+        fenced: lv.TransactionOutcome.LOST,
+        **dict.fromkeys(others, lv.TransactionOutcome.COMMITTED),
+    }
+    for _ in range(2):
+        assert admin.end_transactions(expected, commit=True) == expected
+    assert seen(any_kafka, topic, 6) == 6
+    assert admin.end_transactions(others, commit=False) == dict.fromkeys(others, lv.TransactionOutcome.COMMITTED)
+    assert seen(any_kafka, topic, 6) == 6
 
 
 def test_the_producer_can_only_be_closed_afterwards(any_kafka: Any, admin: lv.KafkaAdmin, topic: str, new_id: str) -> None:

@@ -8,19 +8,44 @@ the same version, which the handle keeps, and the transactional id is not used a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import NamedTuple
 
 from levada.admin.retry import Attempts
 from levada.client.coordinator_finder import FORGET_ON, CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator
+from levada.client.fan_out import Spawn, raise_first
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, TimeoutError, TransactionOutcomeUnknownError, broker_error
-from levada.flow import Call, Flow
+from levada.errors import BrokerError, ConnectError, TimeoutError, TransactionOutcomeUnknownError, broker_error
+from levada.flow import Call, Flow, Wait
+from levada.logs import Log
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.types import TransactionHandle
 
 FIRST_WITH_NEW_EPOCH = 5
 """The version of EndTxn that belongs to the newer transaction protocol; those before it are alike."""
+
+
+class TransactionOutcome(Enum):
+    """What became of a transaction that was handed over, as long as its transactional id was not used again meanwhile.
+
+    LOST: it was aborted, and not by this call: it took longer than transaction.timeout.ms, or somebody ended it before. A commit will never
+    succeed. UNKNOWN: there was no answer in time, or its coordinator has forgotten the transactional id.
+    """
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
+class Meaning(NamedTuple):
+    """What an error code says of a transaction. outcome: where the caller keeps the conditions above."""
+
+    text: str
+    outcome: TransactionOutcome
+
 
 _NOT_OPEN = (
     "it is open no more: it took longer than transaction.timeout.ms and its coordinator aborted it, or a producer was initialized "
@@ -29,19 +54,27 @@ _NOT_OPEN = (
 # Another call may have committed it before that, here or elsewhere.
 _NOT_KNOWN = f"whether it was committed is not known: {_NOT_OPEN}; this call has not committed it, one before it may have"
 
-COMMIT_SAYS: Mapping[ErrorCode, str] = {
-    ErrorCode.INVALID_TXN_STATE: f"not committed: it was aborted before, or {_NOT_OPEN}",
-    ErrorCode.PRODUCER_FENCED: _NOT_KNOWN,
-    ErrorCode.INVALID_PRODUCER_EPOCH: _NOT_KNOWN,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "its coordinator has forgotten the transactional id; whether it was committed is not known",
+_COMMIT_SAYS: Mapping[ErrorCode, Meaning] = {
+    ErrorCode.INVALID_TXN_STATE: Meaning(f"not committed: it was aborted before, or {_NOT_OPEN}", TransactionOutcome.LOST),
+    ErrorCode.PRODUCER_FENCED: Meaning(_NOT_KNOWN, TransactionOutcome.LOST),
+    ErrorCode.INVALID_PRODUCER_EPOCH: Meaning(_NOT_KNOWN, TransactionOutcome.LOST),
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Meaning(
+        "its coordinator has forgotten the transactional id; whether it was committed is not known", TransactionOutcome.UNKNOWN
+    ),
 }
-ABORT_SAYS: Mapping[ErrorCode, str] = {
-    ErrorCode.INVALID_TXN_STATE: "not aborted: it was committed before",
-    ErrorCode.PRODUCER_FENCED: _NOT_OPEN,
-    ErrorCode.INVALID_PRODUCER_EPOCH: _NOT_OPEN,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "its coordinator has forgotten the transactional id; it is open no more",
+_ABORT_SAYS: Mapping[ErrorCode, Meaning] = {
+    ErrorCode.INVALID_TXN_STATE: Meaning("not aborted: it was committed before", TransactionOutcome.COMMITTED),
+    ErrorCode.PRODUCER_FENCED: Meaning(_NOT_OPEN, TransactionOutcome.LOST),
+    ErrorCode.INVALID_PRODUCER_EPOCH: Meaning(_NOT_OPEN, TransactionOutcome.LOST),
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Meaning(
+        "its coordinator has forgotten the transactional id; it is open no more", TransactionOutcome.UNKNOWN
+    ),
 }
-"""What an error code means for the transaction; others tell nothing about it."""
+_SAID = {True: _COMMIT_SAYS, False: _ABORT_SAYS}
+"""What an error code means for the transaction, of a commit and of an abort; others tell nothing about it."""
+
+Reasons = dict[TransactionHandle, str]
+"""What was said last of each transaction."""
 
 
 def end(handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, *, commits: bool) -> Flow[None]:
@@ -50,23 +83,92 @@ def end(handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: At
     Returns at once for a transaction that nothing was written to: no coordinator knows of it. Raises BrokerError with what the code means,
     and TransactionOutcomeUnknownError when the time is over.
     """
+    reasons: Reasons = {}
+    try:
+        yield from _until_answered(handle, coordinators, attempts, reasons, commits=commits)
+    except TimeoutError as late:
+        last = reasons.get(handle, "no answer")
+        wanted = "committed" if commits else "aborted"
+        text = f"{_name(handle)}: {late}; last: {last}; whether it was {wanted} is not known; repeat the call to learn it"
+        raise TransactionOutcomeUnknownError(text) from late
+
+
+def end_all(
+    handles: Collection[TransactionHandle],
+    coordinators: CoordinatorFinder,
+    attempts: Attempts,
+    spawn: Spawn,
+    log: Log,
+    *,
+    commits: bool,
+    reached: Callable[[], bool],
+) -> Flow[dict[TransactionHandle, TransactionOutcome]]:
+    """Commit or abort several transactions as end() does, all at the same time, and return what became of each.
+
+    reached: whether any broker has answered this client. Where none has, the end of the time is a TimeoutError. Once all were tried, raises
+    the first error that tells nothing of its transaction, such as a missing permission, with what became of the others.
+    """
+    reasons: Reasons = {}
+    under_way = {handle: spawn.start(_outcome(handle, coordinators, attempts, reasons, commits=commits)) for handle in handles}
+    try:
+        # In any order: it takes as long as the slowest.
+        for promise in under_way.values():
+            yield Wait(promise)
+    except TimeoutError:
+        if not reached():
+            raise
+    finally:
+        said = {handle: promise for handle, promise in under_way.items() if promise.done}
+        for promise in under_way.values():
+            spawn.cancel(promise)
+    return _outcomes(handles, {handle: promise.result() for handle, promise in said.items()}, reasons, log)
+
+
+def _outcomes(
+    handles: Collection[TransactionHandle], said: Mapping[TransactionHandle, TransactionOutcome | BrokerError], reasons: Reasons, log: Log
+) -> dict[TransactionHandle, TransactionOutcome]:
+    errors = {handle: error for handle, error in said.items() if isinstance(error, BrokerError)}
+    found = {handle: outcome for handle, outcome in said.items() if not isinstance(outcome, BrokerError)}
+    outcomes = {handle: found.get(handle, TransactionOutcome.UNKNOWN) for handle in handles if handle not in errors}
+    unknown = [handle for handle, outcome in outcomes.items() if outcome is TransactionOutcome.UNKNOWN]
+    if unknown:
+        text = "what became of %d of %d detached transactions is not known; the first: %s: %s"
+        log.warning(text, len(unknown), len(handles), _name(unknown[0]), reasons.get(unknown[0], "no answer"))
+    raise_first(_name, handles, errors, outcomes)
+    return outcomes
+
+
+def _outcome(
+    handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
+) -> Flow[TransactionOutcome | BrokerError]:
+    """End one of several; an error is returned only where it tells nothing of the transaction, and asking again would not help."""
+    try:
+        yield from _until_answered(handle, coordinators, attempts, reasons, commits=commits)
+    except BrokerError as error:
+        meaning = _SAID[commits].get(error.code)
+        if meaning is None and not error.retriable:
+            return error
+        reasons[handle] = str(error)
+        return TransactionOutcome.UNKNOWN if meaning is None else meaning.outcome
+    return TransactionOutcome.COMMITTED if commits else TransactionOutcome.ABORTED
+
+
+def _until_answered(
+    handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
+) -> Flow[None]:
+    """Ask until there is an answer; raise BrokerError with what it means."""
     if not handle.partitions and not handle.groups:
         return
-    tries, last = 0, ""
-    try:
-        while True:
-            code, last = yield from _ask(handle, coordinators, commits=commits)
-            if code is ErrorCode.NONE:
-                return
-            if not code.retriable or not attempts.may_go_on(handle.transactional_id):
-                said = (COMMIT_SAYS if commits else ABORT_SAYS).get(code, last)
-                raise broker_error(code, ": ".join(filter(None, [_name(handle), said])))
-            yield from attempts.pause(tries, refresh=False)
-            tries += 1
-    except TimeoutError as late:
-        wanted = "committed" if commits else "aborted"
-        text = f"{_name(handle)}: {late}; last: {last or 'no answer'}; whether it was {wanted} is not known; repeat the call to learn it"
-        raise TransactionOutcomeUnknownError(text) from late
+    tries = 0
+    while True:
+        code, reasons[handle] = yield from _ask(handle, coordinators, commits=commits)
+        if code is ErrorCode.NONE:
+            return
+        if not code.retriable or not attempts.may_go_on(handle):
+            meaning = _SAID[commits].get(code)
+            raise broker_error(code, f"{_name(handle)}: {reasons[handle] if meaning is None else meaning.text}")
+        yield from attempts.pause(tries, refresh=False)
+        tries += 1
 
 
 def _ask(handle: TransactionHandle, coordinators: CoordinatorFinder, *, commits: bool) -> Flow[tuple[ErrorCode, str]]:

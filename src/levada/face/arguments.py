@@ -213,6 +213,12 @@ def transaction_handle(handle: Any) -> TransactionHandle:
     raise TypeError(f"expected the TransactionHandle that detach_transaction() returns, got {handle!r}")
 
 
+def transaction_handles(handles: Any) -> list[TransactionHandle]:
+    """Return several of what detach_transaction() has returned, each once."""
+    _refuse_lone(handles, (str, TransactionHandle), "TransactionHandle")
+    return list(dict.fromkeys(transaction_handle(handle) for handle in handles))
+
+
 def column_names(names: Any) -> tuple[str, ...]:
     """Return names of columns; which there are is for the decoder to know."""
     _refuse_lone(names, str, "columns, such as ['key', 'value']")

@@ -140,6 +140,7 @@ class KafkaAdmin(KafkaClient):
     abort_transaction = _call(transactions.abort_transaction)
     commit_detached = _call(transactions.commit_detached)
     abort_detached = _call(transactions.abort_detached)
+    end_transactions = _call(transactions.end_transactions)
 
     # Groups
 

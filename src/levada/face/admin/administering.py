@@ -33,8 +33,14 @@ class Administering(Asking):
         self.spawn = FlowsBeside(engine.flows, engine.now)
         self.coordinators = engine.coordinators
         self.is_of_controllers = bool(config.bootstrap_controllers)
+        self.log = engine.deferred.log(__name__)
+        self._network = engine.network
         self._retries = config.retries
         self._random = engine.random
+
+    def has_reached_brokers(self) -> bool:
+        """Return whether any broker has answered a request of this client."""
+        return self._network.ever_answered
 
     def operation(self, flow: Flow[T], what: str, timeout: float | None) -> Operation[T]:
         """Return a flow with its name in words and its time. timeout: seconds, None for default.api.timeout.ms."""

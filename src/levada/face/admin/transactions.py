@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from levada.admin import detached, transactions
+from levada.admin.detached import TransactionOutcome
 from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 from levada.face import arguments
 from levada.face.admin.administering import Administering
@@ -99,6 +100,31 @@ def abort_detached(admin: Administering, /, handle: TransactionHandle, *, timeou
     Raises BrokerError (INVALID_TXN_STATE) where it was committed before, ProducerFencedError where it is open no more.
     """
     return _end_detached(admin, handle, timeout, commits=False)
+
+
+def end_transactions(
+    admin: Administering, /, handles: Iterable[TransactionHandle], *, commit: bool, timeout: float | None = None
+) -> Operation[dict[TransactionHandle, TransactionOutcome]]:
+    """Commit or abort many transactions that their producers have handed over, all at the same time, and return what became of each.
+
+    Each is ended as by commit_detached() and abort_detached(), and the call may be repeated as they may be. Where those raise an error that
+    tells what became of a transaction, this returns it, provided that no transactional id is used again before its outcome is known: LOST
+    for one that its coordinator aborted, COMMITTED for one that was to be aborted and was committed before. UNKNOWN: it was not answered
+    in time, or its transactional id was forgotten; a warning in the log says why. Raises BrokerError for what tells nothing of a
+    transaction, such as a missing permission, once all others have ended; its `results` has them.
+    """
+    if not isinstance(commit, bool):
+        raise TypeError(f"commit is True or False, got {commit!r}")
+    flow = detached.end_all(
+        arguments.transaction_handles(handles),
+        admin.coordinators,
+        admin.attempts(),
+        admin.spawn,
+        admin.log,
+        commits=commit,
+        reached=admin.has_reached_brokers,
+    )
+    return admin.operation(flow, f"{'commit' if commit else 'abort'} of detached transactions", timeout)
 
 
 def _end_detached(admin: Administering, handle: TransactionHandle, timeout: float | None, *, commits: bool) -> Operation[None]:
