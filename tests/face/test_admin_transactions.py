@@ -13,16 +13,18 @@ import pytest
 import levada as lv
 from broker_kit import produce_request
 from consumer_kit import batch
+from consumer_sim import World
 from face_kit import EVERYWHERE, SimulatedKafka, face_and_broker
 from levada.broker.apis import find_coordinator
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, DisconnectError, GroupError, UnknownTopicOrPartitionError, UnsupportedVersionError
+from levada.errors import BrokerError, DisconnectError, GroupError, TimeoutError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.testing import EmbeddedKafka, Simulation
 
 PATIENCE_S = 30
+NINE = [f"tx-{number}" for number in range(9)]
 NOT_YET = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -337,6 +339,51 @@ def test_X5_all_leaders_are_asked_at_once() -> None:
             finally:
                 hold.release()
             assert asking.result(PATIENCE_S) == dict.fromkeys(partitions, ())
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Three nodes, of which each coordinates three of nine transactional ids."""
+    with Simulation(seed=1) as simulation:
+        world = World(simulation, nodes=3)
+        for number, name in enumerate(NINE):
+            world.cluster.transaction_coordinators.move(name, number % 3 + 1)
+        with simulation.admin(bootstrap_servers="b1:9092") as admin:
+            admin.fence_producers(NINE)
+        yield world
+
+
+def test_ids_of_one_coordinator_are_described_in_one_request(world: World) -> None:
+    with world.simulation.admin(bootstrap_servers="b1:9092") as admin:
+        looked_up = world.requests("FindCoordinator")
+        described = admin.describe_transactions(NINE)
+        assert [described[name].coordinator_id for name in NINE] == [1, 2, 3] * 3
+        assert [node.faults.requests["DescribeTransactions"] for node in world.nodes] == [1, 1, 1]
+        assert world.requests("FindCoordinator") - looked_up == 1
+
+        world.cluster.transaction_coordinators.move(NINE[0], 2)
+        assert admin.describe_transactions(NINE)[NINE[0]].coordinator_id == 2
+        # The first node refuses one of its ids; of the others it is not asked again.
+        assert [node.faults.requests["DescribeTransactions"] for node in world.nodes] == [2, 3, 2]
+        assert world.requests("FindCoordinator") - looked_up == 2
+
+
+def test_ids_are_described_by_the_coordinators_that_can(world: World) -> None:
+    with world.simulation.admin(bootstrap_servers="b1:9092") as admin:
+        world.nodes[0].faults.cap_version("DescribeTransactions", -1)
+        world.nodes[1].faults.blackhole("DescribeTransactions")
+        found = admin.outcomes(admin.describe_transactions, [*NINE, "nobody-knows"], timeout=5)
+        assert [type(found[name]) for name in NINE] == [UnsupportedVersionError, TimeoutError, lv.TransactionDescription] * 3
+        assert isinstance(found["nobody-knows"], BrokerError | TimeoutError)
+
+
+def test_coordinators_before_kafka_3_are_looked_for_one_by_one(world: World) -> None:
+    for node in world.nodes:
+        node.faults.cap_version("FindCoordinator", 3)
+    with world.simulation.admin(bootstrap_servers="b1:9092") as admin:
+        looked_up = world.requests("FindCoordinator")
+        assert admin.describe_transactions(NINE).keys() == set(NINE)
+        assert world.requests("FindCoordinator") - looked_up == len(NINE)
 
 
 @pytest.mark.parametrize("call", ["describe_transactions", "fence_producers"])

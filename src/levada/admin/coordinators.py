@@ -1,4 +1,4 @@
-"""Administrative calls about groups, each of which its coordinator has to be asked about."""
+"""Administrative calls about groups and transactional ids, each of which its coordinator has to be asked about."""
 
 from __future__ import annotations
 
@@ -28,36 +28,44 @@ AskCoordinator = Callable[[ConnectionKey, list[str]], Flow[Answer[str, V]]]
 
 
 def each_at_its_coordinator(
-    doing: Doing, groups: Collection[str], finder: CoordinatorFinder, spawn: Spawn, ask: AskCoordinator[V]
+    doing: Doing,
+    keys: Collection[str],
+    finder: CoordinatorFinder,
+    spawn: Spawn,
+    ask: AskCoordinator[V],
+    *,
+    kind: CoordinatorKind = CoordinatorKind.GROUP,
 ) -> Flow[dict[str, V]]:
-    """Ask coordinators about their groups, all coordinators at once. ask: asks one of them once.
+    """Ask coordinators about what they keep, all coordinators at once. ask: asks one of them once. kind: of the keys.
 
-    Before a group is asked about again, its coordinator is looked for again.
+    Before a key is asked about again, its coordinator is looked for again.
     """
     coordinators: dict[str, ConnectionKey] = {}
 
     def ask_one(whom: Whom, wanted: list[str]) -> Flow[Answer[str, V]]:
         if not isinstance(whom, ConnectionKey):
-            return (yield from _find(finder, wanted, coordinators))
+            return (yield from _find(finder, kind, wanted, coordinators))
         try:
             answer = yield from ask(whom, wanted)
         except ConnectError as fault:
             answer = lost(doing, wanted, fault)
-        for group in answer.again:
-            coordinators.pop(group, None)
+        for key in answer.again:
+            coordinators.pop(key, None)
         return answer
 
-    return each(doing, groups, spawn, route=lambda group: coordinators.get(group, ANY_NODE), ask=ask_one)
+    return each(doing, keys, spawn, route=lambda key: coordinators.get(key, ANY_NODE), ask=ask_one)
 
 
-def _find(finder: CoordinatorFinder, groups: list[str], coordinators: dict[str, ConnectionKey]) -> Flow[Answer[str, Any]]:
+def _find(
+    finder: CoordinatorFinder, kind: CoordinatorKind, keys: list[str], coordinators: dict[str, ConnectionKey]
+) -> Flow[Answer[str, Any]]:
     answer: Answer[str, Any] = Answer()
-    for group, found in (yield from finder.find_all(CoordinatorKind.GROUP, groups)).items():
+    for key, found in (yield from finder.find_all(kind, keys)).items():
         if isinstance(found, KafkaError):
-            answer.errors[group] = found
+            answer.errors[key] = found
         else:
-            coordinators[group] = found
-            answer.located.append(group)
+            coordinators[key] = found
+            answer.located.append(key)
     return answer
 
 

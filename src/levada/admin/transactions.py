@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from levada.admin.cluster import describe_cluster
+from levada.admin.coordinators import each_at_its_coordinator
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
 from levada.admin.retry import Attempts
+from levada.client.connection_key import ConnectionKey
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator, ThisNode
 from levada.client.fan_out import Answer, Spawn, Whom
@@ -29,11 +31,7 @@ from levada.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from levada.protocol.schema import Request
 from levada.types import AbortTransactionSpec, TopicPartition
-
-R = TypeVar("R")
-V = TypeVar("V")
 
 FIRST_VERSION_WITH_DURATION = 1
 FIRST_VERSION_WITH_PATTERN = 2
@@ -122,18 +120,23 @@ class FencedProducer(NamedTuple):
 def describe_transactions(
     ids: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, TransactionDescription]]:
-    """Describe transactional ids, each as its coordinator does."""
+    """Describe transactional ids, those of one coordinator in one request."""
     doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts, DescribeTransactionsRequest.NAME)
 
-    def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
-        def read(response: DescribeTransactionsResponse, coordinator_id: int) -> tuple[int, TransactionDescription]:
-            (found,) = response.transaction_states
-            return found.error_code, _description(found, coordinator_id)
+    def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
+        try:
+            response: DescribeTransactionsResponse = yield Call(DescribeTransactionsRequest(transactional_ids=wanted), coordinator)
+        except UnsupportedVersionError as refused:
+            # While a cluster is upgraded, other coordinators may know the request.
+            return Answer(errors=dict.fromkeys(wanted, refused))
+        answer: Answer[str, TransactionDescription] = Answer(refresh=False)
+        for found in response.transaction_states:
+            value = _description(found, coordinator.node_id)
+            if take(doing, answer, found.transactional_id, found.error_code, value) is Reaction.REFIND:
+                finder.forget(CoordinatorKind.TRANSACTION, found.transactional_id)
+        return answer
 
-        (key,) = wanted
-        return _ask_coordinator(doing, finder, key, DescribeTransactionsRequest(transactional_ids=wanted), read)
-
-    return each(doing, ids, spawn, route=_coordinator, ask=ask)
+    return each_at_its_coordinator(doing, ids, finder, spawn, ask, kind=CoordinatorKind.TRANSACTION)
 
 
 def fence_producers(
@@ -146,12 +149,20 @@ def fence_producers(
     doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts, InitProducerIdRequest.NAME)
 
     def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, FencedProducer]]:
-        def read(response: InitProducerIdResponse, coordinator_id: int) -> tuple[int, FencedProducer]:
-            return response.error_code, FencedProducer(response.producer_id, response.producer_epoch)
-
         (key,) = wanted
         request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=timeout_ms)
-        return _ask_coordinator(doing, finder, key, request, read)
+        answer: Answer[str, FencedProducer] = Answer(refresh=False)
+        try:
+            response: InitProducerIdResponse = yield Call(request, _coordinator(key))
+        except ConnectError as fault:
+            return lost(doing, [key], fault)
+        except BrokerError as refused:
+            answer.errors[key] = refused
+            return answer
+        value = FencedProducer(response.producer_id, response.producer_epoch)
+        if take(doing, answer, key, response.error_code, value) is Reaction.REFIND:
+            finder.forget(CoordinatorKind.TRANSACTION, key)
+        return answer
 
     return each(doing, ids, spawn, route=_coordinator, ask=ask)
 
@@ -250,27 +261,6 @@ def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts, spawn: Spa
 
 def _coordinator(key: str) -> Coordinator:
     return Coordinator(CoordinatorKind.TRANSACTION, key)
-
-
-def _ask_coordinator(
-    doing: Doing, finder: CoordinatorFinder, key: str, request: Request[R], read: Callable[[R, int], tuple[int, V]]
-) -> Flow[Answer[str, V]]:
-    """Find the coordinator of a transactional id and ask it once.
-
-    read: returns the error code and the value of its response; is also given its node id.
-    """
-    try:
-        coordinator = yield from finder.find(CoordinatorKind.TRANSACTION, key)
-        response: R = yield Call(request, coordinator)
-    except ConnectError as fault:
-        return lost(doing, [key], fault)
-    except BrokerError as refused:
-        return Answer(errors={key: refused})
-    code, value = read(response, coordinator.node_id)
-    answer: Answer[str, V] = Answer(refresh=False)
-    if take(doing, answer, key, code, value) is Reaction.REFIND:
-        finder.forget(CoordinatorKind.TRANSACTION, key)
-    return answer
 
 
 def _description(found: TransactionStateMessage, coordinator_id: int) -> TransactionDescription:
