@@ -60,6 +60,14 @@ class Open(NamedTuple):
     partition: lv.TopicPartition
 
 
+class Unstable(NamedTuple):
+    """A group whose offset is 3, and is 5 if the open transaction of a producer is committed."""
+
+    group: str
+    partition: lv.TopicPartition
+    producer: Any
+
+
 def until(answer: Callable[[], Any], code: Callable[[Any], int]) -> Any:
     """Ask until a broker is ready for it."""
     deadline = time.monotonic() + PATIENCE_S
@@ -220,6 +228,69 @@ def test_X8_offsets_of_a_group_are_altered_listed_and_deleted(admin: Any, topic:
     assert admin.list_consumer_group_offsets(group) == {second: wanted[second]}
 
 
+@pytest.fixture
+def unstable(kafka: Any, admin: Any, topic: str) -> Iterator[Unstable]:
+    group, tp = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0)
+    admin.alter_consumer_group_offsets(group, {tp: 3})
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=group) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({tp: lv.OffsetAndMetadata(5, -1, "mine")}, group)
+        yield Unstable(group, tp, producer)
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+def test_stable_offsets_of_a_group_are_not_told_while_a_transaction_may_change_them(admin: Any, unstable: Unstable, commits: bool) -> None:
+    group, tp, producer = unstable
+    before, after = {tp: lv.OffsetAndMetadata(3)}, {tp: lv.OffsetAndMetadata(5, -1, "mine")}
+    assert admin.list_consumer_group_offsets(group) == before
+    for asked in (group, {group: [tp]}):
+        with pytest.raises(TimeoutError, match=f"committed offsets not found in time .*'{group}': {tp}: .*UNSTABLE_OFFSET_COMMIT"):
+            admin.list_consumer_group_offsets(asked, require_stable=True, timeout=1)
+    producer.commit_transaction() if commits else producer.abort_transaction()
+    # The coordinator answers the producer before it has told the group.
+    assert admin.list_consumer_group_offsets(group, require_stable=True) == (after if commits else before)
+
+
+def test_a_group_without_stable_offsets_does_not_hide_the_offsets_of_others(admin: Any, unstable: Unstable) -> None:
+    other = f"g-{uuid4().hex}"
+    admin.alter_consumer_group_offsets(other, {unstable.partition: 7})
+    wanted = {unstable.group: None, other: None}
+    found = admin.outcomes(admin.list_consumer_group_offsets, wanted, require_stable=True, timeout=1)
+    assert isinstance(found[unstable.group], TimeoutError)
+    assert "UNSTABLE_OFFSET_COMMIT" in str(found[unstable.group])
+    assert found[other] == {unstable.partition: lv.OffsetAndMetadata(7)}
+
+
+def test_partitions_without_any_offset_yet_have_to_be_named_to_be_waited_for(admin: Any, unstable: Unstable, topic: str) -> None:
+    """What a coordinator tells without names is what was committed, so it leaves a first offset out although it may come."""
+    group, _, producer = unstable
+    first = lv.TopicPartition(topic, 1)
+    producer.send_offsets_to_transaction({first: 1}, other := f"{group}-other")
+    assert admin.list_consumer_group_offsets(other, require_stable=True) == {}
+    with pytest.raises(TimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
+        admin.list_consumer_group_offsets(other, [first], require_stable=True, timeout=1)
+    producer.commit_transaction()
+    assert admin.list_consumer_group_offsets(other, [first], require_stable=True) == {first: lv.OffsetAndMetadata(1)}
+
+
+def test_a_reader_of_stable_offsets_waits_until_the_group_has_those_of_a_transaction() -> None:
+    tp = lv.TopicPartition("t", 0)
+    with (
+        EmbeddedKafka() as kafka,
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id="tx") as producer,
+        lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        kafka.create_topic("t")
+        with producer.transaction():
+            producer.send_offsets_to_transaction({tp: 5}, "g")
+            reading = pool.submit(admin.list_consumer_group_offsets, "g", [tp], require_stable=True)
+            eventually(lambda: kafka.faults.requests["OffsetFetch"], lambda asked: asked >= 2)
+            assert not reading.done()
+        assert reading.result(PATIENCE_S) == {tp: lv.OffsetAndMetadata(5)}
+
+
 # What only a broker with faults shows
 
 
@@ -375,6 +446,14 @@ def test_ids_are_described_by_the_coordinators_that_can(world: World) -> None:
         found = admin.outcomes(admin.describe_transactions, [*NINE, "nobody-knows"], timeout=5)
         assert [type(found[name]) for name in NINE] == [UnsupportedVersionError, TimeoutError, lv.TransactionDescription] * 3
         assert isinstance(found["nobody-knows"], BrokerError | TimeoutError)
+
+
+def test_what_a_coordinator_that_is_down_knows_does_not_hide_the_others(world: World) -> None:
+    with world.simulation.admin(bootstrap_servers="b1:9092", request_timeout_ms=2000) as admin:
+        admin.describe_transactions(NINE)
+        world.network.stop("b2", 9092)
+        found = admin.outcomes(admin.describe_transactions, NINE, timeout=5)
+        assert [type(found[name]) for name in NINE] == [lv.TransactionDescription, TimeoutError, lv.TransactionDescription] * 3
 
 
 def test_coordinators_before_kafka_3_are_looked_for_one_by_one(world: World) -> None:

@@ -412,6 +412,11 @@ def test_X3_X6_X8_groups(broker: Broker) -> None:
             assert [found.assignment for found in described.members] == [{lv.TopicPartition(topic, 0)}]
         offsets = admin.list_consumer_group_offsets({group: [lv.TopicPartition(topic, 0)]})
         assert offsets[group][lv.TopicPartition(topic, 0)] == lv.OffsetAndMetadata(0)
+        if broker.is_at_least("2.5"):
+            assert admin.list_consumer_group_offsets({group: [lv.TopicPartition(topic, 0)]}, require_stable=True) == offsets
+        else:
+            with pytest.raises(UnsupportedVersionError, match=r"cannot wait for transactions .* since Kafka 2\.5"):
+                admin.list_consumer_group_offsets(group, require_stable=True)
         with pytest.raises(lv.errors.GroupError, match="there is no such group"):
             admin.describe_consumer_groups(["nobody-made-this"])
         if broker.is_at_least("1.1"):

@@ -181,8 +181,10 @@ class KafkaAdmin(KafkaClient):
         """Return what a group has committed for these partitions, None for nothing; by default all that it has committed.
 
         group_id: or, for several groups at once, a mapping of each one's id to its partitions or None; what each has committed is returned
-        by id. require_stable: wait for transactions that may change the offsets when they end; raises UnsupportedVersionError where the
-        group's coordinator cannot, which brokers can since Kafka 2.5. A group that does not exist has committed nothing.
+        by id. require_stable: wait for transactions that may change the offsets when they end; raises TimeoutError while one stays open,
+        and UnsupportedVersionError where the group's coordinator cannot, which brokers can since Kafka 2.5. Name the partitions then: when
+        none are named, a coordinator leaves out those that the group has committed nothing for yet, even if an open transaction will. A
+        group that does not exist has committed nothing.
         """
         if isinstance(group_id, Mapping):
             return await self._run(

@@ -251,7 +251,7 @@ def _ask_for_offsets(
     *,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[FanOut[str, Committed]]:
-    """Ask each group's coordinator until nothing is left to try."""
+    """Ask each group's coordinator until nothing is left to try. A TimeoutError has what became of each group."""
     asking: FanOut[str, Committed] = FanOut(
         retries,
         spawn,
@@ -268,7 +268,10 @@ def _ask_for_offsets(
         yield from asking.run(list(wanted))
     except TimeoutError as late:
         why = "; ".join(f"group '{group}': {reason}" for group, reason in asking.reasons.items())
-        raise TimeoutError(f"committed offsets not found in time ({late}): {why}") from late
+        over = TimeoutError(f"committed offsets not found in time ({late}): {why}")
+        over.outcomes = {group: None if group in asking.found else asking.errors.get(group, over) for group in wanted}
+        over.results = dict(asking.found)
+        raise over from late
     return asking
 
 

@@ -16,4 +16,6 @@ def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float 
         return error
     if not network.ever_answered:
         return network.bootstrap_error(timeout_s)
-    return type(error)("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
+    told = type(error)("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
+    told.outcomes, told.results = error.outcomes, error.results
+    return told
