@@ -20,6 +20,7 @@ from levada.errors import IllegalStateError, KafkaError, ProducerFencedError
 from levada.spark.clients import close_idle
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.exactly_once import committing
+from levada.spark.exactly_once.ledger import BatchId, Entry, Rows
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 from spark_strikes import STEPS
@@ -153,6 +154,28 @@ def test_the_ledger_is_a_group_that_tools_can_read(kafka: Any, new_topic: Any) -
     with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         offsets = admin.list_consumer_group_offsets(f"etl-{topic}", require_stable=True)
     assert {tp: at and at.offset for tp, at in offsets.items()} == {TopicPartition(ledger, 0): 5}
+
+
+def test_a_first_entry_that_is_on_its_way_into_the_ledger_is_waited_for(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 1)
+    name, client = f"levada-{topic}", {"bootstrap.servers": kafka.bootstrap_servers}
+    entry = Entry(BatchId("query", "run", 0), Rows(1, 1))
+    with lv.KafkaProducer(client, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({TopicPartition(topic, 0): lv.OffsetAndMetadata(0, metadata=entry.metadata)}, name)
+        impatient = committing.Marker({**client, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}, name, topic)
+        try:
+            with pytest.raises(TimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
+                impatient.last_entry()
+        finally:
+            impatient.close()
+        producer.commit_transaction()
+    patient = committing.Marker(client, name, topic)
+    try:
+        assert patient.last_entry() == entry
+    finally:
+        patient.close()
 
 
 def test_a_commit_that_fails_before_the_decision_leaves_nothing_behind(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:

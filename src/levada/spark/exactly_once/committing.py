@@ -61,7 +61,10 @@ class Marker:
 
     def last_entry(self) -> Entry | None:
         """Read the ledger, once no open transaction may change it."""
-        return newest(self._admin.list_consumer_group_offsets(self._name, require_stable=True), self._name)
+        # By name, because an entry that is the first one of its partition is else left out, and not waited for, while it is pending; and
+        # without names, for what a ledger on another topic says.
+        named = self._admin.list_consumer_group_offsets(self._name, [self._ledger], require_stable=True)
+        return newest({**self._admin.list_consumer_group_offsets(self._name, require_stable=True), **named}, self._name)
 
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
         """Write the rows, and the entry of the ledger with them: all of it, or nothing. entry: None for a write without a ledger.
