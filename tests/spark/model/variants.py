@@ -1,0 +1,131 @@
+"""What is explored, and which mutant shows what each rule is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from .coordinator import INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED, Brokers
+from .sink import Policy
+from .spark import Query
+from .world import WRONG, Variant, Verdict
+
+INLINE = Query()
+SLOTS = Query(slots=(True, True))
+MIXED = Query(slots=(False, True))
+BOTH = (Brokers.TV1, Brokers.TV2)
+RIGHT = frozenset({Verdict.OK, Verdict.HELD})
+NAMED = RIGHT | {Verdict.REFUSED}
+UNDECIDED = RIGHT | {Verdict.UNDECIDABLE}
+ANY_ERROR = Policy(lost_by=frozenset({INVALID_TXN_STATE, PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING}))
+STRICT = Policy()
+SKIPPING = Policy(other_rows="skip")
+BY_ANSWERS = frozenset({"outcome"})
+
+
+class Expected(NamedTuple):
+    """A variant, and the verdicts that it may come to."""
+
+    variant: Variant
+    verdicts: frozenset[Verdict]
+    brokers: tuple[Brokers, ...] = BOTH
+
+
+VARIANTS = (
+    Expected(Variant("inline"), RIGHT),
+    Expected(Variant("inline, brokers that do not verify"), frozenset(Verdict), (Brokers.UNVERIFIED,)),
+    Expected(Variant("inline, other values each time", Query(varies="values")), NAMED),
+    Expected(Variant("inline, other values, onOtherRows=skip", Query(varies="values"), policy=SKIPPING), RIGHT),
+    Expected(Variant("inline, an empty batch", Query(sizes=(2, 0, 1))), RIGHT),
+    Expected(Variant("inline, checkpoint copied or restored", faults=frozenset({"copy", "restore"})), NAMED),
+    Expected(Variant("inline, new checkpoint", faults=frozenset({"new checkpoint"})), NAMED),
+    Expected(Variant("inline, ledger lost", faults=frozenset({"ledger lost"})), NAMED | {Verdict.DUPLICATE}),
+    Expected(
+        Variant("inline, ledger lost, onMissingLedger=warn", faults=frozenset({"ledger lost"}), policy=Policy(missing="warn")),
+        NAMED | {Verdict.DUPLICATE},
+    ),
+    Expected(Variant("inline, two writes", Query(sizes=(2, 2), writes=2)), NAMED),
+    Expected(Variant("inline, two equal writes", Query(sizes=(2, 2), writes=2, equal_writes=True)), NAMED),
+    Expected(Variant("slots", SLOTS), RIGHT),
+    Expected(Variant("slots, other division each time", Query(slots=(True, True), varies="division")), UNDECIDED | {Verdict.REFUSED}),
+    Expected(Variant("slots, the same, finished promptly", Query(slots=(True, True), varies="division"), prompt=True), RIGHT),
+    Expected(Variant("slots, lost by INVALID_TXN_STATE only", SLOTS, without=BY_ANSWERS), UNDECIDED | {Verdict.REFUSED}),
+    Expected(Variant("slots, ids expire", SLOTS, faults=frozenset({"expiry"})), RIGHT),
+    Expected(Variant("mixed", MIXED), RIGHT),
+    Expected(Variant("mixed, other tasks each time", Query(slots=(False, True), swaps=True)), RIGHT),
+    Expected(
+        Variant("mixed, other values, the operator skips", Query(slots=(False, True), varies="values"), operator_skips=True),
+        UNDECIDED | {Verdict.REFUSED},
+    ),
+)
+
+
+class Mutant(NamedTuple):
+    """The protocol without a rule. finds: verdicts that never come with the rule, one of which must come."""
+
+    rule: str
+    variant: Variant
+    finds: frozenset[Verdict] = WRONG
+    brokers: tuple[Brokers, ...] = BOTH
+
+    @property
+    def whole(self) -> Variant:
+        """The same with the rule."""
+        return replace(self.variant, without=self.variant.without - {self.rule})
+
+
+def _mutant(
+    rule: str,
+    query: Query = INLINE,
+    only: str = "",
+    *,
+    faults: str = "",
+    finds: frozenset[Verdict] = WRONG,
+    policy: Policy = STRICT,
+    also: str = "",
+    prompt: bool = False,
+    brokers: tuple[Brokers, ...] = BOTH,
+) -> Mutant:
+    variant = Variant(
+        f"without: {rule}",
+        query,
+        frozenset({rule, also} if also else {rule}),
+        policy,
+        frozenset({faults} if faults else ()),
+        only=frozenset(only.split()),
+        prompt=prompt,
+    )
+    return Mutant(rule, variant, finds, brokers)
+
+
+UNFINISHED = frozenset({Verdict.UNDECIDABLE, Verdict.BLOCKED})
+ONE_TASK = Query(sizes=(1, 1), slots=(True,), varies="values")
+DIVIDED = Query(slots=(True, True), varies="division")
+
+MUTANTS = (
+    _mutant("ledger"),
+    _mutant("one transaction"),
+    _mutant("initialize first"),
+    _mutant("fenced raises"),
+    _mutant("unknown is asked again", INLINE, "delayed crash"),
+    _mutant("initialize after a lost request", INLINE, "delayed late", brokers=(Brokers.TV1,)),
+    _mutant("initialize as the present producer", INLINE, "unanswered pause", brokers=(Brokers.TV1,)),
+    _mutant("own run", Query(sizes=(2,), writes=2), policy=SKIPPING),
+    _mutant("claim", Query(sizes=(2,), writes=2, equal_writes=True)),
+    _mutant("digests", INLINE, faults="copy"),
+    _mutant("ahead", INLINE, faults="restore"),
+    _mutant("query", INLINE, faults="new checkpoint", policy=SKIPPING),
+    _mutant("describe", DIVIDED, finds=UNFINISHED, prompt=True),
+    _mutant("end after the decision", SLOTS),
+    _mutant("slots of the ledger", SLOTS),
+    _mutant("ids of the run", DIVIDED, finds=UNFINISHED, prompt=True),
+    _mutant("parity", SLOTS, "pause switch timeout crash", policy=ANY_ERROR, also="outcome"),
+    _mutant("abort looks", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
+    _mutant("stable", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
+    _mutant("outcome", SLOTS, policy=ANY_ERROR),
+    _mutant("end as written", SLOTS, "crash crash-after", policy=ANY_ERROR, also="outcome", brokers=(Brokers.TV2,)),
+    _mutant("same division", DIVIDED),
+    _mutant("inline once", MIXED),
+    _mutant("clean afterwards", ONE_TASK, "pause switch", finds=UNFINISHED, policy=SKIPPING, prompt=True),
+    _mutant("listed before", ONE_TASK, "pause switch", finds=UNFINISHED, policy=SKIPPING, prompt=True),
+)
