@@ -7,6 +7,8 @@
 #              of transactions in virtual time, with figures
 # make test-release   the four above and make dist, one after another, about an hour and a half: what a release has to pass beside make test
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
+# make test-sink-model   Spark's exactly-once sink in a model: all schedules with two faults and WALKS= (500,000) random ones for each variant,
+#              and a mutant for each rule of the protocol, with a table
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench-consume   every way of reading, and groups, beside other clients and Java's performance tool, on a real Kafka, with targets
 # make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
@@ -27,7 +29,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-faults test-release soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -91,6 +93,10 @@ BEYOND_CLUSTERS := tests/interop/test_librdkafka_mock.py tests/interop/test_real
 
 soak: setup
 	@PYTHONPATH=tests/kits $(BIN)/python tests/soak $(if $(GROUPS),--groups) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(HOURS),--hours $(HOURS))
+
+# ONLY: a part of the names of variants and rules.
+test-sink-model: setup
+	@$(BIN)/python -m tests.spark.model $(if $(WALKS),--walks $(WALKS)) $(if $(ONLY),--only "$(ONLY)")
 
 FUZZ_SECONDS ?= 600
 

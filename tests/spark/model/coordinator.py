@@ -76,7 +76,7 @@ PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 
 @dataclass(slots=True)
 class Transaction:
-    """A transactional id. previous: the epoch that the last InitProducerId replaced. appended: sequence numbers of the present epoch.
+    """A transactional id. previous: the epoch that the last InitProducerId replaced. appended: epochs and sequence numbers.
 
     epoch_in_log: the newest that partitions know, which learn of it by records and markers only. pending: offsets, by group.
     """
@@ -87,7 +87,7 @@ class Transaction:
     state: State = State.EMPTY
     rows: list[Row] = field(default_factory=list)
     pending: dict[str, Any] = field(default_factory=dict)
-    appended: set[int] = field(default_factory=set)
+    appended: set[tuple[int, int]] = field(default_factory=set)
     epoch_in_log: int = 0
 
 
@@ -122,7 +122,6 @@ class Coordinator:
         if present is None or present.epoch == known.epoch:
             known.previous = known.epoch if present is not None else -1
             known.epoch += 1
-            known.appended.clear()
             known.state = State.EMPTY
         return Answer(NONE, ProducerId(known.producer, known.epoch))
 
@@ -139,8 +138,8 @@ class Coordinator:
         if refusal is not None:
             return Answer(refusal)
         known = self.transactions[name]
-        if sequence not in known.appended:
-            known.appended.add(sequence)
+        if (producer.epoch, sequence) not in known.appended:
+            known.appended.add((producer.epoch, sequence))
             known.rows.extend(rows)
             known.epoch_in_log = producer.epoch
         return Answer(NONE)
