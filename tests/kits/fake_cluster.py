@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable
-
 from levada.spark.batch_source import BatchReader
 from levada.spark.cluster import Selection, View
 from levada.spark.options import source_options
 from levada.spark.planning import Span
+from levada.spark.pyspark_versions import ReadAllAvailable
 from levada.spark.schema import record_schema
 from levada.spark.stream_source import StreamReader
 from levada.types import TopicPartition

@@ -14,11 +14,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamWriter
+from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from levada import KafkaAdmin, KafkaProducer
 from levada.spark.datasource import LevadaDataSource
+from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
 
 NAME = "levada_struck"
 STEPS: Mapping[str, tuple[type, str]] = {

@@ -7,13 +7,13 @@ import pickle
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from fake_cluster import ALL, KAFKA, FakeCluster, batch, begin, span, spans, stream
 from levada.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
 from levada.spark.cluster import View
 from levada.spark.offsets import START
 from levada.spark.options import source_options
+from levada.spark.pyspark_versions import ReadMaxRows
 from levada.spark.schema import record_schema
 from levada.spark.stream_source import StreamReader
 from levada.types import TopicPartition

@@ -24,8 +24,9 @@ from levada.errors import (
 from levada.spark import clients, range_reader
 from levada.spark.options import source_options
 from levada.spark.planning import Span, TaskSpans
+from levada.spark.pyspark_versions import arrow_schema
 from levada.spark.range_reader import read
-from levada.spark.schema import arrow_schema, record_schema, slices
+from levada.spark.schema import record_schema, slices
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import levada as lv
 from levada.protocol.frame import encode_request_parts
 from levada.spark.options import source_options
 from levada.spark.planning import Span, TaskSpans
+from levada.spark.pyspark_versions import ReadAllAvailable
 from levada.spark.range_reader import read
 from levada.spark.schema import record_schema
 from levada.spark.stream_source import StreamReader

@@ -10,7 +10,8 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, Stri
 
 from levada.errors import ConfigError
 from levada.spark.loss import OnLoss
-from levada.spark.schema import arrow_schema, check_schema, levada_columns, record_schema, slices, to_spark
+from levada.spark.pyspark_versions import arrow_schema
+from levada.spark.schema import check_schema, levada_columns, record_schema, slices, to_spark
 
 LEVADA = pa.schema(
     [

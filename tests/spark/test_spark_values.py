@@ -10,7 +10,8 @@ import pytest
 import levada as lv
 from levada.errors import ConfigError, SerializationError
 from levada.spark.options import source_options
-from levada.spark.schema import arrow_schema, levada_columns, record_schema
+from levada.spark.pyspark_versions import arrow_schema
+from levada.spark.schema import levada_columns, record_schema
 from levada.spark.values import ValueDecoder
 
 JSON = {"value.format": "json", "value.schema": "n int, s string"}

@@ -19,7 +19,8 @@ One subject per file: `keywords` names the options and `options` reads them, `of
 interfaces; `spread` chooses partitions for the sink; `clients` keeps connections between tasks; `helpers` and `lag_listener` are for
 programs.
 
-Importing this package warns where Spark will start another Python than the one that runs the program (`interpreter`).
+Importing this package warns where Spark will start another Python than the one that runs the program (`interpreter`), and fails where
+PySpark is older than 4.0.1. What newer ones have in addition, only `pyspark_versions` knows.
 
 The public names are loaded when first used: Spark's Python processes, which import this package, need none of them.
 """
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada._importing import import_undisturbed
 from levada.spark.interpreter import warn_of_another
+from levada.spark.oldest_pyspark import refuse_older
 
 if TYPE_CHECKING:
     from levada.spark.helpers import read_kafka, write_kafka
@@ -45,6 +47,7 @@ _HOME = {
 }
 
 warn_of_another()
+refuse_older()
 
 __all__ = ["Lag", "LagListener", "PartitionLag", "read_kafka", "write_kafka"]
 

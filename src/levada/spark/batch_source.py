@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
@@ -16,6 +16,7 @@ from levada.spark.filters import Bounds, push
 from levada.spark.offsets import Offsets
 from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
+from levada.spark.pyspark_versions import PUSH_FILTERS, Filter
 from levada.spark.range_reader import read
 from levada.types import TopicPartition
 
@@ -30,7 +31,10 @@ class BatchReader(DataSourceReader):
         self._schema = schema
         self._connect = connect
         self._bounds = Bounds()
-        self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
+        if PUSH_FILTERS is not None:
+            self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
+        elif options.pushes_filters:
+            logger.warning("option 'pushFilters' has no effect: this PySpark gives no filters to a source, 4.1 and newer do")
         for name in options.only_for_streams:
             logger.warning("option '%s' is for streams; a batch query reads everything", name)
 
@@ -72,7 +76,7 @@ class PushFilters:
     rows would be missing. Therefore filters count only with the option pushFilters.
     """
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)
+    __func__ = staticmethod(PUSH_FILTERS)
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader

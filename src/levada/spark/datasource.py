@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from levada.errors import ConfigError
 from levada.spark.batch_source import BatchReader
 from levada.spark.options import SinkOptions, SourceOptions, sink_options, source_options
+from levada.spark.pyspark_versions import for_this_pyspark
 from levada.spark.schema import check_schema, record_schema
 from levada.spark.sink import BatchWriter, StreamWriter, begin_writing, sink_columns
 from levada.spark.stream_source import StreamReader
@@ -43,7 +44,7 @@ class LevadaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the source of a streaming query."""
         options = self._source_options(schema, streaming=True)
-        return StreamReader(options, schema)
+        return for_this_pyspark(StreamReader(options, schema), options.is_available_now)
 
     def _sink_options(self) -> SinkOptions:
         options = sink_options(self.options)

@@ -12,10 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
-
 from levada.spark.cluster import Cluster
 from levada.spark.offsets import Offsets
+from levada.spark.pyspark_versions import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
 from levada.types import TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

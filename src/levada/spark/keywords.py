@@ -93,6 +93,8 @@ class ReadOptions(EitherOptions, total=False):
     """Wait until so many records are there, or maxTriggerDelay is over."""
     maxTriggerDelay: Duration
     """How long minOffsetsPerTrigger waits. Default: 15m."""
+    availableNow: bool
+    """Whether the trigger is availableNow or once; for PySpark 4.0 and 4.1, which do not tell. Default: not known."""
     minPartitions: int
     """At least about so many tasks."""
     maxRecordsPerPartition: int

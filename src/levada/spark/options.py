@@ -52,6 +52,7 @@ FROM_SPARK = ("checkpointLocation", "queryName")
 ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitOffsets")
 GROUP = "group"
 GROUP_ID = "group.id"
+AVAILABLE_NOW = "availableNow"
 
 _ASSIGN_FORM = 'give {"topic": [0, 1]}'
 _FOREIGN_CODE = "levada hands out the bytes as they are; cast or parse the columns in Spark"
@@ -124,6 +125,7 @@ class SourceOptions:
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_s: float
+    is_available_now: bool | None
     splitting: Splitting
     fetch_offset_retries: int
     fetch_offset_interval_s: float
@@ -191,6 +193,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_s=duration_s(own, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_S),
+        is_available_now=boolean(own, AVAILABLE_NOW, False) if AVAILABLE_NOW in own else None,
         splitting=Splitting(
             positive(own, "minPartitions"),
             positive(own, "maxRecordsPerPartition"),

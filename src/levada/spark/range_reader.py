@@ -20,7 +20,8 @@ from levada.spark.clients import reused_consumer
 from levada.spark.cluster import reading_settings
 from levada.spark.options import SourceOptions
 from levada.spark.planning import Span, TaskSpans
-from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, arrow_schema, levada_columns, slices, to_spark
+from levada.spark.pyspark_versions import arrow_schema
+from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, levada_columns, slices, to_spark
 from levada.spark.task_log import log_with_task
 from levada.spark.values import ValueDecoder
 from levada.types import TopicPartition

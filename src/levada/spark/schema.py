@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -109,11 +108,6 @@ def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
         # A record that Spark cannot hold, or that cannot be read, is named.
         names += PLACE
     return list(dict.fromkeys(names))
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark expects from a Python source."""
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
@@ -30,6 +30,7 @@ from levada.spark.exactly_once.sealing import SealedRows, Sealing, batch_of_task
 from levada.spark.format_options import SIDES
 from levada.spark.formats.sink_format import Encode
 from levada.spark.options import SinkOptions, Spreads
+from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
 from levada.spark.schema import HEADERS
 from levada.spark.spread import Spread
 from levada.spark.task_log import log_with_task

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from levada.errors import KafkaError, UnknownTopicOrPartitionError
@@ -29,6 +28,7 @@ from levada.spark.loss import OnLoss
 from levada.spark.offsets import START, Offsets, StreamOffset, from_json, start_of, to_json, with_start
 from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
+from levada.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from levada.spark.query_group import QueryGroup
 from levada.spark.range_reader import read
 from levada.spark.trigger import Losses, TopicIds, backlog, backwards, deselected, findings, limit_rows, losses, lost_beginnings

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -38,6 +37,7 @@ from levada.errors import ConfigError
 from levada.spark.formats.format import DecodedRows, Decoder, Fault, Format, RowFault
 from levada.spark.formats.rows import MalformedError
 from levada.spark.formats.string import read_text
+from levada.spark.pyspark_versions import arrow_schema
 
 DEFAULT_SEPARATOR = ","
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
@@ -84,7 +84,7 @@ class CsvDecoder:
         self._names = [json.dumps(field.name) for field in schema.fields]
         self._json_of = [_JSON_OF[type(field.dataType)] for field in schema.fields]
         self._split = Splitter(separator)
-        self._decoder = JsonDecoder(to_arrow_schema(schema, timezone="UTC"))
+        self._decoder = JsonDecoder(arrow_schema(schema))
 
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode a binary column."""

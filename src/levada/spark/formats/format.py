@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
+
+from levada.spark.pyspark_versions import arrow_schema
 
 
 class Fault(Protocol):
@@ -88,4 +89,4 @@ class Format(ABC):
 
 def arrow_type(kind: DataType) -> pa.DataType:
     """Return the Arrow type in which Spark expects a column."""
-    return to_arrow_schema(StructType([StructField("value", kind)]), timezone="UTC").field(0).type
+    return arrow_schema(StructType([StructField("value", kind)])).field(0).type

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
 from levada.spark.formats.format import Decoder, Format
+from levada.spark.pyspark_versions import arrow_schema
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,4 @@ class JsonFormat(Format):
         """Return a decoder."""
         from levada.record.columnar import JsonDecoder
 
-        return JsonDecoder(to_arrow_schema(self.schema, timezone="UTC"))
+        return JsonDecoder(arrow_schema(self.schema))

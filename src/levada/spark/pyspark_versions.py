@@ -1,0 +1,173 @@
+"""What differs between the versions of PySpark, from 4.0.1 on. The other modules are written for the newest one.
+
+| | 4.0 | 4.1 | 4.2 |
+|---|---|---|---|
+| streams written as Arrow batches (`DataSourceStreamArrowWriter`) | by `DataSourceArrowWriter` | yes | yes |
+| filters of batch queries (`pushFilters`) | no | yes | yes |
+| `latestOffset(start, limit)`, `prepareForTriggerAvailableNow` | no | no | yes |
+
+What a PySpark lacks is looked for by name, not by its number: vendors add to their versions what newer ones have.
+
+Without `latestOffset(start, limit)` Spark asks for the next end, and says neither where the query is nor what its trigger is.
+`UntoldStreamReader` knows the first from Spark's other calls, as they were seen on 4.0.1 and 4.1.4:
+
+- A run that goes on from a checkpoint begins with partitions(x, x): x is the newest offset there, whether its batch was committed or not.
+- A batch that was not committed is planned again, by partitions(start, x), before the first latestOffset().
+- Every end that Spark is given is planned next, unless it is where the query was already.
+
+It cannot know the trigger. Under AvailableNow and Once Spark asks once, runs that micro-batch and stops; under other triggers the calls up
+to there are the same. So a limited micro-batch may be the only one of a run, and the rest is left to the next run. The option availableNow
+says that this is so, and then there is no limit; where it is not given, a warning says what may be left.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from levada.spark.offsets import StreamOffset, from_json
+from levada.spark.trigger import backlog
+
+logger = logging.getLogger(__name__)
+
+HAS_ADMISSION_CONTROL = find_spec("pyspark.sql.streaming.datasource") is not None
+PUSH_FILTERS: Any = getattr(DataSourceReader, "pushFilters", None)
+"""The method of the base class; None where Spark pushes no filters."""
+
+if TYPE_CHECKING or HAS_ADMISSION_CONTROL:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+else:
+    from dataclasses import dataclass
+
+    class ReadLimit:
+        """What latestOffset is given."""
+
+    @dataclass
+    class ReadAllAvailable(ReadLimit):
+        """No limit."""
+
+    @dataclass
+    class ReadMaxRows(ReadLimit):
+        """So many rows."""
+
+        max_rows: int
+
+    class SupportsTriggerAvailableNow:
+        """A reader that Spark would prepare for AvailableNow."""
+
+
+if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter):
+        """PySpark 4.0 hands Arrow batches to whatever is a DataSourceArrowWriter, and rows to all others, in streams too."""
+
+
+if TYPE_CHECKING or PUSH_FILTERS is not None:
+    from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+else:
+    # Nobody makes any of these.
+    Filter = type("Filter", (), {})
+    EqualNullSafe, EqualTo, In = (type(name, (Filter,), {}) for name in ("EqualNullSafe", "EqualTo", "In"))
+    GreaterThan, GreaterThanOrEqual = (type(name, (Filter,), {}) for name in ("GreaterThan", "GreaterThanOrEqual"))
+    LessThan, LessThanOrEqual = (type(name, (Filter,), {}) for name in ("LessThan", "LessThanOrEqual"))
+
+__all__ = [
+    "HAS_ADMISSION_CONTROL",
+    "PUSH_FILTERS",
+    "DataSourceStreamArrowWriter",
+    "EqualNullSafe",
+    "EqualTo",
+    "Filter",
+    "GreaterThan",
+    "GreaterThanOrEqual",
+    "In",
+    "LessThan",
+    "LessThanOrEqual",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxRows",
+    "SupportsTriggerAvailableNow",
+    "UntoldStreamReader",
+    "arrow_schema",
+    "for_this_pyspark",
+]
+
+
+IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+"""An older to_arrow_schema has no such parameter, and takes UTC."""
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark expects from a Python source."""
+    return to_arrow_schema(schema, **IN_UTC)
+
+
+class UntoldStreamReader(DataSourceStreamReader):
+    """A reader that is written for PySpark 4.2, for a PySpark that tells it neither where the query is nor how much to read.
+
+    is_available_now: whether Spark runs one micro-batch and stops; None for unknown, which is warned of where a limit leaves something.
+    """
+
+    def __init__(self, reader: DataSourceStreamReader, is_available_now: bool | None) -> None:
+        self._reader = reader
+        self._is_available_now = is_available_now
+        self._position: StreamOffset | None = None
+        self._was_asked = False
+
+    def initialOffset(self) -> StreamOffset:
+        """Return where a query without a checkpoint begins."""
+        return self._reader.initialOffset()
+
+    def latestOffset(self) -> StreamOffset:  # type: ignore[override]
+        """Return the end of the next micro-batch."""
+        start = self.initialOffset() if self._position is None else self._position
+        limit = ReadAllAvailable() if self._is_available_now else self._reader.getDefaultReadLimit()
+        self._position = end = self._reader.latestOffset(start, limit)
+        if self._is_available_now is None and not self._was_asked:
+            _warn_of(_unread(end, self._reader.reportLatestOffset()))
+        self._was_asked = True
+        return end
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
+        """Return what the tasks read. From an offset to itself is nothing: so Spark says where a query is that goes on."""
+        self._position = end
+        return [] if start == end else self._reader.partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield what one task reads; runs in the task."""
+        return self._reader.read(partition)
+
+    def stop(self) -> None:
+        """Close the driver's connections. Where a query ends, PySpark 4.0 and 4.1 kill the process without calling this."""
+        self._reader.stop()
+
+
+def _warn_of(unread: int) -> None:
+    if unread:
+        logger.warning(
+            "maxOffsetsPerTrigger leaves %d offsets for the next micro-batch. PySpark before 4.2 does not tell a source its trigger: if it "
+            "is availableNow or once, this micro-batch is the only one, and the rest is left to the next run of the query. Set the option "
+            "availableNow to true to read everything at once, or to false where the trigger is another one",
+            unread,
+        )
+
+
+def _unread(end: StreamOffset, newest: StreamOffset | None) -> int:
+    reached = from_json(end)
+    return backlog(reached, {tp: offset for tp, offset in from_json(newest or {}).items() if tp in reached})
+
+
+def for_this_pyspark(reader: DataSourceStreamReader, is_available_now: bool | None) -> DataSourceStreamReader:
+    """Return what Spark gets for a reader that is written for PySpark 4.2."""
+    return reader if HAS_ADMISSION_CONTROL else UntoldStreamReader(reader, is_available_now)
