@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 import levada as lv
 from fake_cluster import ALL, KAFKA, FakeCluster, batch, begin, span, spans, stream
 from levada.errors import ConfigError, TimeoutError, broker_error
 from levada.spark import query_group, read_kafka, write_kafka
 from levada.spark.options import source_options
+from levada.spark.pyspark_versions import ReadMaxRows
 from levada.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
