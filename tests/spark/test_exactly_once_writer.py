@@ -266,9 +266,8 @@ def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_to
     query.run_id = old_run
     committing._kept.clear()
     committing._kept.update(old_clients)
-    query.commit(1, messages)
     with pytest.raises((ProducerFencedError, lv.errors.TransactionAbortableError)):
-        query.run(2, [b"not these"])
+        query.commit(1, messages)
 
     query.run_id = new_run
     committing._kept.clear()
@@ -286,6 +285,13 @@ def test_two_writes_of_one_batch_are_refused_unless_they_have_ids(kafka: Any, ne
     query.options["topic"] = second
     with pytest.raises(IllegalStateError, match=r"this run has written this batch already: .* exactlyOnce.id of its own"):
         query.run(0, [b"b"])
+    query.restart()
+    query.options["topic"] = first
+    query.run(0, [b"a"])
+    for values in ([b"a"], [b"b"]):
+        with pytest.raises(IllegalStateError, match="this run has written this batch already"):
+            query.run(0, values)
+    query.options["topic"] = second
     query.options["exactlyOnce.id"] = "second"
     query.options["transactionalIdPrefix"] = f"{second}-"
     query.run(0, [b"b"])

@@ -142,11 +142,15 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         if batch is None:
             marker.write(messages, None)
             return
-        verdict = judge(batch, rows, marker.last_entry(), settings.policy, sink_id)
+        entry = marker.last_entry()
+        verdict = judge(batch, rows, entry, settings.policy, sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.SKIP) else logging.WARNING
         logger.log(level, "exactly-once sink '%s', batch %d: %s", sink_id, batch.number, verdict.value)
         if verdict in (Verdict.WRITE, Verdict.WRITE_UNPROVEN):
             marker.write(messages, Entry(batch, rows))
+        elif entry is not None and entry.batch.number == batch.number:
+            # Claimed for this run: a second write of the batch with the same id would else pass for a repetition, too.
+            marker.write((), Entry(batch, entry.rows))
 
 
 def _summed(messages: Sequence[SealedRows]) -> tuple[BatchId | None, Rows]:
