@@ -1,7 +1,7 @@
 # make demo    three million flights through Kafka and Spark and back, every value verified; COMPARE=1 for Spark's own connector beside it
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes and refused logins, at full size, with a table of figures
-# make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
+# make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.0 to 4.2, a cluster, Connect
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
 # make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
 #              of transactions in virtual time, with figures
@@ -119,12 +119,17 @@ test-matrix: setup kerberos
 	$(IN_VENV) $(BIN)/pytest tests/face/test_kerberos.py
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/face/test_readme.py
 
-test-spark-matrix: setup .venv-spark42/installed
+OLDER_SPARKS := 4.0.1 4.1.4 4.2.1
+
+test-spark-matrix: setup $(foreach version,$(OLDER_SPARKS),.venv-spark-$(version)/installed)
 	@$(IN_VENV) LEVADA_SPARK_SEEDS=500 $(BIN)/pytest -m "spark or matrix" $(BESIDE)
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/spark/test_spark_cluster.py tests/spark/test_spark_connect.py
-	@JAVA_HOME="$$(cat .venv/java-home)" .venv-spark42/bin/pytest -m spark $(BESIDE) tests/spark/test_spark_end_to_end.py tests/spark/test_spark_kafka_guide.py
+	$(foreach version,$(OLDER_SPARKS),$(call on_spark,$(version)) $(ON_EACH_SPARK) && ) true
+	$(call on_spark,4.2.1) -m spark $(BESIDE) tests/spark/test_spark_kafka_guide.py
 
 BESIDE := $(wildcard tests/spark/test_spark_*beside_connector*.py)
+ON_EACH_SPARK := $(addprefix tests/spark/,test_pyspark_versions.py test_spark_planning.py test_spark_end_to_end.py test_exactly_once.py test_kill_restart.py)
+on_spark = JAVA_HOME="$$(cat .venv/java-home)" .venv-spark-$(1)/bin/pytest
 
 # One after another even under `make -j`: each of them keeps the whole machine busy.
 test-release:
@@ -134,16 +139,16 @@ test-release:
 	$(MAKE) test-spark-matrix
 	$(MAKE) dist
 
-# The oldest PySpark that levada supports; everything else as it is pinned.
-.venv-spark42/installed: .venv/installed
-	@echo "Installing PySpark 4.2 ..."
-	@$(PYTHON) -m venv .venv-spark42
-	@{ grep -v '^pyspark==' constraints.txt; echo 'pyspark==4.2.1'; } > .venv-spark42/constraints.txt
-	@$(SPARK42_PIP) pip setuptools wheel Cython
-	@LEVADA_PURE=1 $(SPARK42_PIP) --no-build-isolation -e '.[arrow,spark,dev]'
+# The oldest PySpark that levada supports, and the newest of each minor version since; everything else as it is pinned.
+.venv-spark-%/installed: .venv/installed
+	@echo "Installing PySpark $* ..."
+	@$(PYTHON) -m venv .venv-spark-$*
+	@{ grep -v '^pyspark==' constraints.txt; echo 'pyspark==$*'; } > .venv-spark-$*/constraints.txt
+	@$(OLDER_SPARK_PIP) pip setuptools wheel Cython
+	@LEVADA_PURE=1 $(OLDER_SPARK_PIP) --no-build-isolation -e '.[arrow,spark,dev]'
 	@touch $@
 
-SPARK42_PIP := .venv-spark42/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-spark42/constraints.txt
+OLDER_SPARK_PIP = .venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-spark-$*/constraints.txt
 
 # SECTIONS: some of none, lz4, zstd, ways, rebalance, idle; CONSUME_FLAGS: --quick, --turns.
 bench-consume: setup
@@ -235,6 +240,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-bench .venv-spark42 .bench build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-bench .venv-spark-* .bench build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -26,6 +26,7 @@ def main(servers: str, source: str, target: str, checkpoint: str, pause_s: float
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", RECORDS_PER_BATCH)
+        .option("availableNow", not pause_s)
         .load()
         .select("key", "value")
     )

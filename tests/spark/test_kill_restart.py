@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import levada as lv
+from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL
 from levada.types import TopicPartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -36,6 +37,9 @@ def test_a_stream_killed_in_mid_batch_loses_nothing(kafka44: Any, new_topic: Any
         wait_until(job.is_within_a_batch)
     killed_at = job.written()
     job.run_to_the_end()
+    if not HAS_ADMISSION_CONTROL:
+        # PySpark before 4.2 runs one micro-batch, and that was the unfinished one.
+        job.run_to_the_end()
 
     copies = Counter(record.value for record in lv.scan(target, bootstrap_servers=kafka44.bootstrap_servers))
     lost = {b"%d" % number for number in range(RECORDS)} - copies.keys()
