@@ -9,6 +9,7 @@
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make test-sink-model   Spark's exactly-once sink in a model: all schedules with two faults and WALKS= (500,000) random ones for each variant,
 #              and a mutant for each rule of the protocol, with a table
+# make test-spark-faults   processes of a real Spark die at every step of the exactly-once sink, ROUNDS= (1) times, on three brokers; some minutes each
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench-consume   every way of reading, and groups, beside other clients and Java's performance tool, on a real Kafka, with targets
 # make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
@@ -29,7 +30,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -86,6 +87,10 @@ interpreted:
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
 
+# ROUNDS=28 are a thousand strikes for each broker, in six hours.
+test-spark-faults: setup
+	@$(IN_VENV) LEVADA_STRIKE_ROUNDS=$(or $(ROUNDS),1) $(BIN)/pytest -m matrix tests/spark/test_exactly_once.py
+
 test-faults: setup
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/faults $(BEYOND_CLUSTERS)
 
@@ -137,6 +142,7 @@ test-release:
 	$(MAKE) test-faults
 	$(MAKE) test-matrix
 	$(MAKE) test-spark-matrix
+	$(MAKE) test-spark-faults
 	$(MAKE) dist
 
 # The oldest PySpark that levada supports, and the newest of each minor version since; everything else as it is pinned.
