@@ -14,7 +14,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from levada.errors import IllegalStateError
-from levada.record.columnar import rows_digest
 from levada.spark.exactly_once.ledger import NO_ROWS, BatchId, Rows
 from levada.spark.exactly_once.settings import ExactlyOnce
 
@@ -60,6 +59,10 @@ class Sealing:
     """Collects a task's rows by topic, and seals them in larger pieces than Spark hands them over in. budget: bytes of all batches."""
 
     def __init__(self, producer: KafkaProducer, budget: int) -> None:
+        # Not needed by the processes that only plan, and slow to import.
+        from levada.record.columnar import rows_digest
+
+        self._digest = rows_digest
         self._producer = producer
         self._budget = budget
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
@@ -71,7 +74,7 @@ class Sealing:
         """Take rows. digested: the same ones, as they were before partitions were chosen for them. Raises IllegalStateError above the
         budget.
         """
-        self._rows += Rows(records.num_rows, rows_digest(digested, topic))
+        self._rows += Rows(records.num_rows, self._digest(digested, topic))
         waiting = self._waiting.setdefault(topic, [])
         waiting.append(records)
         if sum(batch.nbytes for batch in waiting) >= SEALED_TOGETHER:
