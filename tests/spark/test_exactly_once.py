@@ -120,7 +120,7 @@ class Copy:
         assert not any(strike.exists() for strike in planned), f"nothing came to {step}"
 
 
-FEW = ("after-write", "before-initialize", "before-decide", "after-decide", "after-commit")
+FEW = ("after-write", "before-initialize", "after-decide", "after-commit")
 
 
 @pytest.fixture
