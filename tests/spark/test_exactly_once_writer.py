@@ -366,6 +366,26 @@ def test_forty_thousand_small_batches_would_not_run_out_of_epochs(new_topic: Any
         assert committed(kafka, "t") == Counter(b"%d" % number for number in range(300))
 
 
+def test_rows_with_and_without_keys_keep_their_order_and_their_partitions(embedded: Any, new_topic: Any) -> None:
+    topics = [new_topic(embedded, 3), new_topic(embedded, 3)]
+    options = {"kafka.bootstrap.servers": embedded.bootstrap_servers, "delivery": "exactly-once"}
+    given = [[b"k"] * 4, [None] * 4, [b"k", None, b"l", None]]
+    for topic, delivery in zip(topics, ("exactly-once", "at-least-once"), strict=True):
+        writer = LevadaDataSource({**options, "delivery": delivery, "topic": topic}).writer(SCHEMA, False)
+        batches = [
+            pa.RecordBatch.from_pydict({"key": keys, "value": [b"%d-%d" % (number, row) for row in range(4)]}, schema=ROWS)
+            for number, keys in enumerate(given)
+        ]
+        writer.commit([writer.write(iter(batches))])
+    by_key = [
+        [(record.partition, record.value) for record in lv.scan(topic, bootstrap_servers=embedded.bootstrap_servers) if record.key]
+        for topic in topics
+    ]
+    assert sorted(by_key[0]) == sorted(by_key[1])
+    assert [value for _, value in by_key[0] if value and value[:2] == b"0-"] == [b"0-%d" % row for row in range(4)]
+    assert sum(committed(embedded, topics[0]).values()) == 12
+
+
 def test_more_rows_than_the_driver_takes_are_refused_with_the_ways_out(embedded: Any, new_topic: Any) -> None:
     topic = new_topic(embedded)
     query = Query(embedded, topic, inlineMaxBytes="1000")

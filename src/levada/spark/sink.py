@@ -248,7 +248,7 @@ def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
         )
 
 
-_begun: set[tuple[int, str, str | None]] = set()
+_begun: set[tuple[int, str, str | None, bool]] = set()
 
 
 def begin_writing(options: SinkOptions) -> None:
@@ -256,7 +256,7 @@ def begin_writing(options: SinkOptions) -> None:
 
     Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
     """
-    key = (os.getpid(), options.client["bootstrap.servers"], options.topic)
+    key = (os.getpid(), options.client["bootstrap.servers"], options.topic, options.exactly_once is None)
     if key in _begun:
         return
     promise = "at least once" if options.exactly_once is None else "exactly once, for readers with isolation.level=read_committed"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from levada import KafkaProducer, SealedBatch
 
 SEALED_TOGETHER = 4 << 20
-"""Bytes of rows of one topic that become record batches at once: fewer would make small batches, more would only hold memory."""
+"""Bytes of rows that become record batches at once: fewer would make small batches, more would only hold memory."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Sealing:
         self._producer = producer
         self._budget = budget
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._waiting_size = 0
         self._size = 0
         self._batches: list[SealedBatch] = []
         self._rows = NO_ROWS
@@ -75,19 +76,24 @@ class Sealing:
         budget.
         """
         self._rows += Rows(records.num_rows, self._digest(digested, topic))
-        waiting = self._waiting.setdefault(topic, [])
-        waiting.append(records)
-        if sum(batch.nbytes for batch in waiting) >= SEALED_TOGETHER:
-            self._seal(topic)
+        self._waiting.setdefault(topic, []).append(records)
+        self._waiting_size += records.nbytes
+        if self._waiting_size >= SEALED_TOGETHER:
+            self._seal_all()
 
     def finish(self, batch: BatchId | None) -> SealedRows:
         """Return the message for the driver."""
-        for topic in list(self._waiting):
-            self._seal(topic)
+        self._seal_all()
         return SealedRows(batch, self._rows, tuple(self._batches))
 
-    def _seal(self, topic: str) -> None:
-        rows = pa.Table.from_batches(self._waiting.pop(topic))
+    def _seal_all(self) -> None:
+        waiting, self._waiting, self._waiting_size = self._waiting, {}, 0
+        for topic, batches in waiting.items():
+            # Only those with rows without a key may have a column of partitions.
+            tables = [pa.Table.from_batches([batch]) for batch in batches]
+            self._seal(topic, pa.concat_tables(tables, promote_options="default"))
+
+    def _seal(self, topic: str, rows: pa.Table) -> None:
         columns: Mapping[str, Any] = {name: name for name in rows.schema.names}
         sealed = self._producer.seal_arrow(topic, rows, **columns)
         self._size += sum(len(batch.data) for batch in sealed)
