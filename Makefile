@@ -7,7 +7,7 @@
 #              of transactions in virtual time, with figures
 # make test-release   the four above and make dist, one after another, about an hour and a half: what a release has to pass beside make test
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
-# make test-sink-model   Spark's exactly-once sink in a model: all schedules with two faults and WALKS= (500,000) random ones for each variant,
+# make test-sink-model   Spark's exactly-once sink in a model: all schedules with few faults and WALKS= (500,000) random ones for each variant,
 #              and a mutant for each rule of the protocol, with a table
 # make test-spark-faults   processes of a real Spark die at every step of the exactly-once sink, ROUNDS= (1) times, on three brokers; some minutes each
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
