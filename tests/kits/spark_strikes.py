@@ -1,8 +1,8 @@
 """A sink that dies where a test wants it to: format("levada_struck") is format("levada") with the option `strikes`, a folder.
 
-A file in that folder is a strike: its name is a step of the sink, with `before-` or `after-` in front and a dot and what happens behind,
-`exit` (the process ends at once, as with kill -9) or `raise`. Whoever comes to that step removes the file and is struck, so a strike
-happens once, in whichever process that is.
+A file in that folder is a strike. Its name is `before-` or `after-`, a step of the sink, a dot, and what happens: `exit` (the process
+ends at once, as with kill -9) or `raise`. The process that reaches the step removes the file, and then ends or raises. So a strike
+happens once.
 """
 
 from __future__ import annotations

@@ -16,11 +16,12 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import levada as lv
-from levada.errors import IllegalStateError, KafkaError, ProducerFencedError
+from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
 from levada.spark.clients import close_idle
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.exactly_once import committing
 from levada.spark.exactly_once.ledger import BatchId, Entry, Rows
+from levada.spark.sink import Written
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 from spark_strikes import STEPS
@@ -31,7 +32,6 @@ SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", Bina
 @pytest.fixture(autouse=True)
 def clients_are_closed() -> Iterator[None]:
     yield
-    committing.close_kept()
     close_idle()
 
 
@@ -74,15 +74,8 @@ class Query:
         self.is_stream = True
 
     def restart(self) -> None:
-        """A new run, in new processes."""
+        """A new run."""
         self.run_id = str(uuid.uuid4())
-        self.forget_clients()
-
-    def forget_clients(self) -> None:
-        """As when a process dies: nothing is closed in order."""
-        for marker in committing._kept.values():
-            marker._producer._core.abort()
-        committing._kept.clear()
 
     def writer(self) -> Any:
         source = LevadaDataSource(dict(self.options))
@@ -252,26 +245,22 @@ def dying(call: Any, when: str) -> Any:
     return struck
 
 
-def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any) -> None:
+def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
     topic = new_topic(kafka, 2)
     query = Query(kafka, topic)
     query.run(0, [b"a"])
-    old_run, old_clients = query.run_id, dict(committing._kept)
-    messages = query.run_tasks(1, [[b"b"]])
-    committing._kept.clear()
-    query.run_id = str(uuid.uuid4())
-    query.run(1, [b"b"])
-    new_run, new_clients = query.run_id, dict(committing._kept)
+    messages, write = query.run_tasks(1, [[b"b"]]), committing.Marker.write
 
-    query.run_id = old_run
-    committing._kept.clear()
-    committing._kept.update(old_clients)
+    def late(*args: Any) -> None:
+        monkeypatch.setattr(committing.Marker, "write", write)
+        query.restart()
+        query.run(1, [b"b"])
+        write(*args)
+
+    monkeypatch.setattr(committing.Marker, "write", late)
     with pytest.raises((ProducerFencedError, lv.errors.TransactionAbortableError)):
         query.commit(1, messages)
 
-    query.run_id = new_run
-    committing._kept.clear()
-    committing._kept.update(new_clients)
     query.run(2, [b"c"])
     assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
     assert is_settled(kafka, topic)
@@ -407,11 +396,44 @@ def test_a_stream_whose_batch_is_not_known_is_refused(embedded: Any, new_topic: 
         query.run(0, [b"a"])
 
 
+def test_processes_take_turns_in_committing_the_batches_of_a_query(kafka: Any, new_topic: Any) -> None:
+    """Spark shares its processes for commits between all queries of a driver."""
+    topic = new_topic(kafka)
+    query = Query(kafka, topic)
+    for number in range(3):
+        query.run(number, [b"%d" % number])
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"levada-{query.query_id}") as other_process:
+            other_process.init_transactions()
+    assert committed(kafka, topic) == Counter(b"%d" % number for number in range(3))
+
+
+def test_a_job_group_of_the_programs_own_is_not_taken_for_the_run(embedded: Any, new_topic: Any) -> None:
+    query = Query(embedded, topic := new_topic(embedded))
+    query.run_id = "etl"
+    with pytest.raises(IllegalStateError, match=r"the job group is 'etl' instead: setJobGroup\(\) within foreachBatch"):
+        query.run(0, [b"a"])
+    assert committed(embedded, topic) == Counter()
+
+
+def test_a_stream_is_not_numbered_by_the_program(embedded: Any, new_topic: Any) -> None:
+    query = Query(embedded, new_topic(embedded), **{"exactlyOnce.id": "a", "exactlyOnce.batchId": "1"})
+    with pytest.raises(ConfigError, match=r"option 'exactlyOnce\.batchId' cannot be used by a stream"):
+        query.writer()
+
+
+def test_a_topic_for_the_ledger_that_does_not_exist_is_named_before_any_task_starts(embedded: Any, new_topic: Any) -> None:
+    query = Query(embedded, new_topic(embedded), ledgerTopic="legder")
+    with pytest.raises(lv.errors.UnknownTopicOrPartitionError, match=r"topic 'legder' does not exist; .* 'ledgerTopic'"):
+        query.writer()
+
+
 def test_a_task_that_wrote_nothing_ends_the_batch(embedded: Any, new_topic: Any) -> None:
     query = Query(embedded, new_topic(embedded))
     messages = query.run_tasks(0, [[b"a"]])
     with pytest.raises(IllegalStateError, match="1 of 2 tasks wrote nothing"):
         query.commit(0, [*messages, None])
+    with pytest.raises(IllegalStateError, match="a task has returned no record batches"):
+        query.commit(0, [*messages, Written(1)])
     other = [replace(messages[0], batch=replace(messages[0].batch, number=1))]
     with pytest.raises(IllegalStateError, match="of several micro-batches"):
         query.commit(0, [*messages, *other])

@@ -70,5 +70,7 @@ class LevadaDataSource(DataSource):
         """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, as Spark's own does."""
         options = self._sink_options()
         columns = sink_columns(schema, options)
+        if options.exactly_once is not None and options.exactly_once.batch_number is not None:
+            raise ConfigError("option 'exactlyOnce.batchId' cannot be used by a stream: Spark numbers its micro-batches; leave it out")
         begin_writing(options)
         return StreamWriter(options, columns)

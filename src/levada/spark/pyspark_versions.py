@@ -76,7 +76,7 @@ else:
 if TYPE_CHECKING or PUSH_FILTERS is not None:
     from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 else:
-    # Nobody makes any of these.
+    # No object of these is ever made: they only stand in annotations and type checks.
     Filter = type("Filter", (), {})
     EqualNullSafe, EqualTo, In = (type(name, (Filter,), {}) for name in ("EqualNullSafe", "EqualTo", "In"))
     GreaterThan, GreaterThanOrEqual = (type(name, (Filter,), {}) for name in ("GreaterThan", "GreaterThanOrEqual"))

@@ -265,6 +265,9 @@ def begin_writing(options: SinkOptions) -> None:
         with reused_producer(options.client, options.partitioner) as producer:
             count = len(partitions_of(producer, options.topic, options))
         logger.warning("topic '%s' did not exist; the brokers have created it by being asked for it; partitions: %d", options.topic, count)
+    ledger_topic = options.topic if options.exactly_once is None else options.exactly_once.ledger_topic
+    if ledger_topic != options.topic and ledger_topic is not None and not _exists(ledger_topic, options.client):
+        raise UnknownTopicOrPartitionError(f"topic '{ledger_topic}' does not exist; create it, or check the option 'ledgerTopic'")
     _begun.add(key)
 
 
@@ -289,9 +292,14 @@ def _write(writer: BatchWriter | StreamWriter, batches: Iterator[pa.RecordBatch]
 
 def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
     check_all_written(messages)
-    if options.exactly_once is not None:
-        sealed = [message for message in messages if isinstance(message, SealedRows)]
-        exactly_once.commit(sealed, options.exactly_once, options.client)
+    if options.exactly_once is None:
+        return
+    sealed = [message for message in messages if isinstance(message, SealedRows)]
+    if len(sealed) != len(messages):
+        raise IllegalStateError(
+            "a task has returned no record batches: driver and executors have different versions of levada; nothing was written"
+        )
+    exactly_once.commit(sealed, options.exactly_once, options.client)
 
 
 class BatchWriter(DataSourceArrowWriter):

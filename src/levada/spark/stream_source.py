@@ -92,10 +92,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
         self._check_resolved(start)
         whole = from_json(start)
-        self._group.follow(whole, self._kafka())
         kept = {tp: offset for tp, offset in whole.items() if not self._options.selection.selects(tp)}
         begin = {tp: offset for tp, offset in whole.items() if tp not in kept}
         latest, lost = self._look(begin)
+        self._group.follow({tp: offset for tp, offset in begin.items() if tp in latest}, self._kafka())
         if not self._has_looked:
             self._options.on_loss.report(deselected(kept), logger)
         self._options.on_loss.report(findings(lost, begin, latest, is_start=start == self._initial), logger)

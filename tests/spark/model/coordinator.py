@@ -5,7 +5,7 @@ Facts that decide, all observed on Kafka 3.9.2 (TV1) and 4.4.0 (TV2):
 - InitProducerId aborts an open transaction and answers CONCURRENT_TRANSACTIONS until that is done. It waits for one that is prepared.
 - EndTxn is answered when the transaction is prepared. Markers make it complete some time later.
 - EndTxn v4 leaves the epoch as it is, so a late repetition may end the producer's next transaction. v5 raises it (KIP-890).
-- A repeated EndTxn tells the truth only with the original epoch, by the same version, and while nobody has initialized the id anew.
+- A repeated EndTxn is answered truthfully only with the original epoch and the same version, and if the id has not been initialized again.
 - A stable OffsetFetch answers UNSTABLE_OFFSET_COMMIT while a transaction may change the offset (KIP-447).
 - Brokers of TV1 before Kafka 3.6 do not ask the coordinator whether a transaction is open before they append (KIP-890, first part).
 
@@ -104,7 +104,7 @@ class Coordinator:
     # Requests
 
     def init_producer_id(self, name: str, present: ProducerId | None = None) -> Answer:
-        """present: who asks, for one that knows it. Whoever was replaced is told so (KIP-360)."""
+        """present: the producer that asks, where it knows its id and epoch. A producer that was replaced gets an error (KIP-360)."""
         known = self.transactions.get(name)
         if known is None:
             if present is not None:
@@ -184,7 +184,7 @@ class Coordinator:
         return Answer(NONE, self.offsets.get(group))
 
     def describe_transactions(self, names: tuple[str, ...]) -> Answer:
-        """Return who has an open transaction under each name, None where nobody has."""
+        """Return the open transaction of each name, None without one."""
         return Answer(NONE, tuple(self._open(name) for name in names))
 
     def list_transactions(self) -> Answer:
@@ -213,7 +213,7 @@ class Coordinator:
         known.epoch += 1
 
     def expire(self, name: str) -> None:
-        """Forget a name that nobody has used for transactional.id.expiration.ms."""
+        """Forget a name that was not used for transactional.id.expiration.ms."""
         del self.transactions[name]
 
     # What is seen from outside

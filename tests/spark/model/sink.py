@@ -34,7 +34,7 @@ RULES = {
     # of every batch
     "ledger": "a batch that the ledger has is not written again",
     "one transaction": "rows and ledger are written in one transaction",
-    "initialize first": "the ledger is read after the marker was initialized, which fences whoever may change it",
+    "initialize first": "the ledger is read after the marker was initialized, which fences every driver that may change it",
     "fenced raises": "a driver that was fenced raises, and does not initialize and write",
     "unknown is asked again": "an EndTxn without an answer is not taken for a commit",
     "initialize after a lost request": "on TV1 a marker that lost a request is initialized before its next transaction",

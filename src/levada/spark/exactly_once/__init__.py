@@ -2,8 +2,8 @@
 
 Spark repeats a micro-batch until its own log says that it is committed, with the same query id and batch id, and it calls the sink for one
 that Kafka may have had already. So the decision whether a batch is written has to be made in Kafka, together with the rows: one transaction
-of the driver carries the rows and, as the offset of a consumer group, the number of the batch. That group is the sink's ledger. Whoever
-finds the batch's number in the ledger does not write it again.
+of the driver carries the rows and the number of the batch, which is committed as the offset of a consumer group. That group is the sink's
+ledger. A batch whose number is in the ledger is not written again.
 
 - A task (`sealing`) turns its rows into sealed record batches and returns them in its commit message. It writes nothing to Kafka.
 - The driver (`committing`) initializes the transactional id, which fences every other driver and aborts what one left open; reads the

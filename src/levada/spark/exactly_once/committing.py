@@ -1,19 +1,17 @@
 """What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
 
-A client stays open from one micro-batch to the next, in the process that Spark keeps for the commits, with its transactional id
-initialized: where another driver has initialized it since then, the transaction fails with PRODUCER_FENCED. It is not initialized again
-then, as two drivers would fence one another for ever. After any error the client is closed, so the next batch begins with InitProducerId,
-which aborts what this one may have left open. Requests whose answers were lost may arrive late: the client itself initializes anew after
-one (KafkaProducer.begin_transaction()).
+Each commit makes clients of its own and begins with InitProducerId, before it reads the ledger. Spark commits the batches of one query in
+several processes in turn: a client that one of them keeps would be fenced by the next. A driver that is fenced within its transaction
+raises, and does not initialize again, as two drivers would fence each other without end. Requests whose answers were lost may arrive late:
+the client itself initializes anew after one (KafkaProducer.begin_transaction()).
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from levada.errors import AuthorizationError, IllegalStateError, KafkaError, TransactionOutcomeUnknownError, UnsupportedVersionError
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
-MOST_KEPT = 4
 NEEDS = (
     "delivery=exactly-once needs, beyond WRITE on the topics: WRITE and DESCRIBE on the transactional id, READ on the group (both are "
     "called '{name}') and READ on the topic '{topic}', and brokers of Kafka 2.5 or newer; delivery=at-least-once needs none of these"
@@ -51,18 +48,15 @@ class Marker:
         except BaseException:
             self._admin.close()
             raise
-        self._is_initialized = False
 
     def initialize(self) -> None:
-        """Fence every other driver and abort the transaction that one left open, unless these clients did so before."""
-        if not self._is_initialized:
-            self._producer.init_transactions()
-            self._is_initialized = True
+        """Fence every other driver and abort the transaction that one left open."""
+        self._producer.init_transactions()
 
     def last_entry(self) -> Entry | None:
         """Read the ledger, once no open transaction may change it."""
-        # By name, because an entry that is the first one of its partition is else left out, and not waited for, while it is pending; and
-        # without names, for what a ledger on another topic says.
+        # By name, because an entry that is the first one of its partition is otherwise left out, and not waited for, while it is pending;
+        # and without names, for what a ledger on another topic says.
         named = self._admin.list_consumer_group_offsets(self._name, [self._ledger], require_stable=True)
         return newest({**self._admin.list_consumer_group_offsets(self._name, require_stable=True), **named}, self._name)
 
@@ -105,31 +99,6 @@ class Marker:
         self._admin.close()
 
 
-Key = tuple[int, str, frozenset[tuple[str, str]]]
-_kept: dict[Key, Marker] = {}
-
-
-@contextmanager
-def _kept_marker(client: Mapping[str, str], name: str, ledger_topic: str) -> Iterator[Marker]:
-    """Take the clients that a batch before this one has left, or make new ones. They are kept unless an error passes through."""
-    key = (os.getpid(), f"{name} {ledger_topic}", frozenset(client.items()))
-    marker = _kept.pop(key, None) or Marker(client, name, ledger_topic)
-    try:
-        yield marker
-    except BaseException:
-        marker.close()
-        raise
-    _kept[key] = marker
-    while len(_kept) > MOST_KEPT:
-        _kept.pop(next(iter(_kept))).close()
-
-
-def close_kept() -> None:
-    """Close the clients that are kept from batch to batch."""
-    while _kept:
-        _kept.popitem()[1].close()
-
-
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     """Write the rows of a batch exactly once. Raises IllegalStateError where the ledger forbids it, and errors of the client."""
     batch, rows = _summed(messages)
@@ -137,9 +106,13 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         return
     sink_id = settings.sink_id or (batch.query_id if batch else f"batch-{uuid.uuid4()}")
     name = settings.name_for(sink_id)
-    with _explained(name, settings), _kept_marker(client, name, settings.ledger_topic) as marker:
+    with _explained(name, settings), closing(Marker(client, name, settings.ledger_topic)) as marker:
         marker.initialize()
         if batch is None:
+            logger.warning(
+                "written in one transaction; if this write is repeated its rows are written again. exactlyOnce.id and exactlyOnce.batchId "
+                "prevent that, also in a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
+            )
             marker.write(messages, None)
             return
         entry = marker.last_entry()
@@ -149,13 +122,13 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         if verdict in (Verdict.WRITE, Verdict.WRITE_UNPROVEN):
             marker.write(messages, Entry(batch, rows))
         elif entry is not None and entry.batch.number == batch.number:
-            # Claimed for this run: a second write of the batch with the same id would else pass for a repetition, too.
+            # Claimed for this run: a second write of the batch with the same id would otherwise be taken for a repetition.
             marker.write((), Entry(batch, entry.rows))
 
 
 def _summed(messages: Sequence[SealedRows]) -> tuple[BatchId | None, Rows]:
     batches = {message.batch for message in messages}
-    if len(batches) > 1:
+    if len(batches) != 1:
         raise IllegalStateError(f"the tasks of one write are of several micro-batches, {batches}; nothing was written")
     return batches.pop(), sum((message.rows for message in messages), NO_ROWS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -44,6 +45,12 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     told = [context and context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")]
     query_id, run_of_query, number = told
     if query_id and run_of_query and number:
+        if not _is_uuid(run_of_query):
+            raise IllegalStateError(
+                f"delivery=exactly-once needs the id of the query's run, and the job group is {run_of_query!r} instead: setJobGroup() "
+                "within foreachBatch has replaced it. Call that after the write, or give exactlyOnce.id and exactlyOnce.batchId. Nothing "
+                "was written"
+            )
         return BatchId(query_id, run_of_query, int(number))
     if streaming:
         raise IllegalStateError("delivery=exactly-once: Spark has not told this task which micro-batch it writes; nothing was written")
@@ -53,6 +60,14 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
             "a streaming query, and in a thread that foreachBatch has started. Nothing was written"
         )
     return None
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 class Sealing:
@@ -100,9 +115,9 @@ class Sealing:
         if self._size > self._budget:
             raise IllegalStateError(
                 f"delivery=exactly-once: the rows of this task take more than its share of inlineMaxBytes, {self._budget} bytes, which "
-                "all go through the driver. Nothing was written. Give a larger inlineMaxBytes where the driver has the memory (it needs "
-                "about three times as much), smaller micro-batches (maxOffsetsPerTrigger), kafka.compression.type=zstd, rows divided "
-                "evenly among the tasks, or delivery=at-least-once"
+                "all go through the driver. Nothing was written. Give a larger inlineMaxBytes where the driver has a few times as much "
+                "memory, smaller micro-batches (maxOffsetsPerTrigger), kafka.compression.type=zstd, rows divided evenly among the tasks, "
+                "or delivery=at-least-once"
             )
         self._batches += sealed
 
