@@ -32,6 +32,15 @@ STEPS: Mapping[str, tuple[type, str]] = {
     "decide": (KafkaProducer, "commit_transaction"),
 }
 """The calls of the client that are the steps of the sink."""
+SLOT_STEPS: Mapping[str, tuple[type, str]] = {
+    **STEPS,
+    "hand-over": (KafkaProducer, "detach_transaction"),
+    "list-slots": (KafkaAdmin, "list_transactions"),
+    "describe-slots": (KafkaAdmin, "describe_transactions"),
+    "end-slots": (KafkaAdmin, "end_transactions"),
+    "forget-slots": (KafkaAdmin, "delete_consumer_groups"),
+}
+"""Those of a batch with slots."""
 WRITE, COMMIT = "write", "commit"
 """The calls of Spark."""
 ALL = [f"{when}-{step}" for step in (WRITE, *STEPS, COMMIT) for when in ("before", "after")]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
+from base64 import b85encode
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from levada.errors import ConfigError, CorruptRecordError, IllegalStateError
-from levada.spark.exactly_once.ledger import NO_ROWS, BatchId, Entry, Policy, Rows, Verdict, judge, newest
+from levada.spark.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName, parsed
+from levada.spark.exactly_once.ledger import Entry, Policy, Verdict, check_same_rows, continued_in, further_groups, judge, newest, read
 from levada.spark.options import sink_options
-from levada.types import OffsetAndMetadata, TopicPartition
+from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 
 BATCH = BatchId("query", "run-2", 7)
 ROWS = Rows(3, 2**63 + 5)
-LAST = Entry(BatchId("query", "run-1", 7), ROWS)
 TP = TopicPartition("t", 0)
+LAST = Entry(BatchId("query", "run-1", 7), ROWS, TP)
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
 
 
@@ -23,31 +28,95 @@ def before(number: int) -> Entry:
     return replace(LAST, batch=replace(LAST.batch, number=number))
 
 
-def stored(entry: Entry) -> OffsetAndMetadata:
-    return OffsetAndMetadata(entry.batch.number, metadata=entry.metadata)
+def slots(count: int, number: int = 7) -> tuple[Slot, ...]:
+    """Slots of tasks that were tried more or less often. Digests are numbers that cannot be compressed."""
+    made, random = [], Random(count)
+    for task in range(count):
+        name = SlotName(f"{random.getrandbits(32):08x}", number % 2, task, task % 3)
+        full = name.within("g")
+        handle = TransactionHandle(full, random.getrandbits(40), random.getrandbits(15), 5, groups=(full,))
+        made.append(Slot(name, handle, Rows(random.getrandbits(20), random.getrandbits(64))))
+    return tuple(made)
 
 
-def test_an_entry_is_read_as_it_was_written() -> None:
-    assert newest({TP: stored(LAST)}, "g") == LAST
-    assert newest({}, "g") is None
-    assert newest({TP: None}, "g") is None
-
-
-def test_the_entry_fits_the_metadata_that_brokers_take() -> None:
-    entry = Entry(BatchId("q" * 36, "r" * 36, 2**63 - 1), Rows(2**63 - 1, 2**64 - 1))
-    assert len(entry.metadata) < 200
-
-
-def test_the_newest_entry_counts_after_the_topic_of_the_ledger_was_changed() -> None:
-    assert newest({TP: stored(before(4)), TopicPartition("u", 0): stored(LAST)}, "g") == LAST
+def read_again(entry: Entry) -> Entry:
+    offsets = entry.offsets("g")
+    assert max(len(offset.metadata) for offset in offsets.values()) < 4096, "the brokers' offset.metadata.max.bytes"
+    offset = offsets.pop("g")
+    assert list(offsets) == further_groups("g", continued_in(offset))
+    return read("g", TP, offset, list(offsets.values()))
 
 
 @pytest.mark.parametrize(
-    "metadata", ["", "x", "[]", "{}", "null", '{"v":2,"query":"q"}', '{"v":1,"query":"q","run":"r","rows":"x","digest":"0"}']
+    "entry", [LAST, Entry(BatchId("", "", 0), NO_ROWS, TP), Entry(BatchId("q", "r", 2**63 - 1), Rows(2**63, 2**64 - 1), TP)]
+)
+def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
+    assert read_again(entry) == entry
+    assert len(entry.offsets("g")) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 60, 200, 3000])
+def test_slots_are_read_as_they_were_written_and_continued_in_further_groups(count: int) -> None:
+    entry = replace(LAST, slots=slots(count))
+    assert read_again(entry) == entry
+    assert len(entry.offsets("g")) <= 1 + count // 50
+
+
+def test_a_slot_is_known_by_its_name() -> None:
+    name = SlotName.of(BatchId("q", "0123abcd-4567", 5), 12, 3)
+    assert name.within("levada-a.b-c") == "levada-a.b-c~0123abcd.1.12.3"
+    assert parsed("levada-a.b-c~0123abcd.1.12.3") == ("levada-a.b-c", name)
+    assert not any(map(parsed, ("levada-a", "levada-a~1", "a~0123abcd.2.1.1", "a~0123abcd.1.1", "~0123abcd.1.1.1", "a~0123abcd.1.1.x")))
+
+
+def test_entries_that_are_cut_off_or_damaged_are_refused() -> None:
+    offsets = replace(LAST, slots=slots(300)).offsets("g")
+    offset = offsets.pop("g")
+    further = list(offsets.values())
+    damaged: list[list[OffsetAndMetadata | None]] = [
+        [*further[:-1]],
+        [*further[:-1], None],
+        [*further[:-1], further[-1]._replace(offset=6)],
+        [*further[:-1], further[-1]._replace(metadata=further[-1].metadata[:-5])],
+        [*further[:-1], further[-1]._replace(metadata="\u00e4")],
+    ]
+    for found in damaged:
+        with pytest.raises(CorruptRecordError, match=r"group 'g', t-0\): cannot use"):
+            read("g", TP, offset, found)
+
+
+def test_slots_that_would_take_much_memory_are_refused() -> None:
+    bomb = b85encode(zlib.compress(bytes(100 << 20))).decode()
+    text = json.dumps({"v": 2, "query": "", "run": "", "rows": 1, "digest": "0", "more": 0, "slots": bomb})
+    with pytest.raises(CorruptRecordError, match="its slots are cut off"):
+        read("g", TP, OffsetAndMetadata(1, metadata=text))
+
+
+def test_the_newest_offset_counts_after_the_topic_of_the_ledger_was_changed() -> None:
+    old, new = OffsetAndMetadata(4), OffsetAndMetadata(7)
+    assert newest({TP: old, TopicPartition("u", 0): new, TopicPartition("v", 0): None}) == (TopicPartition("u", 0), new)
+    assert newest({TP: None}) is None
+    assert newest({}) is None
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "x",
+        "[]",
+        "{}",
+        "null",
+        '{"v":3,"query":"q"}',
+        '{"v":1,"query":"q","run":"r","rows":"x","digest":"0"}',
+        '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":"x","slots":"0"}',
+        '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":0,"slots":7}',
+        '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":2,"slots":"0"}',
+    ],
 )
 def test_an_offset_that_no_sink_has_committed_is_refused(metadata: str) -> None:
     with pytest.raises(CorruptRecordError, match=r"group 'levada-q', t-0\): cannot use .* offset 5 .*give another exactlyOnce.id"):
-        newest({TP: OffsetAndMetadata(5, metadata=metadata)}, "levada-q")
+        read("levada-q", TP, OffsetAndMetadata(5, metadata=metadata))
 
 
 @pytest.mark.parametrize(
@@ -55,37 +124,44 @@ def test_an_offset_that_no_sink_has_committed_is_refused(metadata: str) -> None:
     [
         (before(6), Policy(), Verdict.WRITE),
         (before(0), Policy(), Verdict.WRITE),
-        (LAST, Policy(), Verdict.SKIP),
-        (LAST, Policy(missing="fail", ahead="skip", other_rows="skip"), Verdict.SKIP),
+        (LAST, Policy(), Verdict.REPEAT),
+        (LAST, Policy(missing="fail", ahead="skip", other_rows="skip"), Verdict.REPEAT),
+        (replace(LAST, rows=NO_ROWS), Policy(), Verdict.REPEAT),
         (None, Policy(), Verdict.WRITE_UNPROVEN),
         (None, Policy(missing="write"), Verdict.WRITE),
         (before(8), Policy(ahead="skip"), Verdict.SKIP_AHEAD),
-        (replace(LAST, rows=Rows(3, 1)), Policy(other_rows="skip"), Verdict.SKIP_OTHER_ROWS),
-        (replace(LAST, rows=NO_ROWS), Policy(other_rows="skip"), Verdict.SKIP_OTHER_ROWS),
     ],
 )
 def test_what_is_done_with_a_batch(entry: Entry | None, policy: Policy, verdict: Verdict) -> None:
-    assert judge(BATCH, ROWS, entry, policy, "s") is verdict
+    assert judge(BATCH, entry, policy, "s") is verdict
 
 
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
         (before(8), "the ledger is ahead, at batch 8: .* or onLedgerAhead=skip"),
-        (replace(LAST, rows=Rows(3, 1)), r"rows: 3 \(digest 0000000000000001\) then, 3 \(digest 8000000000000005\) now.* onOtherRows=skip"),
         (replace(LAST, batch=BATCH), "this run has written this batch already: .* exactlyOnce.id of its own"),
         (replace(LAST, batch=BatchId("other", "run-1", 3)), "belongs to query other, this is query query.* give another one"),
     ],
 )
 def test_what_neither_writing_nor_skipping_would_be_right_for_is_refused(entry: Entry, why: str) -> None:
     with pytest.raises(IllegalStateError, match=f"exactly-once sink 's', batch 7: .*{why}"):
-        judge(BATCH, ROWS, entry, Policy(), "s")
+        judge(BATCH, entry, Policy(), "s")
+
+
+def test_a_batch_that_is_repeated_has_the_same_rows_or_is_refused() -> None:
+    other = replace(LAST, rows=Rows(3, 1))
+    assert check_same_rows(BATCH, ROWS, LAST, Policy(), "s") is True
+    assert check_same_rows(BATCH, ROWS, other, Policy(other_rows="skip"), "s") is False
+    why = r"rows: 3 \(digest 0000000000000001\) then, 3 \(digest 8000000000000005\) now.* onOtherRows=skip"
+    with pytest.raises(IllegalStateError, match=f"exactly-once sink 's', batch 7: .*{why}"):
+        check_same_rows(BATCH, ROWS, other, Policy(), "s")
 
 
 def test_a_missing_ledger_is_nothing_to_wonder_about_at_the_first_batch() -> None:
-    assert judge(replace(BATCH, number=0), ROWS, None, Policy(missing="fail"), "s") is Verdict.WRITE
+    assert judge(replace(BATCH, number=0), None, Policy(missing="fail"), "s") is Verdict.WRITE
     with pytest.raises(IllegalStateError, match=r"the ledger has no entry, so it cannot be known .* once with onMissingLedger=write"):
-        judge(BATCH, ROWS, None, Policy(missing="fail"), "s")
+        judge(BATCH, None, Policy(missing="fail"), "s")
 
 
 def test_rows_of_parts_are_those_of_the_whole() -> None:
@@ -114,12 +190,13 @@ def test_options_of_exactly_once_and_their_defaults() -> None:
         "onmissingledger": "fail",
         "onledgerahead": "skip",
         "onotherrows": "skip",
+        "onlostslot": "rewrite",
         "inlinemaxbytes": "1000",
     }
     full = sink_options({**KAFKA, **given}).exactly_once
     assert full is not None
     assert (full.sink_id, full.batch_number, full.ledger_topic, full.inline_max_bytes) == ("orders", 20261126, "ledger", 1000)
-    assert full.policy == Policy("fail", "skip", "skip")
+    assert full.policy == Policy("fail", "skip", "skip", "rewrite")
     assert full.name_for("orders") == "etl.orders"
 
 
@@ -136,6 +213,7 @@ def test_options_of_exactly_once_and_their_defaults() -> None:
         ({"onMissingLedger": "skip"}, "option 'onMissingLedger': expected warn or fail or write"),
         ({"onLedgerAhead": "warn"}, "option 'onLedgerAhead': expected fail or skip"),
         ({"onOtherRows": "warn"}, "option 'onOtherRows': expected fail or skip"),
+        ({"onLostSlot": "warn"}, "option 'onLostSlot': expected fail or rewrite or skip"),
         ({"inlineMaxBytes": "0"}, "option 'inlineMaxBytes': expected a whole number above 0"),
         ({"kafka.transactional.id": "a"}, "option 'kafka.transactional.id' cannot be set: give delivery=exactly-once"),
         ({"kafka.enable.idempotence": "false"}, "among the kafka.* options: 'transactional.id' needs 'enable.idempotence'"),

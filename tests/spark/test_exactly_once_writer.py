@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 import levada as lv
 from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
 from levada.spark.clients import close_idle
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.exactly_once import committing
-from levada.spark.exactly_once.ledger import BatchId, Entry, Rows
+from levada.spark.exactly_once.batch import BatchId, Rows
+from levada.spark.exactly_once.ledger import Entry
+from levada.spark.exactly_once.settings import exactly_once
 from levada.spark.sink import Written
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
+from spark_sink import ROWS, SCHEMA, Died, Query, committed, dying, is_settled
 from spark_strikes import STEPS
-
-SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 
 
 @pytest.fixture(autouse=True)
@@ -38,87 +36,6 @@ def clients_are_closed() -> Iterator[None]:
 @pytest.fixture
 def kafka(any_kafka: Any) -> Any:
     return any_kafka
-
-
-class Task:
-    """What PySpark's TaskContext says in a task."""
-
-    def __init__(self, partition: int, properties: Mapping[str, str]) -> None:
-        self._partition, self._properties = partition, properties
-
-    def partitionId(self) -> int:
-        return self._partition
-
-    def stageId(self) -> int:
-        return 0
-
-    def attemptNumber(self) -> int:
-        return 0
-
-    def getLocalProperty(self, name: str) -> str | None:
-        return self._properties.get(name)
-
-
-class Query:
-    """A streaming query as far as a sink sees it: its checkpoint outlives its runs."""
-
-    def __init__(self, kafka: Any, topic: str, **options: str) -> None:
-        self.options = {
-            "kafka.bootstrap.servers": kafka.bootstrap_servers,
-            "topic": topic,
-            "delivery": "exactly-once",
-            "kafka.max.block.ms": "20000",
-            **options,
-        }
-        self.query_id, self.run_id = str(uuid.uuid4()), str(uuid.uuid4())
-        self.is_stream = True
-
-    def restart(self) -> None:
-        """A new run."""
-        self.run_id = str(uuid.uuid4())
-
-    def writer(self) -> Any:
-        source = LevadaDataSource(dict(self.options))
-        return source.streamWriter(SCHEMA, False) if self.is_stream else source.writer(SCHEMA, False)
-
-    def run_tasks(self, number: int, tasks: Sequence[Sequence[bytes]], writer: Any = None) -> list[Any]:
-        writer = pickle.loads(pickle.dumps(writer or self.writer()))
-        properties = {"sql.streaming.queryId": self.query_id, "spark.jobGroup.id": self.run_id, "streaming.sql.batchId": str(number)}
-        messages = []
-        for partition, values in enumerate(tasks):
-            TaskContext._taskContext = Task(partition, properties if self.query_id else {})  # type: ignore[assignment]
-            try:
-                rows = pa.RecordBatch.from_pydict({"key": [None] * len(values), "value": list(values)}, schema=ROWS)
-                messages.append(pickle.loads(pickle.dumps(writer.write(iter([rows])))))
-            finally:
-                TaskContext._taskContext = None
-        return messages
-
-    def commit(self, number: int, messages: list[Any]) -> None:
-        writer = self.writer()
-        writer.commit(messages, number) if self.is_stream else writer.commit(messages)
-
-    def run(self, number: int, *tasks: Sequence[bytes]) -> None:
-        self.commit(number, self.run_tasks(number, tasks))
-
-
-ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-
-
-def committed(kafka: Any, topic: str) -> Counter[bytes]:
-    records = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
-    return Counter(record.value or b"" for record in records)
-
-
-def is_settled(kafka: Any, topic: str) -> bool:
-    """Whether no open transaction holds readers of committed records back."""
-    with (
-        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as all_records,
-        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as readers,
-    ):
-        partitions = [TopicPartition(topic, info.partition) for info in readers.partitions_for(topic)]
-        ends: bool = all_records.end_offsets(partitions) == readers.end_offsets(partitions)
-        return ends
 
 
 def test_batches_are_written_once_however_often_they_are_repeated(kafka: Any, new_topic: Any) -> None:
@@ -152,19 +69,21 @@ def test_the_ledger_is_a_group_that_tools_can_read(kafka: Any, new_topic: Any) -
 def test_a_first_entry_that_is_on_its_way_into_the_ledger_is_waited_for(kafka: Any, new_topic: Any) -> None:
     topic = new_topic(kafka, 1)
     name, client = f"levada-{topic}", {"bootstrap.servers": kafka.bootstrap_servers}
-    entry = Entry(BatchId("query", "run", 0), Rows(1, 1))
+    entry = Entry(BatchId("query", "run", 0), Rows(1, 1), TopicPartition(topic, 0))
+    settings = exactly_once({"delivery": "exactly-once"}, topic)
+    assert settings is not None
     with lv.KafkaProducer(client, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send_offsets_to_transaction({TopicPartition(topic, 0): lv.OffsetAndMetadata(0, metadata=entry.metadata)}, name)
-        impatient = committing.Marker({**client, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}, name, topic)
+        producer.send_offsets_to_transaction({entry.at: entry.offsets(name)[name]}, name)
+        impatient = committing.Marker({**client, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}, name, settings)
         try:
             with pytest.raises(TimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
                 impatient.last_entry()
         finally:
             impatient.close()
         producer.commit_transaction()
-    patient = committing.Marker(client, name, topic)
+    patient = committing.Marker(client, name, settings)
     try:
         assert patient.last_entry() == entry
     finally:
@@ -213,10 +132,6 @@ def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kaf
     assert is_settled(kafka, topic)
 
 
-class Died(BaseException):
-    """Stands for the end of a process: nothing that it might still do is done."""
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch: Any, when: str) -> None:
     topic, expected = new_topic(kafka, 2), Counter[bytes]()
@@ -234,15 +149,6 @@ def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch:
         expected.update(rows[0] + rows[1])
         assert committed(kafka, topic) == expected, name
     assert is_settled(kafka, topic)
-
-
-def dying(call: Any, when: str) -> Any:
-    def struck(*args: Any, **kwargs: Any) -> Any:
-        if when == "after":
-            call(*args, **kwargs)
-        raise Died
-
-    return struck
 
 
 def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
@@ -373,16 +279,6 @@ def test_rows_with_and_without_keys_keep_their_order_and_their_partitions(embedd
     assert sorted(by_key[0]) == sorted(by_key[1])
     assert [value for _, value in by_key[0] if value and value[:2] == b"0-"] == [b"0-%d" % row for row in range(4)]
     assert sum(committed(embedded, topics[0]).values()) == 12
-
-
-def test_more_rows_than_the_driver_takes_are_refused_with_the_ways_out(embedded: Any, new_topic: Any) -> None:
-    topic = new_topic(embedded)
-    query = Query(embedded, topic, inlineMaxBytes="1000")
-    with pytest.raises(IllegalStateError, match=r"share of inlineMaxBytes, 1000 bytes.*maxOffsetsPerTrigger"):
-        query.run(0, [b"x" * 2000])
-    with pytest.raises(IllegalStateError, match=r"share of inlineMaxBytes, 500 bytes"):
-        query.run(0, [b"x"], [b"x" * 600])
-    assert committed(embedded, topic) == Counter()
 
 
 def test_a_stream_whose_batch_is_not_known_is_refused(embedded: Any, new_topic: Any) -> None:

@@ -10,12 +10,13 @@ needs it.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from levada import KafkaConsumer, KafkaProducer
+    from levada import ArrowDelivery, KafkaConsumer, KafkaProducer
 
 Client: TypeAlias = "KafkaConsumer | KafkaProducer"
 Key: TypeAlias = tuple[int, str, frozenset[tuple[str, str]]]
@@ -46,13 +47,37 @@ def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
 @contextmanager
 def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PARTITIONER) -> Iterator[KafkaProducer]:
     """Take a producer with these settings and this partitioner from the idle ones, or make one, and put it back at the end."""
+    from levada import KafkaProducer
+
+    with _reused(f"producer, {partitioner}", lambda settings: new_producer(settings, partitioner), settings) as client:
+        yield cast(KafkaProducer, client)
+
+
+def new_producer(settings: Mapping[str, Any], partitioner: str) -> KafkaProducer:
+    """Make a producer with one of the partitioners that the sink's option names."""
     from levada import KafkaProducer, RoundRobin
 
-    def make(settings: Mapping[str, Any]) -> KafkaProducer:
-        return KafkaProducer(settings) if partitioner == DEFAULT_PARTITIONER else KafkaProducer(settings, partitioner=RoundRobin())
+    return KafkaProducer(settings) if partitioner == DEFAULT_PARTITIONER else KafkaProducer(settings, partitioner=RoundRobin())
 
-    with _reused(f"producer, {partitioner}", make, settings) as client:
-        yield cast(KafkaProducer, client)
+
+class Outstanding:
+    """Arrow batches that were sent and are not yet known to be acknowledged. More than a few would only hold memory."""
+
+    MOST = 16
+
+    def __init__(self) -> None:
+        self._deliveries: deque[ArrowDelivery] = deque()
+
+    def add(self, delivery: ArrowDelivery) -> None:
+        """Take one more. Raises what an earlier one has come to."""
+        self._deliveries.append(delivery)
+        while len(self._deliveries) > self.MOST:
+            self._deliveries.popleft().result()
+
+    def wait(self) -> None:
+        """Wait until all are acknowledged. Raises the first failure."""
+        while self._deliveries:
+            self._deliveries.popleft().result()
 
 
 @contextmanager

@@ -156,8 +156,10 @@ class WriteOptions(EitherOptions, total=False):
     """What to do where a later batch than this one was written. Default: fail."""
     onOtherRows: Literal["fail", "skip"]
     """What to do where this batch was written with other rows. Default: fail."""
+    onLostSlot: Literal["fail", "rewrite", "skip"]
+    """What to do where rows of a batch that was decided are lost and cannot be written again exactly. Default: fail."""
     inlineMaxBytes: int
-    """Bytes of record batches that go through the driver, per micro-batch. Default: 16777216."""
+    """Bytes of record batches that go through the driver, per micro-batch; tasks write what is more themselves. Default: 16777216."""
     partitioner: Literal["default", "round_robin"]
     """Who chooses the partition of a row without one. Default: by key as Java does it, spread evenly without a key."""
 

@@ -3,8 +3,8 @@
 At least once: a task hands whole Arrow batches to a producer and returns its commit message only when every record is acknowledged. There
 is nothing left to commit in the driver, and nothing that an abort could take back: a task that is tried again writes its records again.
 
-Exactly once: a task writes nothing, and its commit message has the record batches. The driver writes those of all tasks
-(`levada.spark.exactly_once`).
+Exactly once: a task writes nothing that can be read, and its commit message has the record batches, or names the open transaction that has
+them. The driver writes those of all tasks, and commits (`levada.spark.exactly_once`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import logging
 import os
 import random
 import uuid
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,10 +22,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
-from levada.spark.clients import admin_settings, reused_producer
+from levada.spark.clients import Outstanding, admin_settings, reused_producer
 from levada.spark.exactly_once import committing as exactly_once
-from levada.spark.exactly_once.ledger import BatchId
-from levada.spark.exactly_once.sealing import SealedRows, Sealing, batch_of_task, budget_of_task
+from levada.spark.exactly_once.batch import BatchId, SlotName
+from levada.spark.exactly_once.sealing import OpenSlot, SealedRows, Sealing, batch_of_task, budget_of_task, slot_producer, task_under_way
+from levada.spark.exactly_once.settings import ExactlyOnce
 from levada.spark.format_options import SIDES
 from levada.spark.formats.sink_format import Encode
 from levada.spark.options import SinkOptions, Spreads
@@ -34,6 +34,7 @@ from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
 from levada.spark.schema import HEADERS
 from levada.spark.spread import Spread
 from levada.spark.task_log import log_with_task
+from levada.types import OffsetAndMetadata
 
 if TYPE_CHECKING:
     from levada import KafkaProducer
@@ -51,8 +52,6 @@ _ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
 logger = logging.getLogger(__name__)
 
 NO_ENCODERS: Mapping[str, Encode] = {}
-UNDER_WAY = 16
-"""Arrow batches sent and not yet known to be acknowledged; more would only hold memory."""
 
 
 @dataclass(frozen=True)
@@ -101,29 +100,38 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
     log_with_task()
     rows = 0
     with reused_producer(options.client, options.partitioner) as producer:
-        deliveries: deque[Any] = deque()
+        outstanding = Outstanding()
         for topic, records, _ in _placed(batches, columns, options, producer):
             rows += records.num_rows
-            deliveries.append(producer.send_arrow(topic, records, **_roles(records)))
-            while len(deliveries) > UNDER_WAY:
-                deliveries.popleft().result()
+            outstanding.add(producer.send_arrow(topic, records, **_roles(records)))
         producer.flush()
-        for delivery in deliveries:
-            delivery.result()
+        outstanding.wait()
     return Written(rows)
 
 
 def seal(
-    batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, batch: BatchId | None, budget: int
+    batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, once: ExactlyOnce, batch: BatchId
 ) -> WriterCommitMessage:
-    """Return the rows as record batches in the message for the driver. Raises IllegalStateError when they take more than `budget` bytes."""
+    """Return the rows as record batches in the message for the driver, or write them into a slot where they are too many for that."""
     log_with_task()
+    task, attempt = task_under_way()
+
+    def open_slot() -> OpenSlot:
+        name = SlotName.of(batch, task, attempt)
+        full_name = name.within(once.name_for(once.id_for(batch)))
+        producer = slot_producer(options.client, options.partitioner, full_name)
+        return OpenSlot(producer, name, full_name, {once.ledger: OffsetAndMetadata(batch.number)})
+
     # It sends nothing, so it needs no producer id.
     with reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner) as producer:
-        sealing = Sealing(producer, budget)
-        for topic, records, given in _placed(batches, columns, options, producer):
-            sealing.add(topic, records, given)
-        return sealing.finish(batch)
+        sealing = Sealing(producer, budget_of_task(once, task), open_slot)
+        try:
+            for topic, records, given in _placed(batches, columns, options, producer):
+                sealing.add(topic, records, given)
+            return sealing.finish(batch, task)
+        except BaseException:
+            sealing.give_up()
+            raise
 
 
 class _Placed(NamedTuple):
@@ -287,7 +295,7 @@ def _write(writer: BatchWriter | StreamWriter, batches: Iterator[pa.RecordBatch]
     if once is None:
         return write(batches, writer.columns, options)
     batch = batch_of_task(once, writer.run_id, streaming=isinstance(writer, StreamWriter))
-    return seal(batches, writer.columns, options, batch, budget_of_task(once))
+    return seal(batches, writer.columns, options, once, batch)
 
 
 def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
@@ -300,6 +308,11 @@ def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) ->
             "a task has returned no record batches: driver and executors have different versions of levada; nothing was written"
         )
     exactly_once.commit(sealed, options.exactly_once, options.client)
+
+
+def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
+    if options.exactly_once is not None:
+        exactly_once.abort([message for message in messages if isinstance(message, SealedRows)], options.exactly_once, options.client)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -318,6 +331,10 @@ class BatchWriter(DataSourceArrowWriter):
         """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
         _commit(self.options, messages)
 
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Abort the slots of a write that was not committed."""
+        _abort(self.options, messages)
+
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """The sink of a streaming query. Spark makes a writer for a batch's tasks, and another one to commit it."""
@@ -334,3 +351,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
         _commit(self.options, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Abort the slots of a micro-batch, unless it was decided: then they are committed."""
+        _abort(self.options, messages)

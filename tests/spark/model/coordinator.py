@@ -183,6 +183,11 @@ class Coordinator:
             return Answer(UNSTABLE_OFFSET_COMMIT)
         return Answer(NONE, self.offsets.get(group))
 
+    def delete_group(self, group: str) -> Answer:
+        """Forget what a group has committed. Offsets that are pending stay so."""
+        self.offsets.pop(group, None)
+        return Answer(NONE)
+
     def describe_transactions(self, names: tuple[str, ...]) -> Answer:
         """Return the open transaction of each name, None without one."""
         return Answer(NONE, tuple(self._open(name) for name in names))

@@ -54,7 +54,7 @@ RULES = {
     "stable": "abort() waits until no open transaction may change the ledger",
     "end as written": "EndTxn is repeated with the version that the ledger names",
     "outcome": "a slot commits an offset of its own, which tells whether it was committed when EndTxn does not",
-    "same division": "a lost slot is written again only where every task has the same rows as before",
+    "same division": "a lost slot is written again only where its task has the same rows as before",
     "inline once": "rows that the decision carried are not written again with a lost slot",
     "clean afterwards": "slots of older runs are aborted after the own decision only",
     "listed before": "what is aborted then was open before the decision",
@@ -236,7 +236,7 @@ class Sink:
         client = Client(self._brokers, name, answer.value)
         yield from client.write(rows, task=True)
         if self.has("outcome"):
-            yield from client.write_offset(name, (batch.number, client.producer), task=True)
+            yield from client.write_offset(name, batch.number, task=True)
         return Message(rows, Handle(name, client.producer, client.version))
 
     # In the driver
@@ -296,6 +296,7 @@ class Sink:
             listed = yield from self._listed(messages, decision)
         if self.has("clean afterwards"):
             yield from self._clean(listed)
+        yield from self._forget_outcomes(entry)
 
     def _initialized(self, batch: Batch) -> Steps:
         if self._marker is None:
@@ -336,7 +337,7 @@ class Sink:
             if self.has("claim"):
                 yield from self._decide(marker, [], entry._replace(run=batch.run))
             return
-        same = [message.rows for message in messages] == [part.rows for part in entry.parts]
+        same = all(messages[number].rows == entry.parts[number].rows for number in lost)
         if not same and self.has("same division"):
             yield from self._abort_slots(messages)
             raise Undecidable("a slot is lost, and its rows cannot be told from others")
@@ -357,6 +358,7 @@ class Sink:
         yield from self._decide(marker, carried, decision)
         if (yield from self._roll_forward(decision)):
             raise Failed("a slot is lost again")
+        self._compare(messages, entry)
         yield from self._abort_slots([message for number, message in enumerate(messages) if number not in lost])
 
     def _decide(self, marker: Client, carried: list[tuple[Row, ...]], decision: Entry) -> Steps:
@@ -425,7 +427,7 @@ class Sink:
         """Find out what became of a slot that cannot be committed now."""
         if self.has("outcome"):
             answer = yield from ask("offset_fetch", handle.name, True)
-            return answer.value == (entry.batch, handle.producer)
+            return answer.value == entry.batch
         if error not in self._policy.lost_by:
             raise Undecidable(f"it is not known whether a slot was committed: {error}")
         return False
@@ -435,6 +437,12 @@ class Sink:
             if message.handle is not None:
                 name, producer, version = message.handle
                 yield from ask("end_txn", name, producer, False, version)
+
+    def _forget_outcomes(self, entry: Entry | None) -> Steps:
+        """Delete the groups of the slots of the batch before: Spark has committed it, so nobody asks any more what became of them."""
+        for handle in (part.handle for part in (entry.parts if entry is not None else ())):
+            if handle is not None and self.has("outcome"):
+                yield from ask("delete_group", handle.name)
 
     def _listed(self, messages: tuple[Message, ...], entry: Entry | None) -> Steps:
         """Return the open slots that neither this batch nor the ledger names."""

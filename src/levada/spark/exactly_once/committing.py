@@ -4,22 +4,35 @@ Each commit makes clients of its own and begins with InitProducerId, before it r
 several processes in turn: a client that one of them keeps would be fenced by the next. A driver that is fenced within its transaction
 raises, and does not initialize again, as two drivers would fence each other without end. Requests whose answers were lost may arrive late:
 the client itself initializes anew after one (KafkaProducer.begin_transaction()).
+
+The order in which slots are ended is what makes a batch whole: none is committed before the decision; those that the ledger names are
+committed by whoever meets its entry; and what nobody will commit is aborted last, from a list that was made before the decision, because a
+driver that was paused after it must not abort what its successor has written.
 """
 
 from __future__ import annotations
 
 import logging
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from levada.errors import AuthorizationError, IllegalStateError, KafkaError, TransactionOutcomeUnknownError, UnsupportedVersionError
+from levada.errors import (
+    AuthorizationError,
+    IllegalStateError,
+    KafkaError,
+    TimeoutError,
+    TransactionOutcomeUnknownError,
+    UnsupportedVersionError,
+)
 from levada.spark.clients import admin_settings
-from levada.spark.exactly_once.ledger import NO_ROWS, BatchId, Entry, Rows, Verdict, judge, newest
+from levada.spark.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot
+from levada.spark.exactly_once.ledger import Entry, Verdict, called, check_same_rows, continued_in, further_groups, judge, newest, read
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
-from levada.types import OffsetAndMetadata, TopicPartition
+from levada.spark.exactly_once.slots import Slots
 
 if TYPE_CHECKING:
     from levada import KafkaAdmin, KafkaProducer
@@ -27,24 +40,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
+UNSTABLE_S = 5.0
+"""How long abort() waits for the end of a transaction that may change the ledger, before it aborts that transaction."""
 NEEDS = (
-    "delivery=exactly-once needs, beyond WRITE on the topics: WRITE and DESCRIBE on the transactional id, READ on the group (both are "
-    "called '{name}') and READ on the topic '{topic}', and brokers of Kafka 2.5 or newer; delivery=at-least-once needs none of these"
+    "delivery=exactly-once needs, beyond WRITE on the topics: WRITE and DESCRIBE on transactional ids, and READ on groups, that begin with "
+    "'{name}', READ on the topic '{topic}', and brokers of Kafka 2.5 or newer, 3.0 for batches beyond inlineMaxBytes; "
+    "delivery=at-least-once needs none of these"
 )
+REFRESH_S = 24 * 3600.0
+"""After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
+_written_at: dict[str, float] = {}
 
 
 class Marker:
     """The clients that end a sink's batches. name: the transactional id and the ledger's group."""
 
-    def __init__(self, client: Mapping[str, str], name: str, ledger_topic: str) -> None:
+    def __init__(self, client: Mapping[str, str], name: str, settings: ExactlyOnce) -> None:
         from levada import KafkaAdmin, KafkaProducer
 
         self._name = name
-        self._ledger = TopicPartition(ledger_topic, 0)
+        self._ledger = settings.ledger
+        self._groups: set[str] = set()
         self._admin: KafkaAdmin = KafkaAdmin(admin_settings(client))
+        self.slots = Slots(self._admin, name)
         try:
-            settings = {**client, "transactional.id": name, "transaction.timeout.clamp": "true"}
-            self._producer: KafkaProducer = KafkaProducer(settings)
+            self._producer: KafkaProducer = KafkaProducer({**client, "transactional.id": name, "transaction.timeout.clamp": "true"})
         except BaseException:
             self._admin.close()
             raise
@@ -53,24 +73,30 @@ class Marker:
         """Fence every other driver and abort the transaction that one left open."""
         self._producer.init_transactions()
 
-    def last_entry(self) -> Entry | None:
-        """Read the ledger, once no open transaction may change it."""
+    def last_entry(self, timeout_s: float | None = None) -> Entry | None:
+        """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does."""
         # By name, because an entry that is the first one of its partition is otherwise left out, and not waited for, while it is pending;
         # and without names, for what a ledger on another topic says.
-        named = self._admin.list_consumer_group_offsets(self._name, [self._ledger], require_stable=True)
-        return newest({**self._admin.list_consumer_group_offsets(self._name, require_stable=True), **named}, self._name)
+        named = self._admin.list_consumer_group_offsets(self._name, [self._ledger], require_stable=True, timeout=timeout_s)
+        found = newest({**self._admin.list_consumer_group_offsets(self._name, require_stable=True), **named})
+        if found is None:
+            return None
+        at, offset = found
+        groups = further_groups(self._name, continued_in(offset))
+        further = self._admin.list_consumer_group_offsets({group: [at] for group in groups}, require_stable=True) if groups else {}
+        return read(self._name, at, offset, [further[group].get(at) for group in groups])
 
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
-        """Write the rows, and the entry of the ledger with them: all of it, or nothing. entry: None for a write without a ledger.
+        """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.
 
         Raises TransactionOutcomeUnknownError where it is not known which of the two happened; the next look at the ledger tells it.
         """
         self._producer.begin_transaction()
         try:
             sent = self._producer.send_sealed([batch for message in messages for batch in message.batches])
-            if entry is not None:
-                offset = OffsetAndMetadata(entry.batch.number, metadata=entry.metadata)
-                self._producer.send_offsets_to_transaction({self._ledger: offset}, self._name)
+            for group, offset in entry.offsets(self._name).items() if entry is not None else ():
+                self._producer.send_offsets_to_transaction({self._ledger: offset}, group)
+                self._groups.add(group)
             self._commit()
             sent.result()
         except TransactionOutcomeUnknownError:
@@ -93,6 +119,10 @@ class Marker:
         except (KafkaError, IllegalStateError) as error:
             logger.info("the transaction was not aborted here: %s", error)
 
+    def forget_ledger(self) -> None:
+        """Delete the ledger of a write that nobody repeats. Where that is not permitted it expires."""
+        self._admin.outcomes(self._admin.delete_consumer_groups, sorted(self._groups))
+
     def close(self) -> None:
         """Let go of the connections."""
         self._producer.close(timeout=0)
@@ -101,36 +131,165 @@ class Marker:
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     """Write the rows of a batch exactly once. Raises IllegalStateError where the ledger forbids it, and errors of the client."""
-    batch, rows = _summed(messages)
-    if not rows.count:
+    batch = _batch_of(messages)
+    rows = sum((message.rows for message in messages), NO_ROWS)
+    is_numbered, slots = settings.is_numbered(batch), _slots_of(messages)
+    if not rows.count and not is_numbered:
         return
-    sink_id = settings.sink_id or (batch.query_id if batch else f"batch-{uuid.uuid4()}")
-    name = settings.name_for(sink_id)
-    with _explained(name, settings), closing(Marker(client, name, settings.ledger_topic)) as marker:
-        marker.initialize()
-        if batch is None:
-            logger.warning(
-                "written in one transaction; if this write is repeated its rows are written again. exactlyOnce.id and exactlyOnce.batchId "
-                "prevent that, also in a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
-            )
-            marker.write(messages, None)
+    name = settings.name_for(settings.id_for(batch))
+    with _explained(name, settings), closing(Marker(client, name, settings)) as marker:
+        if not rows.count and not _concerns(batch, marker.last_entry(), name):
             return
-        entry = marker.last_entry()
-        verdict = judge(batch, rows, entry, settings.policy, sink_id)
-        level = logging.INFO if verdict in (Verdict.WRITE, Verdict.SKIP) else logging.WARNING
-        logger.log(level, "exactly-once sink '%s', batch %d: %s", sink_id, batch.number, verdict.value)
-        if verdict in (Verdict.WRITE, Verdict.WRITE_UNPROVEN):
-            marker.write(messages, Entry(batch, rows))
-        elif entry is not None and entry.batch.number == batch.number:
-            # Claimed for this run: a second write of the batch with the same id would otherwise be taken for a repetition.
-            marker.write((), Entry(batch, entry.rows))
+        marker.initialize()
+        if not is_numbered:
+            logger.warning(
+                "if this write is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
+                "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
+            )
+        if is_numbered or slots:
+            Committing(marker, settings, batch, rows, messages).run()
+        else:
+            marker.write(messages, None)
+        if slots and not is_numbered:
+            marker.slots.forget(slots)
+            marker.forget_ledger()
 
 
-def _summed(messages: Sequence[SealedRows]) -> tuple[BatchId | None, Rows]:
+def _concerns(batch: BatchId, entry: Entry | None, name: str) -> bool:
+    """Whether a batch without rows has to do with the ledger: it was written before, and is to be finished, or the ledger would expire."""
+    if entry is None:
+        return False
+    if entry.batch.number == batch.number:
+        return entry.batch.run_id != batch.run_id
+    return time.monotonic() - _written_at.setdefault(name, time.monotonic()) > REFRESH_S
+
+
+class Committing:
+    """The commit of one batch, once the marker is initialized."""
+
+    def __init__(self, marker: Marker, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
+        self._marker = marker
+        self._slots = marker.slots
+        self._settings = settings
+        self._batch = batch
+        self._rows = rows
+        self._messages = messages
+        self._own = _slots_of(messages)
+        self._sink_id = settings.id_for(batch)
+
+    def run(self) -> None:
+        """Look at the ledger, and do what follows from it."""
+        entry = self._marker.last_entry()
+        left_open = self._slots.left_open([*self._own, *(entry.slots if entry is not None else ())])
+        verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
+        level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
+        logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
+        if verdict is Verdict.SKIP_AHEAD:
+            self._slots.abort([slot.handle for slot in self._own])
+        elif verdict is Verdict.REPEAT and entry is not None:
+            self._repeat(entry)
+        else:
+            self._decide(self._messages, Entry(self._batch, self._rows, self._settings.ledger, self._own))
+            self._slots.abort(left_open)
+            self._slots.forget(entry.slots if entry is not None else ())
+
+    def _decide(self, messages: Sequence[SealedRows], decision: Entry) -> None:
+        """Write what messages carry and the entry, which decides the batch, and commit those of its slots that are this run's."""
+        own = replace(decision, slots=tuple(slot for slot in decision.slots if slot in self._own))
+        self._slots.check(own.slots)
+        self._marker.write(messages, decision)
+        _written_at[self._settings.name_for(self._sink_id)] = time.monotonic()
+        if lost := self._slots.finish(own):
+            raise IllegalStateError(
+                f"{called(self._sink_id, self._batch)}: decided, but {_listed(lost)} was aborted before it was committed: this took longer "
+                "than transaction.timeout.ms. Run the query again, which writes its rows again"
+            )
+
+    def _repeat(self, entry: Entry) -> None:
+        """Finish a batch that an earlier run has decided, and claim it for this run.
+
+        A second write of the batch in this run would otherwise be taken for a repetition.
+        """
+        lost = self._slots.finish(entry)
+        if lost:
+            self._replace(entry, lost)
+            return
+        self._slots.abort([slot.handle for slot in self._own])
+        self._compare(entry)
+        self._decide((), replace(entry, batch=self._batch, at=self._settings.ledger))
+
+    def _compare(self, entry: Entry) -> None:
+        if not check_same_rows(self._batch, self._rows, entry, self._settings.policy, self._sink_id):
+            logger.warning("%s: it was written before, with other rows", called(self._sink_id, self._batch))
+
+    def _replace(self, entry: Entry, lost: list[Slot]) -> None:
+        """Write again what lost slots had, where the tasks that wrote them have the same rows now; else as onLostSlot says."""
+        by_task = {message.task: message for message in self._messages}
+        lost_rows = sum((slot.rows for slot in lost), NO_ROWS)
+        name = called(self._sink_id, self._batch)
+        kept = tuple(slot for slot in entry.slots if slot not in lost)
+        if all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
+            logger.warning("%s: %s was lost after the decision; its %d rows are written again", name, _listed(lost), lost_rows.count)
+            again = [by_task[slot.name.task] for slot in lost]
+            decision = Entry(self._batch, entry.rows, self._settings.ledger, (*kept, *_slots_of(again)))
+        elif self._settings.policy.lost_slot == "rewrite":
+            logger.warning("%s: %s is lost; the whole batch is written again, and some of its rows twice", name, _listed(lost))
+            again = list(self._messages)
+            decision = Entry(self._batch, self._rows, self._settings.ledger, self._own)
+        elif self._settings.policy.lost_slot == "skip":
+            logger.warning("%s: %s is lost, and with it %d rows, which nobody writes again", name, _listed(lost), lost_rows.count)
+            again = []
+            decision = Entry(self._batch, self._rows, self._settings.ledger, kept)
+        else:
+            raise IllegalStateError(
+                f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was "
+                "aborted before it was committed (the driver was away for longer than transaction.timeout.ms). The rows cannot be written "
+                "again exactly, because they are divided among the tasks otherwise now, or computed to other values. Run the query once "
+                "with onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, or with onLostSlot=skip, "
+                "which leaves these rows out"
+            )
+        self._decide(again, decision)
+        self._slots.abort([slot.handle for slot in self._own if slot not in decision.slots])
+        if decision.rows == entry.rows:
+            self._compare(entry)
+
+
+def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
+    """Abort the slots of a batch that was not committed. If it was decided all the same, its slots are committed."""
+    own = _slots_of(messages)
+    if not own:
+        return
+    batch = _batch_of(messages)
+    name = settings.name_for(settings.id_for(batch))
+    with _explained(name, settings), closing(Marker(client, name, settings)) as marker:
+        try:
+            entry = marker.last_entry(UNSTABLE_S)
+        except TimeoutError:
+            # The driver that died has left the transaction open that would have decided, and nobody else ends it soon.
+            marker.initialize()
+            entry = marker.last_entry()
+        is_over = entry is not None and entry.batch.number > batch.number and entry.batch.run_id == batch.run_id
+        decided: Collection[Slot] = own if is_over else entry.slots if entry is not None else ()
+        # Before what was decided is committed: a second write in the same run has slots of the same names, which are waited for.
+        marker.slots.abort([slot.handle for slot in own if slot not in decided])
+        if entry is not None and entry.batch.number == batch.number:
+            marker.slots.finish(entry)
+
+
+def _batch_of(messages: Sequence[SealedRows]) -> BatchId:
     batches = {message.batch for message in messages}
     if len(batches) != 1:
         raise IllegalStateError(f"the tasks of one write are of several micro-batches, {batches}; nothing was written")
-    return batches.pop(), sum((message.rows for message in messages), NO_ROWS)
+    return batches.pop()
+
+
+def _slots_of(messages: Sequence[SealedRows]) -> tuple[Slot, ...]:
+    return tuple(message.slot for message in messages if message.slot is not None)
+
+
+def _listed(slots: Sequence[Slot]) -> str:
+    first = f"transaction '{slots[0].handle.transactional_id}'"
+    return first if len(slots) == 1 else f"{first} and {len(slots) - 1} more"
 
 
 @contextmanager

@@ -1,93 +1,120 @@
 """What the ledger says of a sink's last batch, and what follows from it for the batch that Spark wants committed.
 
 The ledger is the committed offset of a consumer group without members: its offset is the id of the last batch that was decided, its
-metadata say which run of which query has written it, and what rows it had. Reading it is stable (KIP-447), so a transaction that may
-change it has ended.
+metadata say which run of which query has written it, what rows it had, and which slots it has. Slots that do not fit into the metadata of
+one offset are continued in those of further groups. Reading is stable (KIP-447), so a transaction that may change the ledger has ended.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import struct
+import zlib
+from base64 import b85decode, b85encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from levada.errors import CorruptRecordError, IllegalStateError
-
-if TYPE_CHECKING:
-    from levada.types import OffsetAndMetadata, TopicPartition
+from levada.spark.exactly_once.batch import BatchId, Rows, Slot, SlotName
+from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class BatchId:
-    """A micro-batch as the sink knows it. query_id: empty for a batch number that a program gives. run_id: changes with each start."""
-
-    query_id: str
-    run_id: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What tells the rows of a batch from others: how many there are, and a digest that does not depend on order or division."""
-
-    count: int
-    digest: int
-
-    def __add__(self, other: Rows) -> Rows:
-        return Rows(self.count + other.count, (self.digest + other.digest) % 2**64)
-
-
-NO_ROWS = Rows(0, 0)
+VERSION_WITH_SLOTS = 2
+PIECE = 3500
+"""Characters of slots in one offset's metadata: with all else they stay below the brokers' offset.metadata.max.bytes, 4096."""
+MOST_SLOTS = 100_000
+_SLOT = struct.Struct(">4sIHqhBQQ")
+"""Run, task and attempt of its name, producer id, epoch, version of EndTxn, rows, digest."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The last batch that was decided."""
+    """The last batch that was decided. at: the partition whose offset it is. slots: what is to be committed of it."""
 
     batch: BatchId
     rows: Rows
+    at: TopicPartition
+    slots: tuple[Slot, ...] = ()
 
-    @property
-    def metadata(self) -> str:
-        """What is stored beside the offset."""
-        return json.dumps(
-            {
-                "v": VERSION,
-                "query": self.batch.query_id,
-                "run": self.batch.run_id,
-                "rows": self.rows.count,
-                "digest": f"{self.rows.digest:016x}",
-            },
-            separators=(",", ":"),
-        )
-
-
-def newest(committed: Mapping[TopicPartition, OffsetAndMetadata | None], group: str) -> Entry | None:
-    """Return the entry of a group's committed offsets, None without one. Of several, as after a change of the ledger's topic, the newest.
-
-    Raises CorruptRecordError for offsets that no sink has committed.
-    """
-    entries = [_entry(offset, f"group '{group}', {tp}") for tp, offset in committed.items() if offset is not None]
-    return max(entries, key=lambda entry: entry.batch.number, default=None)
+    def offsets(self, group: str) -> dict[str, OffsetAndMetadata]:
+        """Return what stands for the entry: an offset of the ledger's group, and of as many further ones as its slots take."""
+        said = {
+            "v": VERSION_WITH_SLOTS if self.slots else VERSION,
+            "query": self.batch.query_id,
+            "run": self.batch.run_id,
+            "rows": self.rows.count,
+            "digest": f"{self.rows.digest:016x}",
+        }
+        pieces = _packed(self.slots)
+        if pieces:
+            said |= {"more": len(pieces) - 1, "slots": pieces[0]}
+        texts = {group: json.dumps(said, separators=(",", ":"))}
+        texts |= dict(zip(further_groups(group, len(pieces) - 1), pieces[1:], strict=True))
+        return {name: OffsetAndMetadata(self.batch.number, metadata=text) for name, text in texts.items()}
 
 
-def _entry(offset: OffsetAndMetadata, where: str) -> Entry:
+def further_groups(group: str, count: int) -> list[str]:
+    """Return the groups in which an entry is continued."""
+    return [f"{group}~{number}" for number in range(1, count + 1)]
+
+
+def newest(committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> tuple[TopicPartition, OffsetAndMetadata] | None:
+    """Return the newest of a group's offsets; there are several after a change of the ledger's topic."""
+    there = [(tp, offset) for tp, offset in committed.items() if offset is not None]
+    return max(there, key=lambda found: found[1].offset, default=None)
+
+
+def continued_in(offset: OffsetAndMetadata) -> int:
+    """Return how many further groups have parts of an entry. Raises nothing: what cannot be read is continued nowhere."""
+    try:
+        more = json.loads(offset.metadata)["more"]
+    except (ValueError, TypeError, KeyError):
+        return 0
+    return more if isinstance(more, int) and 0 < more < MOST_SLOTS else 0
+
+
+def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Sequence[OffsetAndMetadata | None] = ()) -> Entry:
+    """Return the entry that offsets stand for. Raises CorruptRecordError for offsets that no sink has committed."""
     try:
         said: Any = json.loads(offset.metadata)
-        if said["v"] == VERSION:
+        if said["v"] in (VERSION, VERSION_WITH_SLOTS):
             batch = BatchId(str(said["query"]), str(said["run"]), offset.offset)
-            return Entry(batch, Rows(int(said["rows"]), int(said["digest"], 16)))
+            pieces = [said.get("slots", ""), *(piece.metadata for piece in further if piece is not None and piece.offset == offset.offset)]
+            if len(pieces) != 1 + said.get("more", 0):
+                raise ValueError(f"it is continued in {said['more']} more groups, {len(pieces) - 1} are there")
+            return Entry(batch, Rows(int(said["rows"]), int(said["digest"], 16)), at, tuple(_unpacked("".join(pieces), group, batch)))
         why = f"version {said['v']!r} of the ledger is not known to this levada"
-    except (ValueError, TypeError, KeyError) as fault:
+    except (ValueError, TypeError, KeyError, AttributeError, struct.error, zlib.error) as fault:
         why = f"no sink has written it ({fault!r})"
     raise CorruptRecordError(
-        f"ledger of the exactly-once sink ({where}): cannot use the committed offset {offset.offset} with metadata "
+        f"ledger of the exactly-once sink (group '{group}', {at}): cannot use the committed offset {offset.offset} with metadata "
         f"{offset.metadata[:100]!r}: {why}; give another exactlyOnce.id, or a group id of its own by transactionalIdPrefix"
     )
+
+
+def _packed(slots: Iterable[Slot]) -> list[str]:
+    packed = b"".join(
+        _SLOT.pack(bytes.fromhex(name.run), name.task, name.attempt, *handle[1:4], rows.count, rows.digest) for name, handle, rows in slots
+    )
+    text = b85encode(zlib.compress(packed)).decode() if packed else ""
+    return [text[begin : begin + PIECE] for begin in range(0, len(text), PIECE)]
+
+
+def _unpacked(text: str, group: str, batch: BatchId) -> list[Slot]:
+    if not text:
+        return []
+    unpacking = zlib.decompressobj()
+    packed = unpacking.decompress(b85decode(text), MOST_SLOTS * _SLOT.size)
+    if not unpacking.eof or len(packed) % _SLOT.size:
+        raise ValueError("its slots are cut off")
+    slots = []
+    for run, task, attempt, producer_id, epoch, end_version, count, digest in _SLOT.iter_unpack(packed):
+        name = SlotName(run.hex(), batch.number % 2, task, attempt)
+        full = name.within(group)
+        slots.append(Slot(name, TransactionHandle(full, producer_id, epoch, end_version, groups=(full,)), Rows(count, digest)))
+    return slots
 
 
 class Verdict(Enum):
@@ -95,8 +122,7 @@ class Verdict(Enum):
 
     WRITE = "write it"
     WRITE_UNPROVEN = "write it, although the ledger cannot prove that it is new"
-    SKIP = "it was written before"
-    SKIP_OTHER_ROWS = "it was written before, with other rows"
+    REPEAT = "it was written before"
     SKIP_AHEAD = "a later batch was written before"
 
 
@@ -104,17 +130,18 @@ class Verdict(Enum):
 class Policy:
     """What is to be done where the ledger does not decide. Each is the option of its name, as given or by default.
 
-    missing: warn, fail or write. ahead, other_rows: fail or skip.
+    missing: warn, fail or write. ahead, other_rows: fail or skip. lost_slot: fail, rewrite or skip.
     """
 
     missing: str = "warn"
     ahead: str = "fail"
     other_rows: str = "fail"
+    lost_slot: str = "fail"
 
 
-def judge(batch: BatchId, rows: Rows, entry: Entry | None, policy: Policy, sink_id: str) -> Verdict:
+def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> Verdict:
     """Decide what to do with a batch. Raises IllegalStateError where neither writing nor skipping would be right."""
-    name = f"exactly-once sink '{sink_id}', batch {batch.number}"
+    name = called(sink_id, batch)
     if entry is None:
         if batch.number == 0 or policy.missing == "write":
             return Verdict.WRITE
@@ -146,15 +173,25 @@ def judge(batch: BatchId, rows: Rows, entry: Entry | None, policy: Policy, sink_
             f"{name}: this run has written this batch already: rows of two writes would be taken for one. Give each write within a "
             "foreachBatch an exactlyOnce.id of its own; these rows are not written"
         )
+    return Verdict.REPEAT
+
+
+def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, sink_id: str) -> bool:
+    """Return whether a batch that was written before has the same rows now. Raises IllegalStateError where other ones are not allowed."""
     if entry.rows == rows:
-        return Verdict.SKIP
+        return True
     if policy.other_rows == "skip":
-        return Verdict.SKIP_OTHER_ROWS
+        return False
     raise IllegalStateError(
-        f"{name}: the ledger says that this batch was written with other rows: {_shown(entry.rows)} then, {_shown(rows)} now. The "
-        "checkpoint is a copy, the query was changed, or its rows differ each time that they are computed, as with rand() or uuid(). If "
-        "the rows that are in Kafka are right, run the query with onOtherRows=skip; if not, give another exactlyOnce.id"
+        f"{called(sink_id, batch)}: the ledger says that this batch was written with other rows: {_shown(entry.rows)} then, {_shown(rows)} "
+        "now. The checkpoint is a copy, the query was changed, or its rows differ each time that they are computed, as with rand() or "
+        "uuid(). If the rows that are in Kafka are right, run the query with onOtherRows=skip; if not, give another exactlyOnce.id"
     )
+
+
+def called(sink_id: str, batch: BatchId) -> str:
+    """Name a batch in messages."""
+    return f"exactly-once sink '{sink_id}', batch {batch.number}"
 
 
 def _shown(rows: Rows) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from levada.errors import ConfigError
+from levada.spark.exactly_once.batch import BatchId
 from levada.spark.exactly_once.ledger import Policy
 from levada.spark.option_text import check_topic, choice, positive, shown, whole
+from levada.types import TopicPartition
 
 DEFAULT_PREFIX = "levada-"
 DEFAULT_INLINE_MAX_BYTES = 16 << 20
@@ -20,6 +22,7 @@ OPTIONS = (
     "onMissingLedger",
     "onLedgerAhead",
     "onOtherRows",
+    "onLostSlot",
     "inlineMaxBytes",
 )
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
@@ -31,7 +34,7 @@ class ExactlyOnce:
 
     sink_id: the option exactlyOnce.id, None for the id of the query. batch_number: exactlyOnce.batchId, None for the one that Spark tells
     its tasks. prefix: of the transactional id, and of the group that is the ledger. ledger_topic: whose partition 0 the ledger's offset is
-    of. inline_max_bytes: of the record batches that the tasks return to the driver, together.
+    of. inline_max_bytes: of the record batches that the tasks return to the driver, together; what is more becomes slots.
     """
 
     sink_id: str | None
@@ -41,9 +44,22 @@ class ExactlyOnce:
     policy: Policy
     inline_max_bytes: int
 
+    def is_numbered(self, batch: BatchId) -> bool:
+        """Whether the same batch may be written again: by Spark, or by a scheduler that repeats the job."""
+        return self.sink_id is not None or bool(batch.query_id)
+
+    def id_for(self, batch: BatchId) -> str:
+        """Return what tells the sink that writes a batch from others."""
+        return self.sink_id or batch.query_id or f"batch-{batch.run_id}"
+
     def name_for(self, sink_id: str) -> str:
         """Return the transactional id, and the ledger's group, of the sink with an id."""
         return f"{self.prefix}{sink_id}"
+
+    @property
+    def ledger(self) -> TopicPartition:
+        """The partition whose offset, of the ledger's group, is the number of the last batch."""
+        return TopicPartition(self.ledger_topic, 0)
 
 
 def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | None:
@@ -71,6 +87,7 @@ def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | Non
             missing=choice(own, "onMissingLedger", ("warn", "fail", "write"), "warn"),
             ahead=choice(own, "onLedgerAhead", ("fail", "skip"), "fail"),
             other_rows=choice(own, "onOtherRows", ("fail", "skip"), "fail"),
+            lost_slot=choice(own, "onLostSlot", ("fail", "rewrite", "skip"), "fail"),
         ),
         inline_max_bytes=positive(own, "inlineMaxBytes") or DEFAULT_INLINE_MAX_BYTES,
     )

@@ -1,0 +1,122 @@
+"""Slots: transactions that tasks have written because their rows do not fit into the driver, and that the driver ends.
+
+A slot is open until the batch is decided. The ledger's entry, which makes the decision, names the slots that are to be committed, and
+whoever meets that entry commits them again, as often as it takes.
+
+A slot also commits the number of its batch, as the offset of a group that is called like the slot. Where EndTxn does not answer that the
+slot is committed, that offset tells it: EndTxn answers a repetition truthfully only as long as nobody uses the transactional id again, and
+a request of the slot's task that arrives late does.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, IllegalStateError, KafkaError
+from levada.spark.exactly_once.batch import Slot, parsed
+from levada.spark.exactly_once.ledger import Entry
+from levada.types import TransactionHandle
+
+if TYPE_CHECKING:
+    from levada import KafkaAdmin, TransactionDescription
+
+logger = logging.getLogger(__name__)
+
+ABORT_S = 10.0
+TIME_LEFT = 0.2
+"""The share of transaction.timeout.ms that a slot must have before the decision, so that it can be committed after it."""
+
+
+class Slots:
+    """The slots of a sink, as the driver sees them."""
+
+    def __init__(self, admin: KafkaAdmin, sink: str) -> None:
+        self._admin = admin
+        self._sink = sink
+
+    def check(self, slots: Collection[Slot]) -> None:
+        """Look at slots just before the decision. Raises IllegalStateError where one is not open, or will not be for long."""
+        if not slots:
+            return
+        found = self._admin.outcomes(self._admin.describe_transactions, [slot.handle.transactional_id for slot in slots])
+        now_ms = time.time() * 1000
+        for slot in slots:
+            described = found[slot.handle.transactional_id]
+            if isinstance(described, KafkaError):
+                if isinstance(described, BrokerError) and described.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise _gone(slot, "its coordinator has forgotten it")
+                raise described
+            if (described.state, described.producer_id, described.producer_epoch) != ("Ongoing", *slot.handle[1:3]):
+                raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}")
+            if (left_ms := _time_left_ms(described, now_ms)) < TIME_LEFT * described.timeout_ms:
+                raise _gone(slot, f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, by this machine's clock")
+
+    def finish(self, entry: Entry) -> list[Slot]:
+        """Commit the slots of a batch that was decided, which may be repeated, and return those that are lost."""
+        from levada import TransactionOutcome
+
+        if not entry.slots:
+            return []
+        outcomes = self._admin.end_transactions([slot.handle for slot in entry.slots], commit=True)
+        unsure = [slot for slot in entry.slots if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
+        if not unsure:
+            return []
+        wanted = {slot.handle.transactional_id: [entry.at] for slot in unsure}
+        committed = self._admin.list_consumer_group_offsets(wanted, require_stable=True)
+        numbers = {group: offset.offset for group, found in committed.items() if (offset := found.get(entry.at)) is not None}
+        return [slot for slot in unsure if numbers.get(slot.handle.transactional_id) != entry.batch.number]
+
+    def left_open(self, known: Collection[Slot]) -> list[TransactionHandle]:
+        """Return what is open of this sink beside the slots that are known: of attempts that lost, and of runs that died."""
+        if not known:
+            return []
+        names = {slot.handle.transactional_id for slot in known}
+        listed = [found.transactional_id for found in self._admin.list_transactions(states=["Ongoing"])]
+        unknown = [name for name in listed if name not in names and (parts := parsed(name)) is not None and parts[0] == self._sink]
+        end_version = next(iter(known)).handle.end_version
+        found = self._admin.outcomes(self._admin.describe_transactions, unknown) if unknown else {}
+        return [
+            TransactionHandle(name, one.producer_id, one.producer_epoch, end_version, one.partitions)
+            for name, one in found.items()
+            if not isinstance(one, KafkaError) and one.state == "Ongoing"
+        ]
+
+    def abort(self, handles: Collection[TransactionHandle]) -> None:
+        """Abort slots that nobody will commit, so that readers can go on. What is not answered, transaction.timeout.ms ends."""
+        if not handles:
+            return
+        try:
+            self._admin.end_transactions(handles, commit=False, timeout=ABORT_S)
+        except KafkaError as error:
+            logger.warning("%d open transactions of sink '%s' were not all aborted: %s", len(handles), self._sink, error)
+
+    def forget(self, slots: Iterable[Slot]) -> None:
+        """Delete the groups of slots that Spark has committed: nobody asks any more what became of them."""
+        groups = [slot.handle.transactional_id for slot in slots]
+        if not groups:
+            return
+        found = self._admin.outcomes(self._admin.delete_consumer_groups, groups)
+        refused = [error for error in found.values() if isinstance(error, KafkaError) and not _is_missing(error)]
+        if refused:
+            logger.info("%d groups of slots of sink '%s' stay until they expire: %s", len(refused), self._sink, refused[0])
+
+
+def _time_left_ms(described: TransactionDescription, now_ms: float) -> float:
+    return described.timeout_ms - max(0.0, now_ms - (described.start_time_ms or now_ms))
+
+
+def _gone(slot: Slot, why: str) -> IllegalStateError:
+    return IllegalStateError(
+        f"transaction '{slot.handle.transactional_id}', which a task has written {slot.rows.count} rows in, will not be committed: {why}. "
+        "Nothing of this batch was written; run the query again. If its tasks take longer than transaction.timeout.ms "
+        "(kafka.transaction.timeout.ms, at most the brokers' transaction.max.timeout.ms, 15 minutes by default), divide the rows among "
+        "more tasks (repartition), or run the query through this batch once with delivery=at-least-once"
+    )
+
+
+def _is_missing(error: KafkaError) -> bool:
+    return isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,0 +1,128 @@
+"""Drives the sink as Spark does, without a Spark session: tasks, commit, abort, runs, and drivers that die."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+import levada as lv
+from levada.spark.datasource import LevadaDataSource
+from levada.types import TopicPartition
+
+SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
+ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+class Task:
+    """What PySpark's TaskContext says in a task."""
+
+    def __init__(self, partition: int, attempt: int, properties: Mapping[str, str]) -> None:
+        self._partition, self._attempt, self._properties = partition, attempt, properties
+
+    def partitionId(self) -> int:
+        return self._partition
+
+    def stageId(self) -> int:
+        return 0
+
+    def attemptNumber(self) -> int:
+        return self._attempt
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self._properties.get(name)
+
+
+class Query:
+    """A streaming query as far as a sink sees it: its checkpoint outlives its runs."""
+
+    def __init__(self, kafka: Any, topic: str, **options: str) -> None:
+        self.options = {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "topic": topic,
+            "delivery": "exactly-once",
+            "kafka.max.block.ms": "20000",
+            **options,
+        }
+        self.query_id, self.run_id = str(uuid.uuid4()), str(uuid.uuid4())
+        self.is_stream = True
+
+    def restart(self) -> None:
+        """A new run."""
+        self.run_id = str(uuid.uuid4())
+
+    def writer(self) -> Any:
+        source = LevadaDataSource(dict(self.options))
+        return source.streamWriter(SCHEMA, False) if self.is_stream else source.writer(SCHEMA, False)
+
+    def run_tasks(self, number: int, tasks: Sequence[Sequence[bytes]], writer: Any = None, *, attempt: int = 0) -> list[Any]:
+        writer = pickle.loads(pickle.dumps(writer or self.writer()))
+        messages = []
+        for partition, values in enumerate(tasks):
+            rows = pa.RecordBatch.from_pydict({"key": [None] * len(values), "value": list(values)}, schema=ROWS)
+            messages.append(self.run_task(number, partition, iter([rows]), writer, attempt))
+        return messages
+
+    def run_task(self, number: int, partition: int, rows: Iterator[pa.RecordBatch], writer: Any, attempt: int = 0) -> Any:
+        properties = {"sql.streaming.queryId": self.query_id, "spark.jobGroup.id": self.run_id, "streaming.sql.batchId": str(number)}
+        TaskContext._taskContext = Task(partition, attempt, properties if self.query_id else {})  # type: ignore[assignment]
+        try:
+            return pickle.loads(pickle.dumps(writer.write(rows)))
+        finally:
+            TaskContext._taskContext = None
+
+    def commit(self, number: int, messages: list[Any]) -> None:
+        writer = self.writer()
+        writer.commit(messages, number) if self.is_stream else writer.commit(messages)
+
+    def abort(self, number: int, messages: list[Any]) -> None:
+        writer = self.writer()
+        writer.abort(messages, number) if self.is_stream else writer.abort(messages)
+
+    def run(self, number: int, *tasks: Sequence[bytes]) -> None:
+        self.commit(number, self.run_tasks(number, tasks))
+
+
+def committed(kafka: Any, topic: str) -> Counter[bytes]:
+    records = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
+    return Counter(record.value or b"" for record in records)
+
+
+def is_settled(kafka: Any, topic: str) -> bool:
+    """Whether no open transaction holds readers of committed records back."""
+    with (
+        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as all_records,
+        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as readers,
+    ):
+        partitions = [TopicPartition(topic, info.partition) for info in readers.partitions_for(topic)]
+        ends: bool = all_records.end_offsets(partitions) == readers.end_offsets(partitions)
+        return ends
+
+
+def settled(kafka: Any, topic: str) -> Counter[bytes]:
+    """Return what is committed, once no transaction is open. Brokers answer EndTxn before records can be read."""
+    until_s = time.monotonic() + 20
+    while not is_settled(kafka, topic):
+        assert time.monotonic() < until_s, "a transaction stays open"
+        time.sleep(0.01)
+    return committed(kafka, topic)
+
+
+class Died(BaseException):
+    """Stands for the end of a process: nothing that it might still do is done."""
+
+
+def dying(call: Any, when: str) -> Any:
+    def struck(*args: Any, **kwargs: Any) -> Any:
+        if when == "after":
+            call(*args, **kwargs)
+        raise Died
+
+    return struck

@@ -1,0 +1,349 @@
+"""Batches of the exactly-once sink that do not fit into the driver: tasks write slots, and the driver commits them (adr/0061)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import levada as lv
+from levada.errors import IllegalStateError, KafkaError
+from levada.spark.clients import close_idle
+from levada.spark.exactly_once import committing, ledger
+from levada.spark.exactly_once.batch import parsed
+from levada.spark.exactly_once.sealing import OpenSlot
+from levada.spark.exactly_once.slots import Slots
+from levada.testing import EmbeddedKafka
+from spark_sink import ROWS, Died, Query, committed, dying, is_settled, settled
+from spark_strikes import SLOT_STEPS
+
+
+@pytest.fixture(autouse=True)
+def clients_are_closed() -> Iterator[None]:
+    yield
+    close_idle()
+
+
+@pytest.fixture
+def kafka(any_kafka: Any) -> Any:
+    return any_kafka
+
+
+def slots_only(kafka: Any, topic: str, **options: str) -> Query:
+    return Query(kafka, topic, inlineMaxBytes="1", **options)
+
+
+def mixed(kafka: Any, topic: str, **options: str) -> Query:
+    """Tasks with one row of a few bytes return it, others write slots."""
+    return Query(kafka, topic, inlineMaxBytes="250", **options)
+
+
+LARGE = b"x" * 300
+
+
+def groups(kafka: Any, sink: str) -> list[str]:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        return sorted(found.group_id for found in admin.list_groups() if found.group_id.startswith(f"levada-{sink}"))
+
+
+def fence(kafka: Any, *messages: Any) -> None:
+    """Abort what tasks have open, as their coordinators do after transaction.timeout.ms."""
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.fence_producers([message.slot.handle.transactional_id for message in messages])
+
+
+def dies_before_slots_are_committed(monkeypatch: Any, query: Query, number: int, *tasks: list[bytes]) -> list[Any]:
+    """Decide a batch and die. Returns the messages of its tasks."""
+    messages = query.run_tasks(number, tasks)
+    with monkeypatch.context() as struck:
+        struck.setattr(Slots, "finish", dying(Slots.finish, "before"))
+        with pytest.raises(Died):
+            query.commit(number, messages)
+    query.restart()
+    return messages
+
+
+def test_batches_beyond_the_drivers_memory_are_written_once_however_often_they_are_repeated(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 3)
+    query = mixed(kafka, topic)
+    query.run(0, [b"a", LARGE], [], [b"c"])
+    query.restart()
+    query.run(0, [b"c"], [LARGE, b"a"])
+    query.run(1, [b"d"])
+    query.run(2, [LARGE + b"1"], [LARGE + b"2"], [LARGE + b"3"])
+    query.restart()
+    query.run(2, [LARGE + b"1", LARGE + b"2"], [LARGE + b"3"])
+    query.run(3, [b"e"])
+    expected = [b"a", LARGE, b"c", b"d", LARGE + b"1", LARGE + b"2", LARGE + b"3", b"e"]
+    assert settled(kafka, topic) == Counter(expected)
+
+
+def test_nothing_is_seen_before_the_decision(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    assert [(parsed(message.slot.handle.transactional_id), message.batches) for message in messages] == [
+        ((f"levada-{query.query_id}", (query.run_id[:8], 0, task, 0)), ()) for task in (0, 1)
+    ]
+    assert not is_settled(kafka, topic)
+    assert committed(kafka, topic) == Counter()
+    query.commit(0, messages)
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_rows_of_a_slot_are_in_order_and_in_their_partitions(embedded: Any, new_topic: Any) -> None:
+    topic = new_topic(embedded, 4)
+    query = Query(embedded, topic, inlineMaxBytes="20000")
+    rows = [(b"k%d" % (number % 7), b"%06d" % number + b"x" * 100) for number in range(3000)]
+    writer = query.writer()
+    batches = [
+        pa.RecordBatch.from_pydict({"key": [key for key, _ in part], "value": [value for _, value in part]}, schema=ROWS)
+        for part in (rows[:10], rows[10:40], rows[40:2000], rows[2000:])
+    ]
+    message = query.run_task(0, 0, iter(batches), writer)
+    assert message.slot is not None
+    query.commit(0, [message])
+    found = list(lv.scan(topic, bootstrap_servers=embedded.bootstrap_servers, isolation_level="read_committed"))
+    assert sorted((record.key, record.value) for record in found) == sorted(rows)
+    for key in {key for key, _ in rows}:
+        mine = [record for record in found if record.key == key]
+        assert [record.value for record in mine] == [value for other, value in rows if other == key]
+        assert len({record.partition for record in mine}) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_processes_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch: Any, when: str) -> None:
+    topic, expected = new_topic(kafka, 2), Counter[bytes]()
+    query = mixed(kafka, topic)
+    query.run(0, [LARGE])
+    for number, (owner, name) in enumerate(SLOT_STEPS.values(), 1):
+        rows = [b"%d-a" % number], [b"%d-b" % number, LARGE + b"%d" % number]
+        query.restart()
+        with monkeypatch.context() as struck:
+            struck.setattr(owner, name, dying(getattr(owner, name), when))
+            struck.setattr(committing.Marker, "close", lambda marker: None)
+            struck.setattr(OpenSlot, "abort", lambda slot: None)
+            with pytest.raises(Died):
+                query.run(number, *rows)
+        query.restart()
+        query.run(number, *reversed(rows))
+        expected.update(rows[0] + rows[1])
+        assert settled(kafka, topic) == expected + Counter([LARGE]), name
+    query.run(20, [LARGE])
+
+
+def test_a_slot_that_was_aborted_before_the_decision_ends_the_run_and_writes_nothing(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    fence(kafka, messages[1])
+    with pytest.raises(
+        IllegalStateError, match=r"~.*\.0\.1\.0', which a task has written 1 rows in, will not be committed: its coordinator has"
+    ):
+        query.commit(0, messages)
+    assert committed(kafka, topic) == Counter()
+    query.abort(0, messages)
+    query.restart()
+    query.run(0, [b"a"], [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_a_slot_with_little_time_left_is_not_relied_on(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    query = slots_only(embedded, topic := new_topic(embedded))
+    messages = query.run_tasks(0, [[b"a"]])
+    in_thirteen_minutes = time.time() + 13 * 60
+    monkeypatch.setattr("levada.spark.exactly_once.slots.time.time", lambda: in_thirteen_minutes)
+    with pytest.raises(IllegalStateError, match=r"it has 1\d\d s left of 900 s, .* \(repartition\)"):
+        query.commit(0, messages)
+    query.abort(0, messages)
+
+
+def test_abort_commits_what_was_decided_and_aborts_what_was_not(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    query.abort(0, [messages[0], None])
+    query.abort(0, [None, messages[1]])
+    assert settled(kafka, topic) == Counter()
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    with monkeypatch.context() as struck:
+        struck.setattr(Slots, "finish", dying(Slots.finish, "before"))
+        with pytest.raises(Died):
+            query.commit(0, messages)
+    query.abort(0, messages)
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_a_slot_that_is_lost_after_the_decision_is_written_again_from_the_same_rows(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = mixed(kafka, topic)
+    messages = dies_before_slots_are_committed(monkeypatch, query, 0, [LARGE, b"a"], [b"i"], [LARGE, b"b"])
+    fence(kafka, messages[2])
+    query.run(0, [LARGE, b"a"], [b"i"], [b"b", LARGE])
+    assert settled(kafka, topic) == Counter([LARGE, LARGE, b"a", b"b", b"i"])
+    query.restart()
+    query.run(0, [LARGE, b"a"], [b"i"], [b"b", LARGE])
+    query.run(1, [b"c"])
+    assert settled(kafka, topic) == Counter([LARGE, LARGE, b"a", b"b", b"i", b"c"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("fail", [b"a"]), ("skip", [b"a"]), ("rewrite", [b"a", b"a", b"b"])],
+)
+def test_a_lost_slot_whose_rows_are_divided_otherwise_now(
+    embedded: Any, new_topic: Any, monkeypatch: Any, policy: str, expected: list[bytes]
+) -> None:
+    topic = new_topic(embedded, 2)
+    query = slots_only(embedded, topic, onLostSlot=policy)
+    messages = dies_before_slots_are_committed(monkeypatch, query, 0, [b"a"], [b"b"])
+    fence(embedded, messages[1])
+    again = query.run_tasks(0, [[b"b"], [b"a"]])
+    if policy == "fail":
+        with pytest.raises(IllegalStateError, match=r"with 1 of its 2 rows was aborted before .* onLostSlot=rewrite, .* onLostSlot=skip"):
+            query.commit(0, again)
+        query.abort(0, again)
+    else:
+        query.commit(0, again)
+        query.restart()
+        query.run(0, [b"b"], [b"a"])
+        query.run(1, [b"c"])
+        expected = [*expected, b"c"]
+    assert settled(embedded, topic) == Counter(expected)
+
+
+def test_a_late_request_of_a_task_does_not_make_a_committed_slot_a_lost_one(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    with monkeypatch.context() as struck:
+        struck.setattr(Slots, "finish", dying(Slots.finish, "after"))
+        with pytest.raises(Died):
+            query.commit(0, messages)
+    fence(kafka, *messages)
+    query.restart()
+    query.run(0, [b"a"], [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_what_attempts_that_lost_have_open_is_aborted(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    lost = query.run_tasks(0, [[b"a"], [b"b"]])
+    query.commit(0, query.run_tasks(0, [[b"a"], [b"b"]], attempt=1))
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+    assert is_settled(kafka, topic), "the speculative copies were not"
+    query.restart()
+    query.run_tasks(1, [[b"c"]])
+    query.restart()
+    query.run(1, [b"c"])
+    assert is_settled(kafka, topic), "the tasks of the run that died were not"
+    assert lost[0].slot is not None
+
+
+def test_a_batch_job_with_slots_is_all_or_nothing_and_leaves_no_groups(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    job = slots_only(kafka, topic, transactionalIdPrefix=f"{topic}.")
+    job.is_stream, job.query_id = False, ""
+    job.run(0, [b"a"], [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+    messages = job.run_tasks(0, [[b"c"], [b"d"]])
+    monkeypatch.setattr(committing, "UNSTABLE_S", 0.1)
+    with monkeypatch.context() as struck:
+        struck.setattr(committing.Marker, "_commit", dying(committing.Marker._commit, "before"))
+        with pytest.raises(Died):
+            job.commit(0, messages)
+    job.abort(0, messages)
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        mine = [group.group_id for group in admin.list_groups() if group.group_id.startswith(topic)]
+        assert not [group for group in mine if admin.list_consumer_group_offsets(group)], "brokers forget groups without offsets"
+
+
+def test_groups_of_slots_are_deleted_once_the_next_batch_is_decided(kafka: Any, new_topic: Any) -> None:
+    topic, sink = new_topic(kafka), str(uuid.uuid4())
+    query = slots_only(kafka, topic, **{"exactlyOnce.id": sink})
+    for number in range(3):
+        query.run(number, [b"a"], [b"b"])
+        query.restart()
+    slots = [found for found in groups(kafka, sink) if found != f"levada-{sink}"]
+    assert [name and name[1][1:] for name in map(parsed, slots)] == [(0, 0, 0), (0, 1, 0)]
+    query.run(3, [b"a"])
+    assert len(groups(kafka, sink)) == 2
+
+
+def test_an_entry_with_many_slots_is_continued_in_further_groups(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ledger, "PIECE", 60)
+    topic, sink = new_topic(kafka), str(uuid.uuid4())
+    query = slots_only(kafka, topic, **{"exactlyOnce.id": sink})
+    rows = [[b"%d" % number] for number in range(6)]
+    dies_before_slots_are_committed(monkeypatch, query, 0, *rows)
+    assert f"levada-{sink}~2" in groups(kafka, sink)
+    query.run(0, *reversed(rows))
+    query.run(1, [b"a"])
+    query.restart()
+    query.run(1, [b"a"])
+    assert settled(kafka, topic) == Counter([*(b"%d" % number for number in range(6)), b"a"])
+
+
+def test_a_repetition_without_rows_finishes_what_was_decided(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic, onOtherRows="skip")
+    dies_before_slots_are_committed(monkeypatch, query, 0, [b"a"])
+    query.run(0, [], [])
+    assert settled(embedded, topic) == Counter([b"a"])
+    query.restart()
+    query.options["onOtherRows"] = "fail"
+    with pytest.raises(IllegalStateError, match=r"was written with other rows: 1 .* then, 0"):
+        query.run(0, [])
+
+
+def test_a_write_that_is_refused_leaves_nothing_open(embedded: Any, new_topic: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic)
+    query.run(0, [b"a"])
+    second = query.run_tasks(0, [[b"b"]])
+    with pytest.raises(IllegalStateError, match="this run has written this batch already"):
+        query.commit(0, second)
+    query.abort(0, second)
+    assert settled(embedded, topic) == Counter([b"a"])
+    query.options["onLedgerAhead"] = "skip"
+    query.run(5, [b"c"])
+    query.restart()
+    query.run(1, [b"b"])
+    assert settled(embedded, topic) == Counter([b"a", b"c"])
+
+
+def test_a_task_that_fails_leaves_nothing_open(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic)
+    with monkeypatch.context() as broken:
+        broken.setattr(lv.KafkaProducer, "detach_transaction", lambda producer: (_ for _ in ()).throw(KafkaError("broken")))
+        with pytest.raises(KafkaError, match="broken"):
+            query.run(0, [b"a"])
+
+
+def test_lost_answers_of_every_request_write_nothing_twice() -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t", 2)
+        query, expected = slots_only(kafka, "t"), Counter[bytes]()
+        apis = (
+            *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn", "OffsetFetch"),
+            *("DescribeTransactions", "ListTransactions", "DeleteGroups"),
+        )
+        for number, api in enumerate(apis * 2):
+            kafka.faults.disconnect(api, nth=1 + number % 3, applied=number < len(apis))
+            value = f"{number}-{api}".encode()
+            with suppress(KafkaError):
+                query.run(number, [value], [value + b"-2"])
+            query.restart()
+            query.run(number, [value], [value + b"-2"])
+            expected.update([value, value + b"-2"])
+        query.run(100, [b"last"])
+        assert settled(kafka, "t") == expected + Counter([b"last"])
