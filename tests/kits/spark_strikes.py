@@ -44,6 +44,7 @@ SLOT_STEPS: Mapping[str, tuple[type, str]] = {
 WRITE, COMMIT = "write", "commit"
 """The calls of Spark."""
 ALL = [f"{when}-{step}" for step in (WRITE, *STEPS, COMMIT) for when in ("before", "after")]
+ALL_WITH_SLOTS = [f"{when}-{step}" for step in (WRITE, *SLOT_STEPS, COMMIT) for when in ("before", "after")]
 
 
 class StrikeError(RuntimeError):
@@ -80,7 +81,7 @@ class StruckWriter(DataSourceStreamArrowWriter):
         self._call(COMMIT, lambda: self._writer.commit(messages, batchId))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """Abort a micro-batch."""
+        """Abort a micro-batch, without strikes."""
         self._writer.abort(messages, batchId)
 
     def _call(self, name: str, call: Callable[[], Any]) -> Any:
@@ -105,7 +106,7 @@ def strike(folder: Path, step: str) -> None:
 
 @contextmanager
 def _strikes_at(folder: Path) -> Iterator[None]:
-    plain = {step: getattr(owner, name) for step, (owner, name) in STEPS.items()}
+    plain = {step: getattr(owner, name) for step, (owner, name) in SLOT_STEPS.items()}
 
     def struck(step: str) -> Callable[..., Any]:
         @wraps(plain[step])
@@ -117,10 +118,10 @@ def _strikes_at(folder: Path) -> Iterator[None]:
 
         return call
 
-    for step, (owner, name) in STEPS.items():
+    for step, (owner, name) in SLOT_STEPS.items():
         setattr(owner, name, struck(step))
     try:
         yield
     finally:
-        for step, (owner, name) in STEPS.items():
+        for step, (owner, name) in SLOT_STEPS.items():
             setattr(owner, name, plain[step])

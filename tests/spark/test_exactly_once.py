@@ -117,6 +117,7 @@ class Copy:
         assert not any(strike.exists() for strike in planned), f"nothing came to {step}"
 
 
+FEW_WITH_SLOTS = ("after-hand-over", "before-decide", "before-end-slots", "after-commit")
 FEW = ("after-write", "before-initialize", "after-decide", "after-commit")
 
 
@@ -143,17 +144,38 @@ def test_a_process_may_die_at_each_step(embedded: Any, copy_of: Any, strikes: Pa
     assert len(copy.failures) >= len(FEW)
 
 
+def test_a_process_may_die_at_each_step_of_a_batch_with_slots(embedded: Any, copy_of: Any, strikes: Path) -> None:
+    copy = copy_of(embedded, delivery="exactly-once", strikes=str(strikes), inlineMaxBytes=1)
+    for step in FEW_WITH_SLOTS:
+        copy.run_into(strikes, step, "exit")
+        copy.check(step)
+    copy.produce(2)
+    copy.run()
+    copy.check("the end")
+    assert copy.is_settled()
+    assert len(copy.failures) >= len(FEW_WITH_SLOTS)
+
+
 @pytest.mark.matrix
 @pytest.mark.timeout(0)
-def test_processes_die_at_every_step_again_and_again(any_kafka: Any, copy_of: Any, strikes: Path, note: Any) -> None:
+@pytest.mark.parametrize(
+    ("steps", "inline_max_bytes"),
+    [(spark_strikes.ALL, 16 << 20), (spark_strikes.ALL_WITH_SLOTS, 1)],
+    ids=["inline", "slots"],
+)
+def test_processes_die_at_every_step_again_and_again(
+    any_kafka: Any, copy_of: Any, strikes: Path, note: Any, steps: list[str], inline_max_bytes: int
+) -> None:
     """LEVADA_STRIKE_ROUNDS: how often (1); a round takes some four minutes."""
-    copy, count = copy_of(any_kafka, delivery="exactly-once", strikes=str(strikes)), 0
+    copy, count = copy_of(any_kafka, delivery="exactly-once", strikes=str(strikes), inlineMaxBytes=inline_max_bytes), 0
     for _ in range(int(os.environ.get("LEVADA_STRIKE_ROUNDS", "1"))):
-        for step in spark_strikes.ALL:
+        for step in steps:
             for how in ("exit", "raise"):
                 copy.run_into(strikes, step, how)
                 copy.check(f"{step}.{how}")
                 count += 1
+    copy.produce(2)
+    copy.run()
     copy.stop()
     assert copy.is_settled()
     copy.check_with_confluent_kafka()
