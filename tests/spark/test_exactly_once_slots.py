@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
+from levada.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError
 from levada.spark.clients import close_idle
 from levada.spark.exactly_once import committing, ledger
@@ -158,8 +158,8 @@ def test_a_slot_with_little_time_left_is_not_relied_on(embedded: Any, new_topic:
     topic = new_topic(embedded)
     query = slots_only(embedded, topic)
     messages = query.run_tasks(0, [[b"a"]])
-    in_thirteen_minutes = time.time() + 13 * 60
-    monkeypatch.setattr("levada.spark.exactly_once.slots.time.time", lambda: in_thirteen_minutes)
+    in_thirteen_minutes = SystemClock().wall_ms() + 13 * 60 * 1000
+    monkeypatch.setattr(SystemClock, "wall_ms", lambda clock: in_thirteen_minutes)
     with pytest.raises(IllegalStateError, match=r"it has 1\d\d s left of 900 s, .* \(repartition\)"):
         query.commit(0, messages)
     query.abort(0, messages)
@@ -272,8 +272,8 @@ def test_groups_of_slots_are_deleted_once_the_next_batch_is_decided(kafka: Any, 
     for number in range(3):
         query.run(number, [b"a"], [b"b"])
         query.restart()
-    slots = [found for found in groups(kafka, sink) if found != f"levada-{sink}"]
-    assert [name and name[1][1:] for name in map(parsed, slots)] == [(0, 0, 0), (0, 1, 0)]
+    left = [found for found in groups(kafka, sink) if found != f"levada-{sink}"]
+    assert [name and name[1][1:] for name in map(parsed, left)] == [(0, 0, 0), (0, 1, 0)]
     query.run(3, [b"a"])
     assert len(groups(kafka, sink)) == 2
 

@@ -5,8 +5,12 @@ that Kafka may have had already. So the decision whether a batch is written has 
 of the driver carries the rows and the number of the batch, which is committed as the offset of a consumer group. That group is the sink's
 ledger. A batch whose number is in the ledger is not written again.
 
-- A task (`sealing`) turns its rows into sealed record batches and returns them in its commit message. It writes nothing to Kafka.
+- A task (`sealing`) turns its rows into sealed record batches and returns them in its commit message. What is too large for that it writes
+  into a slot, a transaction of its own that it leaves open, and whose handle it returns.
 - The driver (`committing`) initializes the transactional id, which fences every other driver and aborts what one left open; reads the
   ledger; decides by it (`ledger`, pure); and writes rows and ledger in one transaction. The commit of that transaction is the decision.
-- Nothing else may decide: abort() of a batch that was decided does nothing.
+  Then it commits the slots (`slots`), which the ledger names.
+- Nothing else may decide: abort() of a batch that was decided commits its slots.
+
+`batch` is what these call a batch, its rows and its slots. `settings` are the options.
 """

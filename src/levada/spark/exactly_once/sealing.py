@@ -58,13 +58,14 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     told = [context and context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")]
     query_id, run_of_query, number = told
     if query_id and run_of_query and number:
-        if not _is_uuid(run_of_query):
+        run = _uuid(run_of_query)
+        if run is None:
             raise IllegalStateError(
                 f"delivery=exactly-once needs the id of the query's run, and the job group is {run_of_query!r} instead: setJobGroup() "
                 "within foreachBatch has replaced it. Call that after the write, or give exactlyOnce.id and exactlyOnce.batchId. Nothing "
                 "was written"
             )
-        return BatchId(query_id, run_of_query, int(number))
+        return BatchId(query_id, run, int(number))
     if streaming:
         raise IllegalStateError("delivery=exactly-once: Spark has not told this task which micro-batch it writes; nothing was written")
     if settings.sink_id is not None:
@@ -75,12 +76,11 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     return BatchId("", run_id, 0)
 
 
-def _is_uuid(text: str) -> bool:
+def _uuid(text: str) -> str | None:
     try:
-        UUID(text)
+        return str(UUID(text))
     except ValueError:
-        return False
-    return True
+        return None
 
 
 class Sealing:

@@ -11,10 +11,10 @@ a request of the slot's task that arrives late does.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, KafkaError
 from levada.spark.exactly_once.batch import Slot, parsed
@@ -43,7 +43,7 @@ class Slots:
         if not slots:
             return
         found = self._admin.outcomes(self._admin.describe_transactions, [slot.handle.transactional_id for slot in slots])
-        now_ms = time.time() * 1000
+        now_ms = SystemClock().wall_ms()
         for slot in slots:
             described = found[slot.handle.transactional_id]
             if isinstance(described, KafkaError):
@@ -105,8 +105,8 @@ class Slots:
             logger.info("%d groups of slots of sink '%s' stay until they expire: %s", len(refused), self._sink, refused[0])
 
 
-def _time_left_ms(described: TransactionDescription, now_ms: float) -> float:
-    return described.timeout_ms - max(0.0, now_ms - (described.start_time_ms or now_ms))
+def _time_left_ms(described: TransactionDescription, now_ms: int) -> float:
+    return described.timeout_ms - max(0, now_ms - (described.start_time_ms or now_ms))
 
 
 def _gone(slot: Slot, why: str) -> IllegalStateError:
