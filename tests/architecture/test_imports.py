@@ -53,13 +53,20 @@ MAY_IMPORT = {
     "broker": {"net", "protocol", "record", "wire", "config"},
     "registry": {"config", "serialization"},
     "otel": {"face"},
-    "spark": {"sync", "config", "record", "registry", "serialization"},
-    "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker"},
+    "exactly_once": {"sync"},
+    "spark": {"sync", "config", "record", "registry", "serialization", "exactly_once"},
+    "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
 }
 OF_THE_REGISTRY_FOR_SPARK = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
 """Its public names, and what knows neither a registry nor Spark: Avro's values, and what stands before them."""
-OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {"levada", "levada.registry", "levada.consumer.bounds", "levada.broker.foreground"}
-"""Public names, how a time is written, which every client reads in the same way, and the broker as a program."""
+OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
+    "levada",
+    "levada.registry",
+    "levada.consumer.bounds",
+    "levada.broker.foreground",
+    *(f"levada.exactly_once.{module}" for module in ("batch", "ledger", "slots")),
+}
+"""Public names, how a time is written, the broker as a program, and what Spark's exactly-once sinks have open."""
 READING_LOGS = ("levada.cli.log_dump", "levada.cli.log_held", "levada.cli.doctor.probe")
 """Modules of the command line that show bytes as they are: in logs, and what listeners answer. They know protocol and record."""
 FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}

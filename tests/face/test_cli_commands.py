@@ -15,6 +15,8 @@ import pytest
 import levada as lv
 from cli_kit import Ran, Terminal, run, started
 from guarded_kafka import ROOT, GuardedKafka
+from levada.exactly_once.batch import BatchId, Rows, Slot, SlotName
+from levada.exactly_once.ledger import Entry
 from levada.testing import Authority, EmbeddedKafka, EmbeddedRegistry
 
 NewTopic = Callable[..., str]
@@ -719,3 +721,66 @@ def test_features_are_changed(levada: Levada) -> None:
     assert "transaction.version" in levada("cluster", "update-features", wanted, "--dry-run", code=1).err
     assert "add --yes" in levada("cluster", "update-features", wanted, code=2).err
     assert "is no whole number" in levada("cluster", "update-features", "transaction.version=new", code=2).err
+
+
+# Spark's exactly-once sinks
+
+
+@pytest.fixture
+def sink(kafka: Any, topic: str, admin: lv.KafkaAdmin) -> Iterator[tuple[str, list[lv.TransactionHandle]]]:
+    """A sink whose driver has decided a batch and died before it committed the two slots; a task of the next batch has one open, too."""
+    name, at, run = f"{topic}-sink", lv.TopicPartition(topic, 0), "0123abcd-0000-0000-0000-000000000000"
+    slots: list[Slot] = []
+    handles: list[lv.TransactionHandle] = []
+    for number, task in ((7, 0), (7, 1), (8, 0)):
+        slot = SlotName.of(BatchId("q", run, number), task, 0)
+        full = slot.within(name)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=full) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(topic, b"%d-%d" % (number, task), partition=1)
+            producer.send_offsets_to_transaction({at: lv.OffsetAndMetadata(number)}, full)
+            handles.append(producer.detach_transaction())
+        slots.append(Slot(slot, handles[-1]._replace(partitions=(), groups=(full,)), Rows(1, task)))
+    entry = Entry(BatchId("q", run, 7), Rows(2, 1), at, tuple(slots[:2]))
+    for group, offset in entry.offsets(name).items():
+        admin.alter_consumer_group_offsets(group, {at: offset})
+    yield name, handles
+    admin.end_transactions(handles, commit=False)
+
+
+def committed_values(kafka: Any, topic: str) -> list[bytes]:
+    reader = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
+    return sorted(record.value for record in reader if record.partition == 1 and record.value is not None)
+
+
+def test_what_a_spark_sink_has_open_is_listed_and_recovered(levada: Levada, kafka: Any, topic: str, sink: Any) -> None:
+    name, _ = sink
+    (row,) = [row for row in levada("spark", "transactions", "list", "--prefix", topic).json() if row["sink"] == name]
+    assert row.pop("open_for_s") >= 0
+    assert row == {"sink": name, "query": "q", "batch": 7, "rows": 2, "slots": 2, "decided": 2, "undecided": 1}
+    (done,) = levada("spark", "transactions", "recover", name).json()
+    assert done == {"name": name, "outcome": "batch 7 is committed, with 2 transactions of tasks", "error": None}
+    levada("spark", "transactions", "list", "--prefix", topic, until=lambda ran: ran.json()[0]["decided"] == 0)
+    (again,) = levada("spark", "transactions", "recover", name).json()
+    assert again == done
+
+
+def test_what_a_spark_sink_has_open_is_aborted_but_for_what_was_decided(levada: Levada, kafka: Any, topic: str, sink: Any) -> None:
+    name, _ = sink
+    assert "add --yes" in levada("spark", "transactions", "abort", name, code=2).err
+    (done,) = levada("spark", "transactions", "abort", name, "--yes").json()
+    assert done["outcome"] == "1 transaction of tasks aborted; batch 7 is committed, with 2 transactions of tasks"
+    levada("spark", "transactions", "list", "--prefix", topic, until=lambda ran: ran.json()[0]["open_for_s"] is None)
+    give_up = time.monotonic() + 10
+    while committed_values(kafka, topic) != [b"7-0", b"7-1"]:
+        assert time.monotonic() < give_up
+    for action in (("recover",), ("abort", "--yes")):
+        assert "no sink is called 'levada-typo'" in levada("spark", "transactions", *action, "levada-typo", code=1).err
+
+
+def test_rows_of_a_spark_sink_that_are_lost_are_told(levada: Levada, admin: lv.KafkaAdmin, sink: Any) -> None:
+    name, handles = sink
+    admin.fence_producers([handles[1].transactional_id])
+    ran = levada("spark", "transactions", "recover", name, code=1)
+    assert "batch 7: 1 of 2 transactions of tasks was aborted before it was committed; start the query" in ran.err

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from levada.errors import ConfigError, CorruptRecordError, IllegalStateError
-from levada.spark.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName, parsed
-from levada.spark.exactly_once.ledger import Entry, Policy, Verdict, check_same_rows, continued_in, further_groups, judge, newest, read
+from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName, parsed
+from levada.exactly_once.ledger import Entry, Policy, Verdict, check_same_rows, continued_in, further_groups, judge, newest, read
 from levada.spark.options import sink_options
 from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 

@@ -14,11 +14,11 @@ import pytest
 
 import levada as lv
 from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
+from levada.exactly_once.batch import BatchId, Rows
+from levada.exactly_once.ledger import Entry
 from levada.spark.clients import close_idle
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.exactly_once import committing
-from levada.spark.exactly_once.batch import BatchId, Rows
-from levada.spark.exactly_once.ledger import Entry
 from levada.spark.exactly_once.settings import exactly_once
 from levada.spark.sink import Written
 from levada.testing import EmbeddedKafka

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "users": Lazy("levada.cli.commands.users", "Users: SCRAM credentials, quotas, delegation tokens."),
     "cluster": Lazy("levada.cli.commands.cluster", "The cluster: nodes, quorum, features, log dirs, leaders, reassignments."),
     "transactions": Lazy("levada.cli.commands.transactions", "Transactions: list, describe, find those that hang, abort."),
+    "spark": Lazy("levada.cli.commands.spark", "Spark's sinks that write exactly once: what they have open; commit or abort it."),
     "log": Lazy("levada.cli.commands.log", "What is in a log, batch by batch."),
     "registry": Lazy("levada.cli.commands.registry", "A schema registry: subjects, versions, schemas, compatibility."),
     "top": Lazy("levada.cli.commands.top", "Watch a cluster: records per second, lag of groups, leaders."),

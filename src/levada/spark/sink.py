@@ -22,9 +22,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
+from levada.exactly_once.batch import BatchId, SlotName
 from levada.spark.clients import Outstanding, admin_settings, reused_producer
 from levada.spark.exactly_once import committing as exactly_once
-from levada.spark.exactly_once.batch import BatchId, SlotName
 from levada.spark.exactly_once.sealing import OpenSlot, SealedRows, Sealing, batch_of_task, budget_of_task, slot_producer, task_under_way
 from levada.spark.exactly_once.settings import ExactlyOnce
 from levada.spark.format_options import SIDES

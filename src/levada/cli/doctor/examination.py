@@ -42,6 +42,7 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
         yield from questions.about_clocks(admin, scope.timeout, wall_ms)
         yield from questions.about_partitions(admin, scope)
         yield from questions.about_groups(admin, scope)
+        yield from questions.about_transactions(admin, scope, wall_ms)
 
 
 def _approach(settings: Mapping[str, Any], target: Node, security_protocol: str, timeout: float, ways: list[Way]) -> Iterator[Finding]:

@@ -38,6 +38,8 @@ class Step(StrEnum):
     """Every replica is in sync."""
     GROUPS = "groups"
     """Groups of consumers have members, and what they have committed can still be read."""
+    TRANSACTIONS = "transactions"
+    """No transaction has been open for long: readers of committed records wait for it."""
 
 
 class Status(StrEnum):

@@ -1,11 +1,11 @@
-"""What doctor asks a cluster that can be reached, about clocks, partitions and groups."""
+"""What doctor asks a cluster that can be reached, about clocks, partitions, groups and transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from levada import ConfigResource, ConfigResourceType, GroupState, KafkaAdmin, KafkaError, PartitionInfo
-from levada.cli.doctor import cluster, groups
+from levada import ConfigResource, ConfigResourceType, GroupState, KafkaAdmin, KafkaError, PartitionInfo, TransactionState
+from levada.cli.doctor import cluster, groups, transactions
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.scope import Scope
 from levada.cli.group_views import GroupView, group_views
@@ -61,6 +61,20 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
     later = {one.group_id: one.state for one in admin.list_groups(timeout=scope.timeout)}
     if seen or not (views or scope.groups):
         yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD)) for view in seen])
+
+
+def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
+    """Examine the transactions that are open."""
+    try:
+        listed = admin.list_transactions(states=[TransactionState.ONGOING], timeout=scope.timeout)
+    except UnsupportedVersionError:
+        yield Finding(Step.TRANSACTIONS, Status.OK, "cluster", "these brokers do not tell what is open (Kafka since 3.0 does)")
+        return
+    names = [one.transactional_id for one in listed]
+    described = admin.outcomes(admin.describe_transactions, names, timeout=scope.timeout) if names else {}
+    # One that has ended meanwhile, or that this user may not see, is no finding.
+    opened = {name: found for name, found in described.items() if not isinstance(found, KafkaError)}
+    yield from transactions.examined(opened, wall_ms())
 
 
 def _seen(view: GroupView, later: GroupState) -> groups.Seen:

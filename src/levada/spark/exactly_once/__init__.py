@@ -8,9 +8,9 @@ ledger. A batch whose number is in the ledger is not written again.
 - A task (`sealing`) turns its rows into sealed record batches and returns them in its commit message. What is too large for that it writes
   into a slot, a transaction of its own that it leaves open, and whose handle it returns.
 - The driver (`committing`) initializes the transactional id, which fences every other driver and aborts what one left open; reads the
-  ledger; decides by it (`ledger`, pure); and writes rows and ledger in one transaction. The commit of that transaction is the decision.
-  Then it commits the slots (`slots`), which the ledger names.
+  ledger; decides by it; and writes rows and ledger in one transaction. The commit of that transaction is the decision. Then it commits the
+  slots, which the ledger names.
 - Nothing else may decide: abort() of a batch that was decided commits its slots.
 
-`batch` is what these call a batch, its rows and its slots. `settings` are the options.
+`settings` are the options. Ledger and slots, which have nothing to do with Spark, are in `levada.exactly_once`.
 """

@@ -27,12 +27,12 @@ from levada.errors import (
     TransactionOutcomeUnknownError,
     UnsupportedVersionError,
 )
+from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot
+from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
+from levada.exactly_once.slots import Slots
 from levada.spark.clients import admin_settings
-from levada.spark.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot
-from levada.spark.exactly_once.ledger import Entry, Verdict, called, check_same_rows, continued_in, further_groups, judge, newest, read
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
-from levada.spark.exactly_once.slots import Slots
 
 if TYPE_CHECKING:
     from levada import KafkaAdmin, KafkaProducer
@@ -75,16 +75,7 @@ class Marker:
 
     def last_entry(self, timeout_s: float | None = None) -> Entry | None:
         """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does."""
-        # By name, because an entry that is the first one of its partition is otherwise left out, and not waited for, while it is pending;
-        # and without names, for what a ledger on another topic says.
-        named = self._admin.list_consumer_group_offsets(self._name, [self._ledger], require_stable=True, timeout=timeout_s)
-        found = newest({**self._admin.list_consumer_group_offsets(self._name, require_stable=True), **named})
-        if found is None:
-            return None
-        at, offset = found
-        groups = further_groups(self._name, continued_in(offset))
-        further = self._admin.list_consumer_group_offsets({group: [at] for group in groups}, require_stable=True) if groups else {}
-        return read(self._name, at, offset, [further[group].get(at) for group in groups])
+        return self.slots.last_entry(self._ledger, timeout_s)
 
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
         """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.

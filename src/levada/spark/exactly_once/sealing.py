@@ -19,8 +19,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from levada.errors import IllegalStateError, KafkaError
+from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName
 from levada.spark.clients import Outstanding, new_producer
-from levada.spark.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName
 from levada.spark.exactly_once.settings import ExactlyOnce
 from levada.types import OffsetAndMetadata, TopicPartition
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from levada.errors import ConfigError
-from levada.spark.exactly_once.batch import BatchId
-from levada.spark.exactly_once.ledger import Policy
+from levada.exactly_once.batch import BatchId
+from levada.exactly_once.ledger import Policy
 from levada.spark.option_text import check_topic, choice, positive, shown, whole
 from levada.types import TopicPartition
 

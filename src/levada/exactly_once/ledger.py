@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Any
 
 from levada.errors import CorruptRecordError, IllegalStateError
-from levada.spark.exactly_once.batch import BatchId, Rows, Slot, SlotName
+from levada.exactly_once.batch import BatchId, Rows, Slot, SlotName
 from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 
 VERSION = 1

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, KafkaError
-from levada.spark.exactly_once.batch import Slot, parsed
-from levada.spark.exactly_once.ledger import Entry
-from levada.types import TransactionHandle
+from levada.exactly_once.batch import Slot, parsed
+from levada.exactly_once.ledger import Entry, continued_in, further_groups, newest, read
+from levada.types import TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from levada import KafkaAdmin, TransactionDescription
@@ -32,11 +32,28 @@ TIME_LEFT = 0.2
 
 
 class Slots:
-    """The slots of a sink, as the driver sees them."""
+    """The slots of a sink, and the ledger that names them, as the driver sees them."""
 
     def __init__(self, admin: KafkaAdmin, sink: str) -> None:
         self._admin = admin
         self._sink = sink
+
+    def last_entry(self, at: TopicPartition | None = None, timeout_s: float | None = None) -> Entry | None:
+        """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does.
+
+        at: where the sink keeps it. None where that is not known: then a first entry that is not committed yet is not waited for.
+        """
+        found = self._admin.list_consumer_group_offsets(self._sink, require_stable=True, timeout=timeout_s)
+        if at is not None:
+            # An entry that is the first one of its partition is left out above while it is pending. A ledger on another topic is not here.
+            found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
+        last = newest(found)
+        if last is None:
+            return None
+        kept_at, offset = last
+        groups = further_groups(self._sink, continued_in(offset))
+        further = self._admin.list_consumer_group_offsets({group: [kept_at] for group in groups}, require_stable=True) if groups else {}
+        return read(self._sink, kept_at, offset, [further[group].get(kept_at) for group in groups])
 
     def check(self, slots: Collection[Slot]) -> None:
         """Look at slots just before the decision. Raises IllegalStateError where one is not open, or will not be for long."""
