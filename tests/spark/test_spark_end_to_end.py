@@ -89,6 +89,19 @@ def test_a_batch_is_read_between_offsets_and_in_chosen_columns(spark: Any, kafka
     assert [(row.offset, bytes(row.value)) for row in frame.orderBy("offset").collect()] == [(3, b"3"), (4, b"4"), (5, b"5")]
 
 
+def test_batch_and_stream_ship_the_columns_that_the_option_names(spark: Any, kafka: Any, new_topic: Any, tmp_path: Any) -> None:
+    topic, target = new_topic(kafka), new_topic(kafka)
+    produce(kafka, topic, [b"1", b"2"], key=b"k")
+    assert source(spark.read, kafka, topic, columns="value,key").schema.simpleString() == "struct<value:binary,key:binary>"
+    rows = source(spark.read, kafka, topic, columns="value,key").orderBy("value").collect()
+    assert [tuple(row) for row in rows] == [(bytearray(b"1"), bytearray(b"k")), (bytearray(b"2"), bytearray(b"k"))]
+
+    frame = source(spark.readStream, kafka, topic, columns="key,value", startingOffsets="earliest")
+    assert frame.columns == ["key", "value"]
+    run_to_the_end(sink(frame.writeStream, kafka, topic=target), tmp_path)
+    assert values_in(kafka, target) == ["1", "2"]
+
+
 def test_an_empty_topic_has_no_rows(spark: Any, kafka: Any, new_topic: Any) -> None:
     assert source(spark.read, kafka, new_topic(kafka)).count() == 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from levada.config import ProducerConfig
 from levada.errors import ConfigError
@@ -54,6 +55,23 @@ def test_subscribe_is_a_list_with_commas() -> None:
     options = source_options({**KAFKA, "subscribe": " a, b,,a "}, streaming=True)
     assert options.selection.topics == ("a", "b")
     assert options.selection.partitions == ()
+
+
+def test_columns_are_a_list_with_commas() -> None:
+    assert stream().columns == ()
+    assert stream(columns=" value, key,,value ").columns == batch(columns="value,key").columns == ("value", "key")
+    with pytest.raises(ConfigError, match="option 'columns' names no column; give one or more, separated by commas"):
+        stream(columns=" , ")
+
+
+@pytest.mark.parametrize("given", ["keys,value", "KEY"])
+def test_load_and_both_readers_refuse_a_column_that_there_is_not(given: str) -> None:
+    named = LevadaDataSource({**SOURCE, "columns": given})
+    # Spark does not call schema() where the program gives one.
+    by_program = StructType([StructField("value", BinaryType())])
+    for make in (named.schema, lambda: named.reader(by_program), lambda: named.streamReader(by_program)):
+        with pytest.raises(ConfigError, match=r"option 'columns': there is no column '.*'; did you mean 'key'\?"):
+            make()
 
 
 def test_assign_names_partitions() -> None:

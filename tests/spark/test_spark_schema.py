@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -75,8 +76,20 @@ def test_a_user_may_choose_columns() -> None:
 
 def test_the_option_columns_chooses_columns() -> None:
     assert record_schema(False, ["offset", "headers"]).fieldNames() == ["offset", "headers"]
-    with pytest.raises(ConfigError, match="option 'columns': there is no column 'values'; a levada source has key, value"):
-        record_schema(False, ["values"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("values", "there is no column 'values'; did you mean 'value'?"),
+        ("Key", "there is no column 'Key'; did you mean 'key'?"),
+        ("timestamp_type", "there is no column 'timestamp_type'; did you mean 'timestampType'?"),
+        ("amount", "there is no column 'amount'; a levada source has key, value, topic"),
+    ],
+)
+def test_an_unknown_name_in_the_option_columns_is_refused_with_what_was_meant(given: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"option 'columns': {said}")):
+        record_schema(False, ["key", given])
 
 
 def test_a_timestamp_is_asked_for_with_the_place_of_its_record() -> None:

@@ -11,7 +11,7 @@ from levada.errors import ConfigError
 from levada.spark.batch_source import BatchReader
 from levada.spark.options import SinkOptions, SourceOptions, sink_options, source_options
 from levada.spark.pyspark_versions import for_this_pyspark
-from levada.spark.schema import check_schema, record_schema
+from levada.spark.schema import check_names, check_schema, record_schema
 from levada.spark.sink import BatchWriter, StreamWriter, begin_writing, sink_columns
 from levada.spark.stream_source import StreamReader
 from levada.spark.values import Typed
@@ -54,6 +54,7 @@ class LevadaDataSource(DataSource):
         """Return the options with the formats that schema() saw; a user who gives a schema has Spark not call that."""
         options = source_options(self.options, streaming=streaming)
         typed = self._typed or options.typed.pinned()
+        check_names(options.columns, typed)
         check_schema(schema, typed)
         return replace(options, typed=typed)
 

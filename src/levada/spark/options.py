@@ -189,7 +189,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         ending_option=ending_option,
         on_loss=_on_loss(own),
         include_headers=boolean(own, "includeHeaders", False),
-        columns=_names(own.get("columns", "")),
+        columns=_columns(own),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_s=duration_s(own, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_S),
@@ -308,6 +308,13 @@ def _selection(own: Mapping[str, str]) -> Selection:
     for topic in topics:
         check_topic("subscribe", topic)
     return Selection(topics=topics)
+
+
+def _columns(own: Mapping[str, str]) -> tuple[str, ...]:
+    columns = _names(own.get("columns", ""))
+    if "columns" in own and not columns:
+        raise ConfigError("option 'columns' names no column; give one or more, separated by commas")
+    return columns
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ nullability included, so every Arrow batch is built with Spark's own idea of it.
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -57,11 +58,19 @@ TARGET_BYTES = 4 << 20
 def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typed = UNTYPED) -> StructType:
     """Return the schema of a source. columns: those wanted, in this order; none for all. Raises ConfigError for one that there is not."""
     types = {**_TYPES, **typed.columns}
-    for name in columns:
-        if name not in types:
-            raise ConfigError(f"option 'columns': there is no column '{name}'; a levada source has {', '.join(types)}")
+    check_names(columns, typed)
     names = columns or [name for name in types if include_headers or name != "headers"]
     return StructType([StructField(name, types[name]) for name in names])
+
+
+def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
+    """Refuse a name in the option columns that no column has. Raises ConfigError."""
+    known = {name.lower(): name for name in (*_TYPES, *typed.columns)}
+    for name in columns:
+        if name not in known.values():
+            close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+            hint = f"did you mean '{known[close[0]]}'?" if close else f"a levada source has {', '.join(known.values())}"
+            raise ConfigError(f"option 'columns': there is no column '{name}'; {hint}")
 
 
 def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
