@@ -69,7 +69,7 @@ def _pipe(bench: SparkBench, system: str, sources: dict[int, Topic], rows: int) 
     source = sources[rows]
     with bench.topic(PARTITIONS) as target, tempfile.TemporaryDirectory(prefix="levada-bench-") as checkpoint:
         name, options = bench.sink(system, target)
-        frame = bench.stream(system, source, startingOffsets="earliest").select("key", "value")
+        frame = bench.pairs(system, source, startingOffsets="earliest")
         writer = frame.writeStream.format(name).options(**options, checkpointLocation=checkpoint).trigger(availableNow=True)
         figures = bench.session.timed(rows, lambda: writer.start().awaitTermination())
         _check(bench, system, bench.read(LEVADA, source).select("key", "value"), Topic(target, rows))
