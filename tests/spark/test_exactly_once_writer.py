@@ -261,6 +261,29 @@ def test_forty_thousand_small_batches_would_not_run_out_of_epochs(new_topic: Any
         assert committed(kafka, "t") == Counter(b"%d" % number for number in range(300))
 
 
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_small_micro_batches_reach_all_partitions(embedded: Any, new_topic: Any, delivery: str) -> None:
+    topic = new_topic(embedded, 8)
+    query = Query(embedded, topic, delivery=delivery)
+    for number in range(12):
+        query.run(number, [b"%d-0" % number] * 3)
+    records = list(lv.scan(topic, bootstrap_servers=embedded.bootstrap_servers))
+    of_batches = [{record.partition for record in records if record.value == b"%d-0" % number} for number in range(12)]
+    assert all(len(used) == 1 for used in of_batches), "few rows are not worth more requests"
+    assert set.union(*of_batches) == set(range(8))
+
+
+def test_a_task_that_is_tried_again_chooses_the_same_partitions(embedded: Any, new_topic: Any) -> None:
+    query = Query(embedded, new_topic(embedded, 8))
+    tasks = [[b"a" * 10_000] * 30, [b"b"], [b"c"]]
+    (once, again) = (
+        [[(batch.partition, batch.records_count) for batch in task.batches] for task in query.run_tasks(7, tasks)] for _ in range(2)
+    )
+    assert once == again
+    assert len({partition for partition, _ in once[0]}) == 8
+    assert once[1][0][0] != once[2][0][0], "small tasks of a micro-batch begin at different partitions"
+
+
 def test_rows_with_and_without_keys_keep_their_order_and_their_partitions(embedded: Any, new_topic: Any) -> None:
     topics = [new_topic(embedded, 3), new_topic(embedded, 3)]
     options = {"kafka.bootstrap.servers": embedded.bootstrap_servers, "delivery": "exactly-once"}

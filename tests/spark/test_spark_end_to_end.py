@@ -207,6 +207,20 @@ def steady_records(kafka: Any, topic: Any) -> Any:
         thread.join()
 
 
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_small_micro_batches_without_keys_use_all_partitions_in_turn(
+    spark: Any, kafka: Any, new_topic: Any, tmp_path: Any, delivery: str
+) -> None:
+    topic, target = new_topic(kafka, partitions=1), new_topic(kafka, partitions=8)
+    produce(kafka, topic, [b"%02d" % number for number in range(24)])
+    frame = source(spark.readStream, kafka, topic, columns="value", startingOffsets="earliest", maxOffsetsPerTrigger="2")
+    run_to_what_is_there(sink(frame.writeStream, kafka, topic=target, delivery=delivery), tmp_path)
+    found = {int(record.value or b""): record.partition for record in lv.scan(target, bootstrap_servers=kafka.bootstrap_servers)}
+    assert len(found) == 24
+    assert all(found[first] == found[first + 1] for first in range(0, 24, 2)), "two rows are not worth two requests"
+    assert set(found.values()) == set(range(8))
+
+
 def test_batch_0_of_a_stream_from_the_end_is_replayed_whole(spark: Any, kafka: Any, new_topic: Any, tmp_path: Any) -> None:
     origin, target, broken = new_topic(kafka), new_topic(kafka), tmp_path / "broken"
     guard = F.udf(lambda: 1 / 0 if broken.exists() else 0)

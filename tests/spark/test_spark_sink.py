@@ -26,12 +26,14 @@ from levada.spark.keywords import texts
 from levada.spark.options import sink_options, source_options
 from levada.spark.schema import HEADERS
 from levada.spark.sink import StreamWriter, Written, as_records, by_topic, sink_columns, write
+from levada.spark.spread import Turn
 from levada.testing import EmbeddedKafka
 from levada.types import PartitionInfo, TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
 TO_T = sink_options({**KAFKA, "topic": "t"})
 BY_COLUMN = sink_options(KAFKA)
+FIRST = Turn(0, 0, 0)
 
 
 def schema_of(**types: Any) -> Any:
@@ -151,7 +153,7 @@ def test_a_row_without_a_topic_is_an_error() -> None:
 
 def test_Y3_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(producer: Any) -> None:
     batches = [pa.RecordBatch.from_pydict({"key": ["a"] * size, "value": ["v"] * size}) for size in (3, 2, 0)]
-    assert write(iter(batches), ("key", "value"), TO_T) == Written(rows=5)
+    assert write(iter(batches), ("key", "value"), TO_T, FIRST) == Written(rows=5)
     assert [(topic, table.num_rows, columns) for topic, table, columns in producer.sent] == [
         ("t", 3, {"key": "key", "value": "value"}),
         ("t", 2, {"key": "key", "value": "value"}),
@@ -162,7 +164,7 @@ def test_Y3_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(pro
 def test_Y3_a_failed_delivery_fails_the_task(producer: Any) -> None:
     producer.fault = DeliveryTimeout("t-0: not acknowledged", Persisted.UNKNOWN)
     with pytest.raises(DeliveryTimeout, match="t-0: not acknowledged; persisted: unknown"):
-        write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), TO_T)
+        write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), TO_T, FIRST)
 
 
 def test_Y3_a_task_that_runs_again_writes_its_rows_again() -> None:
@@ -170,7 +172,7 @@ def test_Y3_a_task_that_runs_again_writes_its_rows_again() -> None:
     with EmbeddedKafka(num_partitions=1) as kafka:
         options = sink_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"})
         for _ in range(2):  # Its report was lost: Spark cannot know that the first one wrote all.
-            assert write(iter([rows]), ("value",), options) == Written(rows=2)
+            assert write(iter([rows]), ("value",), options, FIRST) == Written(rows=2)
         assert [record.value for record in scan("t", bootstrap_servers=kafka.bootstrap_servers)] == [b"a", b"b"] * 2
         close_idle()
 
@@ -179,7 +181,7 @@ def test_many_batches_are_not_all_held_until_the_end(producer: Any) -> None:
     producer.fault = DeliveryTimeout("t-0", Persisted.NO)
     endless = iter(lambda: pa.RecordBatch.from_pydict({"value": [b"v"]}), None)
     with pytest.raises(DeliveryTimeout):
-        write(endless, ("value",), TO_T)
+        write(endless, ("value",), TO_T, FIRST)
 
 
 def test_a_task_that_wrote_nothing_is_never_committed() -> None:
@@ -196,24 +198,24 @@ def rows_by_partition(kafka: EmbeddedKafka, topic: str) -> list[int]:
         return [end for _, end in sorted(consumer.end_offsets(partitions).items())]
 
 
-def test_rows_without_a_key_are_spread_over_all_partitions_of_a_small_batch() -> None:
+def test_rows_without_a_key_are_spread_over_all_partitions_where_there_are_enough() -> None:
     with EmbeddedKafka(num_partitions=8) as kafka:
         options = sink_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"})
-        for _ in range(2):
-            write(iter([pa.RecordBatch.from_pydict({"value": [b"v"] * 500})]), ("value",), options)
+        for batch in range(2):
+            write(iter([pa.RecordBatch.from_pydict({"value": [b"v" * 300] * 500})]), ("value",), options, Turn(0, batch, 0))
         assert sum(rows_by_partition(kafka, "t")) == 1000
         assert all(124 <= rows <= 126 for rows in rows_by_partition(kafka, "t"))
         close_idle()
 
 
 def test_only_rows_without_key_and_partition_are_spread() -> None:
-    values = [b"%d" % number for number in range(60)]
+    values = [b"%04000d" % number for number in range(60)]
     keys = [b"same" if number % 3 == 0 else None for number in range(60)]
     named = [3 if number % 3 == 1 else None for number in range(60)]
     batch = pa.RecordBatch.from_pydict({"value": values, "key": keys, "partition": pa.array(named, pa.int32())})
     with EmbeddedKafka(num_partitions=4) as kafka:
         options = sink_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"})
-        write(iter([batch]), ("value", "key", "partition"), options)
+        write(iter([batch]), ("value", "key", "partition"), options, FIRST)
         records = list(scan("t", bootstrap_servers=kafka.bootstrap_servers))
         close_idle()
     assert len({record.partition for record in records if record.key}) == 1
@@ -225,10 +227,10 @@ def test_only_rows_without_key_and_partition_are_spread() -> None:
 
 
 def test_with_partitioner_ignore_keys_all_rows_are_spread() -> None:
-    batch = pa.RecordBatch.from_pydict({"value": [b"v"] * 40, "key": [b"same"] * 40})
+    batch = pa.RecordBatch.from_pydict({"value": [b"v" * 2000] * 40, "key": [b"same"] * 40})
     with EmbeddedKafka(num_partitions=4) as kafka:
         servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"}
-        write(iter([batch]), ("value", "key"), sink_options({**servers, "kafka.partitioner.ignore.keys": "true"}))
+        write(iter([batch]), ("value", "key"), sink_options({**servers, "kafka.partitioner.ignore.keys": "true"}), FIRST)
         assert rows_by_partition(kafka, "t") == [10] * 4
         close_idle()
 
@@ -250,9 +252,9 @@ def test_a_topic_that_does_not_exist_fails_the_task_soon_and_by_name(monkeypatch
             UnknownTopicOrPartitionError,
             match=r"topic 'ordres' does not exist, and did not appear within 0\.3 s; create it, or check the column 'topic'",
         ):
-            write(iter([batch]), ("value", "topic"), sink_options(servers))
+            write(iter([batch]), ("value", "topic"), sink_options(servers), FIRST)
         with pytest.raises(UnknownTopicOrPartitionError, match=r"within kafka\.max\.block\.ms; create it, or check the option 'topic'"):
-            write(iter([batch]), ("value",), sink_options({**servers, "topic": "ordres", "kafka.max.block.ms": "400"}))
+            write(iter([batch]), ("value",), sink_options({**servers, "topic": "ordres", "kafka.max.block.ms": "400"}), FIRST)
 
 
 def test_brokers_that_do_not_answer_have_max_block_ms_as_for_any_record(producer: Any) -> None:
@@ -277,7 +279,7 @@ def test_a_task_logs_in_with_a_delegation_token_of_the_options() -> None:
             token = admin.create_delegation_token()
         login = {**scram, "sasl_username": token.token_id, "sasl_password": token.password, "sasl_tokenauth": "true"}
         options = texts(login, "kafka.")
-        write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), sink_options({**options, "topic": "t"}))
+        write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), sink_options({**options, "topic": "t"}), FIRST)
         assert {str(session.principal) for session in kafka.connections() if session.is_by_token} == {"User:etl"}
         client = source_options({**options, "subscribe": "t"}, streaming=False).client
         cluster = KafkaCluster(client)
@@ -289,7 +291,7 @@ def test_a_task_logs_in_with_a_delegation_token_of_the_options() -> None:
 def test_a_partitioner_is_chosen_by_name(producer: Any) -> None:
     batch = pa.RecordBatch.from_pylist([{"value": "v"}])
     for name in ("default", "round_robin"):
-        write(iter([batch]), ["value"], sink_options({**KAFKA, "topic": "t", "partitioner": name}))
+        write(iter([batch]), ["value"], sink_options({**KAFKA, "topic": "t", "partitioner": name}), FIRST)
         assert producer.partitioner == name
     with pytest.raises(ConfigError, match="option 'partitioner': expected default or round_robin, got 'hash'"):
         sink_options({**KAFKA, "topic": "t", "partitioner": "hash"})

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from levada.spark.formats.sink_format import Encode
 from levada.spark.options import SinkOptions, Spreads
 from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
 from levada.spark.schema import HEADERS
-from levada.spark.spread import Spread
+from levada.spark.spread import Spread, Turn, turn_of_task
 from levada.spark.task_log import log_with_task
 from levada.types import OffsetAndMetadata
 
@@ -95,13 +94,13 @@ def _is_accepted(name: str, found: DataType) -> bool:
     return plain.simpleString() in [kind.simpleString() for kind in _ACCEPTED[name]]
 
 
-def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:
+def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, turn: Turn) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
     log_with_task()
     rows = 0
     with reused_producer(options.client, options.partitioner) as producer:
         outstanding = Outstanding()
-        for topic, records, _ in _placed(batches, columns, options, producer):
+        for topic, records, _ in _placed(batches, columns, options, producer, turn):
             rows += records.num_rows
             outstanding.add(producer.send_arrow(topic, records, **_roles(records)))
         producer.flush()
@@ -115,6 +114,7 @@ def seal(
     """Return the rows as record batches in the message for the driver, or write them into a slot where they are too many for that."""
     log_with_task()
     task, attempt = task_under_way()
+    turn = turn_of_task(once.id_for(batch), batch.number)
 
     def open_slot() -> OpenSlot:
         name = SlotName.of(batch, task, attempt)
@@ -126,7 +126,7 @@ def seal(
     with reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner) as producer:
         sealing = Sealing(producer, budget_of_task(once, task), open_slot)
         try:
-            for topic, records, given in _placed(batches, columns, options, producer):
+            for topic, records, given in _placed(batches, columns, options, producer, turn):
                 sealing.add(topic, records, given)
             return sealing.finish(batch, task)
         except BaseException:
@@ -142,7 +142,9 @@ class _Placed(NamedTuple):
     given: pa.RecordBatch
 
 
-def _placed(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, producer: KafkaProducer) -> Iterator[_Placed]:
+def _placed(
+    batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, producer: KafkaProducer, turn: Turn
+) -> Iterator[_Placed]:
     """Turn rows into records, by topic."""
     encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
     spreads: dict[str, Spread] = {}
@@ -150,7 +152,7 @@ def _placed(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: 
         for topic, given in by_topic(as_records(batch, columns, encoders), options.topic):
             partitions = partitions_of(producer, topic, options)
             if topic not in spreads:
-                spreads[topic] = Spread(options.batch_size, random.Random())
+                spreads[topic] = Spread(options.batch_size, turn)
             yield _Placed(topic, with_partitions(given, options.spreads, spreads[topic], partitions), given)
 
 
@@ -293,7 +295,7 @@ def _exists(topic: str, client: Mapping[str, str]) -> bool:
 def _write(writer: BatchWriter | StreamWriter, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
     options, once = writer.options, writer.options.exactly_once
     if once is None:
-        return write(batches, writer.columns, options)
+        return write(batches, writer.columns, options, turn_of_task(writer.run_id))
     batch = batch_of_task(once, writer.run_id, streaming=isinstance(writer, StreamWriter))
     return seal(batches, writer.columns, options, once, batch)
 
