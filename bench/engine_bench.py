@@ -121,10 +121,14 @@ class Bench:
         return {"bootstrap_servers": self.bootstrap_servers, "topic": topic, **more}
 
     @contextmanager
-    def topic(self, partitions: int) -> Iterator[str]:
-        """A topic of its own, whose data are gone afterwards: the disk is not to fill while others are measured."""
+    def topic(self, partitions: int, **config: str) -> Iterator[str]:
+        """A topic of its own, whose data are gone afterwards: the disk is not to fill while others are measured.
+
+        config: its settings, with underscores for dots.
+        """
         name = f"engine-{uuid.uuid4().hex[:8]}"
-        self._admin.create_topics([NewTopic(name, partitions, 1)], operation_timeout=60)[name].result(timeout=60)
+        made = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
+        self._admin.create_topics([made], operation_timeout=60)[name].result(timeout=60)
         try:
             self._await_leaders(name, partitions)
             yield name
@@ -151,14 +155,16 @@ class Bench:
     def _new_admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
-    def run(self, case: Case, systems: Mapping[str, System | str]) -> Case:
+    def run(self, case: Case, systems: Mapping[str, System | str], *, both_orders: bool = False) -> Case:
         """Let the systems take turns A B C A B C, so that a slow minute of the machine hits all; a text says why one does not run.
 
-        A system that fails is told so in the table, and the others go on.
+        A system that fails is told so in the table, and the others go on. both_orders: A B C C B A, where one may leave something behind
+        that the next one pays for.
         """
         case.notes = {system: run for system, run in systems.items() if isinstance(run, str)}
-        for _ in range(self.turns):
-            for system, run in systems.items():
+        for turn in range(self.turns):
+            order = reversed(systems.items()) if both_orders and turn % 2 else systems.items()
+            for system, run in order:
                 if not isinstance(run, str) and system not in case.notes:
                     try:
                         case.add(system, run())

@@ -6,15 +6,18 @@ import sys
 
 import spark_json
 import spark_latency
+import spark_once
 import spark_read
 import spark_write
 from kafka_jars import KafkaUnavailable
 from machine import kafka
 from sections import Run
 from spark_bench import WARM_ROWS, SparkBench
+from spark_once import inline_of
 from spark_session import session
 
-SECTIONS = {"read": spark_read, "json": spark_json, "write": spark_write, "latency": spark_latency}
+SECTIONS = {"read": spark_read, "json": spark_json, "write": spark_write, "latency": spark_latency, "once": spark_once}
+INLINE_MAX_BYTES = 64 << 20
 PACKAGES = ("pyspark", "pyarrow", "confluent-kafka")
 
 
@@ -27,10 +30,14 @@ def warm_up(bench: SparkBench) -> None:
 def main() -> int:
     """Measure, print a table per case and what missed its target, and save the rows."""
     run = Run("spark", __doc__ or "", SECTIONS, turns=3, quick="one turn of a million rows at most: does it work at all?")
+    add = run.parser.add_argument
+    add("--inline-max-bytes", type=int, default=INLINE_MAX_BYTES, help=f"section once: inlineMaxBytes (default: {INLINE_MAX_BYTES})")
+    add("--offsets-per-trigger", type=int, help="section once: maxOffsetsPerTrigger, 0 for no limit (default: what inlineMaxBytes holds)")
     chosen = run.arguments(PACKAGES)
+    inline = inline_of(chosen.inline_max_bytes, chosen.offsets_per_trigger)
     try:
         with kafka() as broker, session(broker.nodes[0]) as spark:
-            bench = SparkBench(broker.bootstrap_servers, spark, 1 if chosen.quick else chosen.turns, quick=chosen.quick)
+            bench = SparkBench(broker.nodes[0], spark, 1 if chosen.quick else chosen.turns, inline, quick=chosen.quick)
             warm_up(bench)
             run.tell(chosen.sections, run.cases(bench, chosen.sections))
     except KafkaUnavailable as reason:

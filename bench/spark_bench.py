@@ -12,12 +12,15 @@ from pyspark.sql import DataFrame, DataFrameReader
 
 from engine_bench import Bench, Case, System
 from engine_process import Figures, Worker, WorkerFailed
+from kafka_cluster import KafkaNode
 from spark_session import CPU, RATE, Session, WrongRows, drain, fingerprint
 
 PARTITIONS = 4
 WARM_ROWS = 1_000_000
 QUICK_ROWS = 1_000_000
+FILLED_TOGETHER = 5_000_000
 CONNECTOR, TUNED = "connector", "connector, tuned"
+ONCE = "levada, exactly once"
 SOURCE: Mapping[str, Mapping[str, str]] = {
     CONNECTOR: {},
     # What makes it faster: 500 records a poll and 64 KiB of socket buffer are its defaults.
@@ -27,6 +30,8 @@ SINK: Mapping[str, Mapping[str, str]] = {
     CONNECTOR: {},
     TUNED: {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "kafka.buffer.memory": str(128 << 20)},
 }
+
+READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 Reader = Callable[..., DataFrame]
 """Makes a frame, with these options more."""
@@ -44,13 +49,35 @@ class Topic(NamedTuple):
         return json.dumps({self.name: {str(number): each for number in range(PARTITIONS)}})
 
 
+class Inline(NamedTuple):
+    """What goes through the driver where rows are written exactly once.
+
+    max_bytes: the option inlineMaxBytes. offsets_per_trigger: 0 for no limit, where what does not fit takes another way.
+    """
+
+    max_bytes: int
+    offsets_per_trigger: int
+
+    @property
+    def source(self) -> dict[str, str]:
+        """Options of the source."""
+        return {"maxOffsetsPerTrigger": str(self.offsets_per_trigger)} if self.offsets_per_trigger else {}
+
+    @property
+    def sink(self) -> dict[str, str]:
+        """Options of the sink."""
+        return {"delivery": "exactly-once", "inlineMaxBytes": str(self.max_bytes)}
+
+
 class SparkBench(Bench):
     """A broker, a Spark session, and how often everything runs."""
 
-    def __init__(self, bootstrap_servers: str, session: Session, turns: int, *, quick: bool) -> None:
-        super().__init__(bootstrap_servers, turns, quick=quick)
+    def __init__(self, broker: KafkaNode, session: Session, turns: int, inline: Inline, *, quick: bool) -> None:
+        super().__init__(broker.address, turns, quick=quick)
+        self.broker = broker
         self.session = session
         self.spark = session.spark
+        self.inline = inline
 
     def scaled(self, count: int) -> int:
         """A number of rows, fewer in a quick run."""
@@ -60,7 +87,9 @@ class SparkBench(Bench):
     def filled(self, kind: int | str, rows: int, codec: str = "none") -> Iterator[Topic]:
         """A topic of values of so many bytes, or of JSON."""
         with self.topic(PARTITIONS) as name:
-            Worker("fill:topic", self.job(name, kind=kind, records=rows, partitions=PARTITIONS, codec=codec)).result()
+            for begin in range(0, rows, FILLED_TOGETHER):
+                part = min(FILLED_TOGETHER, rows - begin)
+                Worker("fill:topic", self.job(name, kind=kind, records=part, partitions=PARTITIONS, codec=codec)).result()
             yield Topic(name, rows)
 
     def read(self, system: str, topic: Topic, **options: str) -> DataFrame:
@@ -74,6 +103,8 @@ class SparkBench(Bench):
     def pairs(self, system: str, topic: Topic, **options: str) -> DataFrame:
         """A system's stream of a topic's keys and values: the connector has no option for fewer columns."""
         asked = {} if system in SOURCE else {"columns": "key,value"}
+        if system == ONCE:
+            asked |= self.inline.source
         return self.stream(system, topic, **asked, **options).select("key", "value")
 
     def stream(self, system: str, topic: Topic, **options: str) -> DataFrame:
@@ -82,7 +113,8 @@ class SparkBench(Bench):
 
     def sink(self, system: str, topic: str) -> tuple[str, dict[str, str]]:
         """A system's format and options for writing to a topic."""
-        return _format(system), {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": topic, **SINK.get(system, {})}
+        how = self.inline.sink if system == ONCE else SINK.get(system, {})
+        return _format(system), {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": topic, **how}
 
     def _source(self, system: str, topic: Topic) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": topic.name, **SOURCE.get(system, {})}

@@ -53,21 +53,22 @@ def _figures(bench: SparkBench, system: str, partitions: int) -> Figures:
         frame = bench.stream(system, Topic(name, 0), startingOffsets="earliest")
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
         try:
-            busy = bench.session.busy(lambda: _feed(bench, name, partitions, records, query))
+            busy = bench.session.busy(lambda: feed(bench, name, partitions, records, query))
         finally:
             query.stop()
         batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
     if (found := sum(batch["numInputRows"] for batch in batches)) != records:
         raise WrongRows(f"{system} has {found} rows instead of {records}")
-    return _summed_up(batches) | busy
+    return summed_up(batches) | busy
 
 
-def _feed(bench: SparkBench, topic: str, partitions: int, records: int, query: StreamingQuery) -> None:
+def feed(bench: SparkBench, topic: str, partitions: int, records: int, query: StreamingQuery) -> None:
+    """Write a topic at the pace of the section, and wait until a query has all of it."""
     Worker("spark_latency:produce", bench.job(topic, partitions=partitions, records=records)).result()
     query.processAllAvailable()
 
 
-def _summed_up(batches: list[Any]) -> Figures:
+def summed_up(batches: list[Any]) -> Figures:
     """Percentiles of the triggers, and the medians of their phases, without the query's first seconds."""
     seen = accumulate(batch["numInputRows"] for batch in batches)
     durations = [batch["durationMs"] for batch, rows in zip(batches, seen, strict=True) if rows > PER_SECOND * WARM_S]

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, functions
 from engine_bench import LEVADA, System
 from engine_process import Figures
 from payloads import values
-from spark_bench import CONNECTOR, PARTITIONS, TUNED, SparkBench, SparkCase, Topic, checked
+from spark_bench import CONNECTOR, PARTITIONS, READ_COMMITTED, TUNED, SparkBench, SparkCase, Topic, checked
 from spark_session import WrongRows, fingerprint
 
 SECTION = "write"
@@ -65,18 +65,21 @@ def _write(bench: SparkBench, system: str, codec: str, rows: int) -> Figures:
 
 
 def _pipe(bench: SparkBench, system: str, sources: dict[int, Topic], rows: int) -> Figures:
-    """From the query's start to its end."""
-    source = sources[rows]
+    return pipe(bench, system, sources[rows])
+
+
+def pipe(bench: SparkBench, system: str, source: Topic) -> Figures:
+    """Copy a topic, from the query's start to its end."""
     with bench.topic(PARTITIONS) as target, tempfile.TemporaryDirectory(prefix="levada-bench-") as checkpoint:
         name, options = bench.sink(system, target)
         frame = bench.pairs(system, source, startingOffsets="earliest")
         writer = frame.writeStream.format(name).options(**options, checkpointLocation=checkpoint).trigger(availableNow=True)
-        figures = bench.session.timed(rows, lambda: writer.start().awaitTermination())
-        _check(bench, system, bench.read(LEVADA, source).select("key", "value"), Topic(target, rows))
+        figures = bench.session.timed(source.rows, lambda: writer.start().awaitTermination())
+        _check(bench, system, bench.read(LEVADA, source).select("key", "value"), Topic(target, source.rows))
     return figures
 
 
 def _check(bench: SparkBench, system: str, expected: DataFrame, written: Topic) -> None:
-    wanted, found = fingerprint(expected), fingerprint(bench.read(LEVADA, written).select("key", "value"))
+    wanted, found = fingerprint(expected), fingerprint(bench.read(LEVADA, written, **READ_COMMITTED).select("key", "value"))
     if found != wanted:
         raise WrongRows(f"{system} wrote rows that come to {found} instead of {wanted}")

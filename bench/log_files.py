@@ -1,0 +1,50 @@
+"""How long transactions held back the last stable offset of a partition, by the files of a broker that runs on this machine.
+
+Nobody has to ask the broker meanwhile. Its topic has message.timestamp.type=LogAppendTime, so that each record batch says when it was
+appended, in milliseconds, and the marker of a transaction does so, too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_BEHIND_LENGTH = 12
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+BY_BROKER = {"message_timestamp_type": "LogAppendTime"}
+"""The setting of the topic."""
+
+
+class _Batch(NamedTuple):
+    producer_id: int
+    is_marker: bool
+    is_transactional: bool
+    appended_ms: int
+
+
+def held_ms(partition: Path) -> list[int]:
+    """Return for each transaction of a partition's folder how many milliseconds were between its first batch and its marker."""
+    begun: dict[int, int] = {}
+    held = []
+    for segment in sorted(partition.glob("*.log")):
+        for batch in _batches(segment.read_bytes()):
+            if batch.is_marker:
+                # A transaction without rows in this partition has no batch before its marker.
+                begin = begun.pop(batch.producer_id, None)
+                held += [] if begin is None else [batch.appended_ms - begin]
+            elif batch.is_transactional:
+                begun.setdefault(batch.producer_id, batch.appended_ms)
+    return held
+
+
+def _batches(log: bytes) -> Iterator[_Batch]:
+    at = 0
+    while at + _HEADER.size <= len(log):
+        _, length, _, _, _, attributes, _, _, most_ms, producer_id, _, _, _ = _HEADER.unpack_from(log, at)
+        if not length:
+            return
+        yield _Batch(producer_id, bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL), most_ms)
+        at += _BEHIND_LENGTH + length

@@ -1,0 +1,129 @@
+"""What a driver takes for a stream that writes exactly once: a worker with a Spark of its own, whose executor is another process.
+
+Rows go through the JVM, and through the Python process that Spark keeps for commits. Its other processes do not see any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from engine_process import Figures
+
+COMMITS = b"python_streaming_sink_runner"
+LOOK_S = 0.02
+MIB = 1 << 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+WARM_PER_TRIGGER = 10_000
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "1g",
+    "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    "spark.log.level": "ERROR",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class DriverMemory:
+    """Resident memory of the driver's JVM, and of its processes for commits; the most of it, by looking often."""
+
+    def __init__(self, jvm: int) -> None:
+        self._jvm = jvm
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep_looking, daemon=True)
+        self.most_jvm = self.most_python = self.most = 0
+
+    def now(self) -> tuple[int, int]:
+        """Bytes of the JVM, and of Python."""
+        return _resident(self._jvm), sum(_resident(process) for process in _committing(self._jvm))
+
+    def __enter__(self) -> DriverMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _keep_looking(self) -> None:
+        while not self._ended.wait(LOOK_S):
+            jvm, python = self.now()
+            self.most_jvm, self.most_python = max(self.most_jvm, jvm), max(self.most_python, python)
+            self.most = max(self.most, jvm + python)
+
+
+def measure(bootstrap_servers: str, topic: str, warm: str, target: str, inline_max_bytes: int, offsets_per_trigger: int) -> Figures:
+    """Copy a topic in micro-batches that take all of inlineMaxBytes. warm: a topic that is copied in small ones before."""
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as folder, _session(Path(folder)) as spark:
+
+        def copy(name: str, per_trigger: int) -> None:
+            servers = {"kafka.bootstrap.servers": bootstrap_servers}
+            source = {"subscribe": name, "startingOffsets": "earliest", "columns": "key,value", "maxOffsetsPerTrigger": str(per_trigger)}
+            frame = spark.readStream.format("levada").options(**servers, **source).load()
+            sink = {"topic": target, "delivery": "exactly-once", "inlineMaxBytes": str(inline_max_bytes)}
+            writer = frame.writeStream.format("levada").options(**servers, **sink, checkpointLocation=f"{folder}/{name}")
+            writer.trigger(availableNow=True).start().awaitTermination()
+
+        copy(warm, WARM_PER_TRIGGER)
+        memory = DriverMemory(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+        jvm, python = memory.now()
+        with memory:
+            copy(topic, offsets_per_trigger)
+    return {
+        "idle JVM MiB": jvm / MIB,
+        "idle Python MiB": python / MIB,
+        "JVM MiB more": (memory.most_jvm - jvm) / MIB,
+        "Python MiB more": (memory.most_python - python) / MIB,
+        "MiB more": (memory.most - jvm - python) / MIB,
+        "times inlineMaxBytes": (memory.most - jvm - python) / inline_max_bytes,
+    }
+
+
+@contextmanager
+def _session(folder: Path) -> Iterator[SparkSession]:
+    # A cluster of this kind writes to a folder of Spark's home.
+    home = folder / "spark"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (home / entry.name).symlink_to(entry)
+    os.environ.update(SPARK_HOME=str(home), PYSPARK_PYTHON=sys.executable)
+    builder = SparkSession.builder.master("local-cluster[1,2,1024]").appName("bench")
+    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _committing(process: int) -> Iterator[int]:
+    """Those of the processes that a process started, and of theirs, that commit."""
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, _read(children).split()):
+            if COMMITS in _read(Path(f"/proc/{child}/cmdline")):
+                yield child
+            yield from _committing(child)
+
+
+def _resident(process: int) -> int:
+    fields = _read(Path(f"/proc/{process}/statm")).split()
+    return int(fields[1]) * PAGE if fields else 0
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # the process has ended meanwhile
+        return b""
