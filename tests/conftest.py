@@ -7,7 +7,7 @@ import logging
 import os
 import platform
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -253,6 +253,16 @@ def little_is_left_to_the_garbage_collector() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Find the tests without the garbage collector: nothing of them is garbage, and it would look at all of them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 # In parallel (pytest -n 2 --dist loadgroup): what belongs to one group runs in one worker.
