@@ -30,7 +30,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup jars demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -66,8 +66,22 @@ setup: .venv/built .venv/java-home
 demo: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python demo
 
-# In CI twenty seconds of fuzzing are part of the suite, where its tool is to be had.
-test: setup $(if $(CI),fuzzer) lint suite interpreted
+# Two at a time: what waits for packages and for jars, then what keeps one core busy. In CI twenty seconds of fuzzing are part of the suite,
+# where its tool is to be had.
+test:
+	@$(MAKE) --no-print-directory -j2 setup jars
+	@$(MAKE) --no-print-directory -j2 lint .venv/rewritten $(if $(CI),fuzzer)
+	@$(MAKE) --no-print-directory suite interpreted
+
+# Without them the first tests wait for Maven, or say that they cannot have them.
+jars: .venv/java-home
+	@JAVA_HOME="$$(cat .venv/java-home)" $(PYTHON) tests/kits/fetch_jars.py || true
+
+# Before it runs a test for the first time, pytest rewrites the asserts of all files, which takes as long as finding the tests in them. It does
+# so once here, not once in each worker.
+.venv/rewritten: .venv/built
+	@$(BIN)/pytest --collect-only -qq > /dev/null || true
+	@touch $@
 
 # Most of the suite waits for brokers, so that three workers keep two cores busy; Spark, and the interpreted modules, do so with two.
 WORKERS ?= 3

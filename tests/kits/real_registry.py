@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from http.client import HTTPConnection
+from pathlib import Path
 from types import TracebackType
 
 from kafka_jars import java, unpacked
@@ -20,11 +21,16 @@ END_TIMEOUT_S = 10
 POLL_S = 0.1
 
 
+def program() -> Path:
+    """Return the folder of the registry's program, fetching it the first time."""
+    return unpacked("io.apicurio", PROGRAM, VERSION, "all", "tar.gz")
+
+
 class RealRegistry:
     """Starts with the constructor, ends with close(). Raises KafkaUnavailable where Java or Maven is missing."""
 
     def __init__(self) -> None:
-        folder = unpacked("io.apicurio", PROGRAM, VERSION, "all", "tar.gz")
+        folder = program()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
