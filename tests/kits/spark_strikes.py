@@ -1,19 +1,21 @@
 """A sink that dies where a test wants it to: format("levada_struck") is format("levada") with the option `strikes`, a folder.
 
 A file in that folder is a strike. Its name is `before-` or `after-`, a step of the sink, a dot, and what happens: `exit` (the process
-ends at once, as with kill -9) or `raise`. The process that reaches the step removes the file, and then ends or raises. So a strike
-happens once.
+ends at once, as with kill -9), `raise`, or `hold` (it waits there, so that a test can do something to it). The process that reaches the
+step removes the file, and then ends, raises or waits. So a strike happens once.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
@@ -43,6 +45,8 @@ SLOT_STEPS: Mapping[str, tuple[type, str]] = {
 """Those of a batch with slots."""
 WRITE, COMMIT = "write", "commit"
 """The calls of Spark."""
+MESSAGES = "messages"
+"""The file in the folder that says of each commit how many tasks the batch had."""
 ALL = [f"{when}-{step}" for step in (WRITE, *STEPS, COMMIT) for when in ("before", "after")]
 ALL_WITH_SLOTS = [f"{when}-{step}" for step in (WRITE, *SLOT_STEPS, COMMIT) for when in ("before", "after")]
 
@@ -78,6 +82,8 @@ class StruckWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         """Commit a micro-batch."""
+        with (self._folder / MESSAGES).open("a") as file:
+            file.write(f"batch {batchId} in {len(messages)}\n")
         self._call(COMMIT, lambda: self._writer.commit(messages, batchId))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
@@ -94,14 +100,37 @@ class StruckWriter(DataSourceStreamArrowWriter):
 
 def strike(folder: Path, step: str) -> None:
     """Do what a strike at a step says, if there is one."""
-    for how in ("exit", "raise"):
+    for how in ("exit", "raise", "hold"):
         try:
             (folder / f"{step}.{how}").unlink()
         except FileNotFoundError:
             continue
         if how == "exit":
             os._exit(9)
-        raise StrikeError(f"struck {step}")
+        if how == "raise":
+            raise StrikeError(f"struck {step}")
+        _hold(folder / f"{step}.held")
+
+
+def _hold(held: Path) -> None:
+    """Wait until the file is removed that says which process waits. It appears complete."""
+    being_written = held.with_suffix(".writing")
+    being_written.write_text(str(os.getpid()))
+    being_written.rename(held)
+    while held.exists():
+        time.sleep(0.02)
+
+
+def at_the_end_of_a_task(folder: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what mapInArrow() takes: rows pass, and strikes `in-task` meet the second task behind its last row."""
+
+    def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 1:
+            strike(folder, f"in-task-{context.attemptNumber()}")
+
+    return pass_on
 
 
 @contextmanager

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+# Before levada.spark is imported: it would warn of another python3 on PATH.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+import spark_strikes
+import spark_verdict
 from java_clients import Asked
 from kafka_jars import KafkaUnavailable, spark_connector
+from spark_copies import SOURCE_PARTITIONS, TARGET_PARTITIONS, Copy
+from spark_drivers import Program
 from spark_topics import Topics
-
-# Before any test module is imported: levada.spark would warn of another python3 on PATH.
-os.environ["PYSPARK_PYTHON"] = sys.executable
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -69,3 +77,73 @@ def java_clients(java_program: Callable[[str, str], Asked]) -> Asked:
 def topics(kafka44: Any, java_clients: Asked) -> Topics:
     """Topics of every kind."""
     return Topics(kafka44, java_clients).create_all()
+
+
+@pytest.fixture
+def strikes(spark: SparkSession, tmp_path: Path) -> Path:
+    """The folder of strikes (tests/kits/spark_strikes.py)."""
+    cloudpickle.register_pickle_by_value(spark_strikes)  # type: ignore[no-untyped-call]
+    spark.dataSource.register(spark_strikes.StruckDataSource)
+    folder = tmp_path / "strikes"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def copy_of(spark: SparkSession, new_topic: Any, tmp_path: Path) -> Iterator[Callable[..., Copy]]:
+    """Make a query: copy_of(kafka, **options)."""
+    made: list[Copy] = []
+
+    def make(kafka: Any, **options: Any) -> Copy:
+        topics = new_topic(kafka, SOURCE_PARTITIONS), new_topic(kafka, TARGET_PARTITIONS)
+        made.append(Copy(spark, kafka, *topics, tmp_path / "checkpoint", **options))
+        return made[-1]
+
+    yield make
+    for copy in made:
+        copy.stop()
+
+
+@pytest.fixture
+def program_of(new_topic: Any, tmp_path: Path) -> Callable[..., Program]:
+    """Make a query for a driver of its own: program_of(kafka, **settings of Program)."""
+    numbers = count()
+
+    def make(kafka: Any, **how: Any) -> Program:
+        folder = tmp_path / str(next(numbers))
+        (folder / "strikes").mkdir(parents=True)
+        return Program(kafka, new_topic(kafka, SOURCE_PARTITIONS), new_topic(kafka, TARGET_PARTITIONS), folder, **how)
+
+    return make
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path) -> Path:
+    """PySpark's own home, with a `work` folder of its own: executors write there."""
+    home = tmp_path / "spark"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (home / entry.name).symlink_to(entry)
+    return home
+
+
+@pytest.fixture
+def broker(any_kafka: Any, request: pytest.FixtureRequest) -> str:
+    """What a table calls the broker of any_kafka."""
+    name: str = request.node.callspec.params["any_kafka"]
+    return name
+
+
+@pytest.fixture(scope="session")
+def table(note: Callable[[str], None]) -> Iterator[Callable[[str, list[str], list[str]], None]]:
+    """Add a row to a table at the end of the report: table(title, heads, row)."""
+    rows: dict[str, list[Sequence[str]]] = {}
+
+    def add(title: str, heads: list[str], row: list[str]) -> None:
+        rows.setdefault(title, [heads]).append(row)
+
+    yield add
+    for title, (heads, *found) in rows.items():
+        for line in ("", title, *spark_verdict.table(heads, found)):
+            note(line)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import pytest
 import levada as lv
 from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL
 from levada.types import TopicPartition
+from process_sessions import kill_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -108,21 +107,3 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the stream did not get into the middle of a batch"
         time.sleep(0.05)
-
-
-def kill_session(leader: int) -> None:
-    """Kill every process of a session, however they are grouped, until none is left."""
-    while members := [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if belongs(pid, leader)]:  # noqa: PTH208
-        for pid in members:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def belongs(pid: int, session: int) -> bool:
-    """Whether a process runs in a session; a zombie does not run."""
-    try:
-        state, _, _, its_session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z" and int(its_session) == session

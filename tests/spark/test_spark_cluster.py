@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 import levada as lv
@@ -33,17 +32,6 @@ def installed(tmp_path: Path) -> Path:
     subprocess.run([sys.executable, *install.split()], check=True)
     shutil.make_archive(str(tmp_path / "levada"), "zip", tmp_path / "env")
     return tmp_path
-
-
-@pytest.fixture
-def spark_home(tmp_path: Path) -> Path:
-    """PySpark's own home, with a `work` folder of its own: executors write there."""
-    home = tmp_path / "spark"
-    home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        if entry.name != "work":
-            (home / entry.name).symlink_to(entry)
-    return home
 
 
 def produce(kafka: Any, topic: str) -> None:
