@@ -203,6 +203,19 @@ def test_a_transaction_that_may_not_commit_offsets_of_a_group(kafka: GuardedKafk
         producer.abort_transaction()
 
 
+def test_a_transaction_that_may_not_read_the_topic_whose_offsets_it_commits(kafka: GuardedKafka, face: Any, name: str) -> None:
+    kafka.create_topic(name)
+    kafka.find_coordinators()
+    kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
+    kafka.allow(ALICE, Op.READ, Type.GROUP, name)
+    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        with refused(TransactionAbortableError, f"group '{name}', {name}-0; this user needs the permission READ on topic '{name}'"):
+            producer.send_offsets_to_transaction({lv.TopicPartition(name, 0): lv.OffsetAndMetadata(1)}, name)
+        producer.abort_transaction()
+
+
 def test_a_consumer_that_may_not_describe_or_read_a_topic(kafka: GuardedKafka, face: Any, name: str) -> None:
     kafka.create_topic(name)
     with face.KafkaConsumer(kafka.settings_of(ALICE), auto_offset_reset="earliest") as consumer:

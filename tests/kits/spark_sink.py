@@ -45,7 +45,7 @@ class Query:
 
     def __init__(self, kafka: Any, topic: str, **options: str) -> None:
         self.options = {
-            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            **({} if kafka is None else {"kafka.bootstrap.servers": kafka.bootstrap_servers}),
             "topic": topic,
             "delivery": "exactly-once",
             "kafka.max.block.ms": "20000",

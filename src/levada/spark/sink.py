@@ -114,16 +114,18 @@ def seal(
     """Return the rows as record batches in the message for the driver, or write them into a slot where they are too many for that."""
     log_with_task()
     task, attempt = task_under_way()
-    turn = turn_of_task(once.id_for(batch), batch.number)
+    sink = once.name_for(once.id_for(batch))
+    turn = turn_of_task(sink, batch.number)
 
     def open_slot() -> OpenSlot:
         name = SlotName.of(batch, task, attempt)
-        full_name = name.within(once.name_for(once.id_for(batch)))
+        full_name = name.within(sink)
         producer = slot_producer(options.client, options.partitioner, full_name)
         return OpenSlot(producer, name, full_name, {once.ledger: OffsetAndMetadata(batch.number)})
 
     # It sends nothing, so it needs no producer id.
-    with reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner) as producer:
+    sealer = reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner)
+    with once.explained(sink), sealer as producer:
         sealing = Sealing(producer, budget_of_task(once, task), open_slot)
         try:
             for topic, records, given in _placed(batches, columns, options, producer, turn):

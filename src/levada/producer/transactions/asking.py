@@ -109,7 +109,8 @@ class Asking:
         if reaction is Reaction.DONE and (missing := question.missing(reply)):
             return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
         # Subjects that brokers refuse for lack of a permission on topics are partitions.
-        names = {ResourceType.TOPIC: subject.rpartition("-")[0], **question.names}
+        # The subject of an offset begins with its group.
+        names = {ResourceType.TOPIC: subject.rpartition(", ")[2].rpartition("-")[0], **question.names}
         return Answer(reaction, code, "; ".join(filter(None, [subject, needed(question.request.NAME, code, names)])), reply)
 
     @staticmethod

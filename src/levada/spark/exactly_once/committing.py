@@ -14,19 +14,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from levada.errors import (
-    AuthorizationError,
-    IllegalStateError,
-    KafkaError,
-    TimeoutError,
-    TransactionOutcomeUnknownError,
-    UnsupportedVersionError,
-)
+from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
 from levada.exactly_once.slots import Slots
@@ -42,11 +35,6 @@ logger = logging.getLogger(__name__)
 ABORT_S = 10.0
 UNSTABLE_S = 5.0
 """How long abort() waits for the end of a transaction that may change the ledger, before it aborts that transaction."""
-NEEDS = (
-    "delivery=exactly-once needs, beyond WRITE on the topics: WRITE and DESCRIBE on transactional ids, and READ on groups, that begin with "
-    "'{name}', READ on the topic '{topic}', and brokers of Kafka 2.5 or newer, 3.0 for batches beyond inlineMaxBytes; "
-    "delivery=at-least-once needs none of these"
-)
 REFRESH_S = 24 * 3600.0
 """After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
 _written_at: dict[str, float] = {}
@@ -128,7 +116,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
     if not rows.count and not is_numbered:
         return
     name = settings.name_for(settings.id_for(batch))
-    with _explained(name, settings), closing(Marker(client, name, settings)) as marker:
+    with settings.explained(name), closing(Marker(client, name, settings)) as marker:
         if not rows.count and not _concerns(batch, marker.last_entry(), name):
             return
         marker.initialize()
@@ -252,7 +240,7 @@ def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping
         return
     batch = _batch_of(messages)
     name = settings.name_for(settings.id_for(batch))
-    with _explained(name, settings), closing(Marker(client, name, settings)) as marker:
+    with settings.explained(name), closing(Marker(client, name, settings)) as marker:
         try:
             entry = marker.last_entry(UNSTABLE_S)
         except TimeoutError:
@@ -281,13 +269,3 @@ def _slots_of(messages: Sequence[SealedRows]) -> tuple[Slot, ...]:
 def _listed(slots: Sequence[Slot]) -> str:
     first = f"transaction '{slots[0].handle.transactional_id}'"
     return first if len(slots) == 1 else f"{first} and {len(slots) - 1} more"
-
-
-@contextmanager
-def _explained(name: str, settings: ExactlyOnce) -> Iterator[None]:
-    """Say what the guarantee needs where a permission, or the age of the brokers, is in its way."""
-    try:
-        yield
-    except (AuthorizationError, UnsupportedVersionError) as error:
-        error.add_note(NEEDS.format(name=name, topic=settings.ledger_topic))
-        raise

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from levada.errors import ConfigError
+from levada.errors import AuthorizationError, ConfigError, KafkaError, UnsupportedVersionError
 from levada.exactly_once.batch import BatchId
 from levada.exactly_once.ledger import Policy
 from levada.spark.option_text import check_topic, choice, positive, shown, whole
@@ -25,6 +26,12 @@ OPTIONS = (
     "onLostSlot",
     "inlineMaxBytes",
 )
+NEEDS = (
+    "delivery=exactly-once needs, beyond WRITE on the topics: WRITE and DESCRIBE on transactional ids, and READ on groups, that begin with "
+    "'{name}', READ on the topic '{topic}', and brokers of Kafka 2.5 or newer, 3.0 for batches beyond inlineMaxBytes; "
+    "delivery=at-least-once needs none of these"
+)
+NOT_GIVEN = (AuthorizationError, UnsupportedVersionError)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
@@ -55,6 +62,16 @@ class ExactlyOnce:
     def name_for(self, sink_id: str) -> str:
         """Return the transactional id, and the ledger's group, of the sink with an id."""
         return f"{self.prefix}{sink_id}"
+
+    @contextmanager
+    def explained(self, name: str) -> Iterator[None]:
+        """Say what the guarantee needs where a permission, or the age of the brokers, is in its way. name: of the sink."""
+        try:
+            yield
+        except KafkaError as error:
+            if isinstance(error, NOT_GIVEN) or isinstance(error.__cause__, NOT_GIVEN):
+                error.add_note(NEEDS.format(name=name, topic=self.ledger_topic))
+            raise
 
     @property
     def ledger(self) -> TopicPartition:

@@ -1,0 +1,76 @@
+"""What an exactly-once sink may not do: each permission is missed once, the error names it and all others, and nothing is half written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+import levada as lv
+from guarded_kafka import ALICE, ROOT, GuardedKafka, guarded_embedded
+from levada.errors import KafkaError
+from levada.spark.clients import close_idle
+from spark_sink import Query
+
+Op, Type = lv.AclOperation, lv.ResourceType
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def guarded_broker() -> Iterator[Any]:
+    with guarded_embedded(auto_create_topics_enable=False) as running:
+        yield running
+
+
+@pytest.fixture(params=["guarded_broker", pytest.param("kafka44_acls", marks=pytest.mark.kafka)])
+def kafka(request: pytest.FixtureRequest) -> Iterator[GuardedKafka]:
+    guarded = GuardedKafka(request.getfixturevalue(request.param))
+    yield guarded
+    guarded.delete_all()
+    close_idle()
+
+
+def rule(operation: lv.AclOperation, kind: lv.ResourceType, name: str) -> lv.AclBinding:
+    pattern = lv.ResourcePattern(kind, name, lv.PatternType.PREFIXED)
+    return lv.AclBinding(pattern, lv.AccessControlEntry(f"User:{ALICE}", operation))
+
+
+def committed_values(kafka: GuardedKafka, topic: str) -> Counter[bytes | None]:
+    records = lv.scan(topic, isolation_level="read_committed", **kafka.settings_of(ROOT))
+    return Counter(record.value for record in records if record.value != b"first")
+
+
+WAYS = {"inline": {}, "slots": {"inlineMaxBytes": "1"}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_permission_is_missed_by_name(kafka: GuardedKafka, way: str) -> None:
+    topic, ledger = (f"once-{next(_numbers)}-{what}" for what in ("rows", "ledger"))
+    for name in (topic, ledger):
+        kafka.create_topic(name)
+    kafka.find_coordinators()
+    prefix = f"{topic}."
+    needed = {
+        "rows": rule(Op.WRITE, Type.TOPIC, topic),
+        "ledger": rule(Op.READ, Type.TOPIC, ledger),
+        "id": rule(Op.WRITE, Type.TRANSACTIONAL_ID, prefix),
+        "group": rule(Op.READ, Type.GROUP, prefix),
+    }
+    login = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in kafka.settings_of(ALICE).items()}
+    query = Query(None, topic, **login, ledgerTopic=ledger, transactionalIdPrefix=prefix, **WAYS[way])
+    kafka.create(needed.values())
+    query.run(0, [b"a"], [b"b"])
+    for number, (what, missed) in enumerate(needed.items(), 1):
+        kafka.forbid(missed.pattern.resource_type, missed.pattern.name)
+        with pytest.raises(KafkaError, match="this user needs the permission") as caught:
+            query.run(number, [b"%d" % number], [b"%d-2" % number])
+        assert what == "rows" or any("READ on groups, that begin with" in note for note in caught.value.__notes__), what
+        kafka.create([missed])
+        close_idle()
+        query.restart()
+        query.run(number, [b"%d" % number], [b"%d-2" % number])
+    expected = Counter([b"a", b"b", *(text % number for number in range(1, 5) for text in (b"%d", b"%d-2"))])
+    assert committed_values(kafka, topic) == expected
