@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from levada.spark.exactly_once.settings import exactly_once
 from levada.spark.sink import Written
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
-from spark_sink import ROWS, SCHEMA, Died, Query, committed, dying, is_settled
+from spark_sink import ROWS, SCHEMA, Died, Query, committed, dying, is_settled, settled
 from spark_strikes import STEPS
 
 
@@ -250,38 +250,72 @@ def test_lost_answers_of_every_request_write_nothing_twice(new_topic: Any) -> No
         assert is_settled(kafka, "t")
 
 
-def test_forty_thousand_small_batches_would_not_run_out_of_epochs(new_topic: Any) -> None:
+LAST_EPOCH = 32_767
+
+
+def run_beyond_the_last_epoch(kafka: Any, query: Query, age: Callable[[], None]) -> None:
+    """A transactional id gets another producer id when its epochs have run out, and so does each slot."""
+    query.run(0, [b"0"])
+    query.run(1, [b"1"])
+    age()
+    for number in range(2, 12):
+        query.run(number, [b"%d" % number])
+        if number == 9:
+            query.restart()
+            query.run(number, [b"%d" % number])
+    assert settled(kafka, query.options["topic"]) == Counter(b"%d" % number for number in range(12))
+
+
+@pytest.mark.parametrize("inline_max_bytes", ["1", "1000"])
+def test_forty_thousand_batches_do_not_run_out_of_epochs(inline_max_bytes: str) -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_topic("t", 1)
-        query = Query(kafka, "t")
-        for number in range(300):
-            query.run(number, [b"%d" % number])
-            if not number % 50:
-                query.restart()
-        assert committed(kafka, "t") == Counter(b"%d" % number for number in range(300))
+        query = Query(kafka, "t", inlineMaxBytes=inline_max_bytes)
+        transactions = kafka.nodes[0].cluster.transactions._known
+
+        def age() -> None:
+            for transaction in transactions.values():
+                transaction.producer = transaction.producer._replace(epoch=LAST_EPOCH - 6)
+
+        run_beyond_the_last_epoch(kafka, query, age)
 
 
-@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-def test_small_micro_batches_reach_all_partitions(embedded: Any, new_topic: Any, delivery: str) -> None:
-    topic = new_topic(embedded, 8)
-    query = Query(embedded, topic, delivery=delivery)
-    for number in range(12):
-        query.run(number, [b"%d-0" % number] * 3)
-    records = list(lv.scan(topic, bootstrap_servers=embedded.bootstrap_servers))
-    of_batches = [{record.partition for record in records if record.value == b"%d-0" % number} for number in range(12)]
-    assert all(len(used) == 1 for used in of_batches), "few rows are not worth more requests"
-    assert set.union(*of_batches) == set(range(8))
+@pytest.mark.matrix
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("inline_max_bytes", ["1", "1000"])
+def test_forty_thousand_batches_do_not_run_out_of_epochs_on_real_brokers(kafka: Any, new_topic: Any, inline_max_bytes: str) -> None:
+    query = Query(kafka, new_topic(kafka), inlineMaxBytes=inline_max_bytes)
+
+    def age() -> None:
+        with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            names = [found.transactional_id for found in admin.list_transactions() if query.query_id in found.transactional_id]
+            for epoch in range(admin.describe_transactions(names[:1])[names[0]].producer_epoch, LAST_EPOCH - 6):
+                admin.fence_producers(names)
+                assert epoch >= 0
+
+    run_beyond_the_last_epoch(kafka, query, age)
 
 
-def test_a_task_that_is_tried_again_chooses_the_same_partitions(embedded: Any, new_topic: Any) -> None:
-    query = Query(embedded, new_topic(embedded, 8))
-    tasks = [[b"a" * 10_000] * 30, [b"b"], [b"c"]]
-    (once, again) = (
-        [[(batch.partition, batch.records_count) for batch in task.batches] for task in query.run_tasks(7, tasks)] for _ in range(2)
-    )
-    assert once == again
-    assert len({partition for partition, _ in once[0]}) == 8
-    assert once[1][0][0] != once[2][0][0], "small tasks of a micro-batch begin at different partitions"
+def test_batches_without_rows_keep_the_ledger_from_expiring(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic, name = new_topic(kafka), str(uuid.uuid4())
+    query = Query(kafka, topic, **{"exactlyOnce.id": name})
+
+    def last() -> int:
+        with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            found = admin.list_consumer_group_offsets(f"levada-{name}", require_stable=True)[TopicPartition(topic, 0)]
+        assert found is not None
+        return found.offset
+
+    query.run(0, [b"a"])
+    query.run(1, [], [])
+    assert last() == 0, "a batch without rows costs one look at the ledger"
+    monkeypatch.setattr(committing, "REFRESH_S", 0)
+    query.run(2, [], [])
+    assert last() == 2
+    query.restart()
+    query.run(2, [])
+    query.run(3, [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
 
 
 def test_rows_with_and_without_keys_keep_their_order_and_their_partitions(embedded: Any, new_topic: Any) -> None:
