@@ -137,6 +137,11 @@ class Policy(NamedTuple):
     lost_by: frozenset[str] = frozenset({INVALID_TXN_STATE})
 
 
+def _committed(parts: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the parts of a batch whose slots are known to be committed: nobody needs to end them any more."""
+    return tuple(part._replace(handle=None) for part in parts)
+
+
 class Client:
     """A transactional producer."""
 
@@ -283,6 +288,8 @@ class Sink:
             yield from self._clean(listed)
         if self.has("ledger") and self._is_written(batch, messages, entry):
             yield from self._replay(marker, batch, messages, entry)
+            yield from self._clean(listed if self.has("clean afterwards") else [])
+            yield from self._forget_outcomes(entry)
             return
         yield from self._check_slots(messages)
         if not self.has("end after the decision"):
@@ -335,7 +342,7 @@ class Sink:
                 yield from self._abort_slots(messages)
             self._compare(messages, entry)
             if self.has("claim"):
-                yield from self._decide(marker, [], entry._replace(run=batch.run))
+                yield from self._decide(marker, [], entry._replace(run=batch.run, parts=_committed(entry.parts)))
             return
         same = all(messages[number].rows == entry.parts[number].rows for number in lost)
         if not same and self.has("same division"):
@@ -352,7 +359,7 @@ class Sink:
         """Write the rows of lost slots by the slots of this run, and leave the others as they are."""
         own = [messages[number] for number in lost]
         yield from self._check_slots(own)
-        parts = tuple(messages[number] if number in lost else part for number, part in enumerate(entry.parts))
+        parts = tuple(messages[number] if number in lost else part for number, part in enumerate(_committed(entry.parts)))
         carried = [message.rows for message in (own if self.has("inline once") else messages) if message.handle is None]
         decision = Entry(batch.number, batch.query, batch.run, parts)
         yield from self._decide(marker, carried, decision)

@@ -16,7 +16,6 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
@@ -165,20 +164,20 @@ class Committing:
         logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
         if verdict is Verdict.SKIP_AHEAD:
             self._slots.abort([slot.handle for slot in self._own])
-        elif verdict is Verdict.REPEAT and entry is not None:
+            return
+        if verdict is Verdict.REPEAT and entry is not None:
             self._repeat(entry)
         else:
-            self._decide(self._messages, Entry(self._batch, self._rows, self._settings.ledger, self._own))
-            self._slots.abort(left_open)
-            self._slots.forget(entry.slots if entry is not None else ())
+            self._decide(self._messages, self._entry(self._rows, self._own))
+        self._slots.abort(left_open)
+        self._slots.forget(entry.slots if entry is not None else ())
 
     def _decide(self, messages: Sequence[SealedRows], decision: Entry) -> None:
-        """Write what messages carry and the entry, which decides the batch, and commit those of its slots that are this run's."""
-        own = replace(decision, slots=tuple(slot for slot in decision.slots if slot in self._own))
-        self._slots.check(own.slots)
+        """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's."""
+        self._slots.check(decision.slots)
         self._marker.write(messages, decision)
         _written_at[self._settings.name_for(self._sink_id)] = time.monotonic()
-        if lost := self._slots.finish(own):
+        if lost := self._slots.finish(decision):
             raise IllegalStateError(
                 f"{called(self._sink_id, self._batch)}: decided, but {_listed(lost)} was aborted before it was committed: this took longer "
                 "than transaction.timeout.ms. Run the query again, which writes its rows again"
@@ -190,47 +189,47 @@ class Committing:
         A second write of the batch in this run would otherwise be taken for a repetition.
         """
         lost = self._slots.finish(entry)
+        again, decision = self._replaced(entry, lost) if lost else ((), self._entry(entry.rows))
+        self._slots.abort([slot.handle for slot in self._own if slot not in decision.slots])
+        if not lost:
+            self._compare(entry)
+        self._decide(again, decision)
         if lost:
-            self._replace(entry, lost)
-            return
-        self._slots.abort([slot.handle for slot in self._own])
-        self._compare(entry)
-        self._decide((), replace(entry, batch=self._batch, at=self._settings.ledger))
+            self._compare(decision)
 
     def _compare(self, entry: Entry) -> None:
         if not check_same_rows(self._batch, self._rows, entry, self._settings.policy, self._sink_id):
             logger.warning("%s: it was written before, with other rows", called(self._sink_id, self._batch))
 
-    def _replace(self, entry: Entry, lost: list[Slot]) -> None:
-        """Write again what lost slots had, where the tasks that wrote them have the same rows now; else as onLostSlot says."""
+    def _entry(self, rows: Rows, slots: tuple[Slot, ...] = ()) -> Entry:
+        """Return an entry of this batch. Slots that are committed need not be in it."""
+        return Entry(self._batch, rows, self._settings.ledger, slots)
+
+    def _replaced(self, entry: Entry, lost: list[Slot]) -> tuple[Sequence[SealedRows], Entry]:
+        """Return what is written in the place of lost slots, and the entry for it.
+
+        That is what the tasks have that wrote them, if they have the same rows now; else what onLostSlot says.
+        """
         by_task = {message.task: message for message in self._messages}
         lost_rows = sum((slot.rows for slot in lost), NO_ROWS)
         name = called(self._sink_id, self._batch)
-        kept = tuple(slot for slot in entry.slots if slot not in lost)
         if all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
             logger.warning("%s: %s was lost after the decision; its %d rows are written again", name, _listed(lost), lost_rows.count)
             again = [by_task[slot.name.task] for slot in lost]
-            decision = Entry(self._batch, entry.rows, self._settings.ledger, (*kept, *_slots_of(again)))
-        elif self._settings.policy.lost_slot == "rewrite":
+            return again, self._entry(entry.rows, _slots_of(again))
+        if self._settings.policy.lost_slot == "rewrite":
             logger.warning("%s: %s is lost; the whole batch is written again, and some of its rows twice", name, _listed(lost))
-            again = list(self._messages)
-            decision = Entry(self._batch, self._rows, self._settings.ledger, self._own)
-        elif self._settings.policy.lost_slot == "skip":
+            return self._messages, self._entry(self._rows, self._own)
+        if self._settings.policy.lost_slot == "skip":
             logger.warning("%s: %s is lost, and with it %d rows, which nobody writes again", name, _listed(lost), lost_rows.count)
-            again = []
-            decision = Entry(self._batch, self._rows, self._settings.ledger, kept)
-        else:
-            raise IllegalStateError(
-                f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was "
-                "aborted before it was committed (the driver was away for longer than transaction.timeout.ms). The rows cannot be written "
-                "again exactly, because they are divided among the tasks otherwise now, or computed to other values. Run the query once "
-                "with onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, or with onLostSlot=skip, "
-                "which leaves these rows out"
-            )
-        self._decide(again, decision)
-        self._slots.abort([slot.handle for slot in self._own if slot not in decision.slots])
-        if decision.rows == entry.rows:
-            self._compare(entry)
+            return (), self._entry(self._rows)
+        raise IllegalStateError(
+            f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was aborted "
+            "before it was committed (the driver was away for longer than transaction.timeout.ms). The rows cannot be written again "
+            "exactly, because they are divided among the tasks otherwise now, or computed to other values. Run the query once with "
+            "onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, or with onLostSlot=skip, which "
+            "leaves these rows out"
+        )
 
 
 def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
