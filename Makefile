@@ -108,7 +108,7 @@ test-spark-faults: setup
 test-faults: setup
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/faults $(BEYOND_CLUSTERS)
 
-BEYOND_CLUSTERS := tests/interop/test_librdkafka_mock.py tests/interop/test_real_kafka_itself.py $(addprefix tests/sim/,test_a_day.py test_transactions.py test_transaction_error_codes.py test_group_error_codes.py)
+BEYOND_CLUSTERS := tests/interop/test_librdkafka_mock.py tests/interop/test_real_kafka_itself.py $(addprefix tests/sim/,test_a_day.py test_transactions.py test_transaction_error_codes.py test_group_error_codes.py test_group_chaos.py test_producer_nemesis.py)
 
 soak: setup
 	@PYTHONPATH=tests/kits $(BIN)/python tests/soak $(if $(GROUPS),--groups) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(HOURS),--hours $(HOURS))

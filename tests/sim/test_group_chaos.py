@@ -1,7 +1,8 @@
 """Groups of both protocols under seeded faults in virtual time: members join, leave, die and are slow, coordinators move, requests and
 answers are lost.
 
-What the members told passes every check: nothing is skipped, doubled or committed too far. `make soak` runs more of these seeds.
+What the members told passes every check: nothing is skipped, doubled or committed too far. `make test-faults` has more of these seeds, and
+`make soak` as many as are asked for.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from group_chaos_mutants import GROUP_MUTANTS, GroupMutant
 from group_chaos_plan import FAULTS, PROGRAMS, PROTOCOLS, draw_group
 from group_chaos_world import GroupWorld, run_group
 from levada.testing.history.group_checks import GROUP_CHECKS
+from seed_parts import parts_of
 
 SEEDS = 200
+IN_EVERY_RUN = 60
 AT_ONCE = 20
 MUTANT_SEEDS = 60
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+@pytest.mark.parametrize("first", parts_of(SEEDS, AT_ONCE, IN_EVERY_RUN))
 def test_M_B17_M_A30_M_A20_groups_lose_and_double_nothing(protocol: str, first: int) -> None:
     with quiet():
         for seed in range(first, first + AT_ONCE):
@@ -41,7 +44,7 @@ def test_a_seed_of_a_group_always_gives_the_same_run(protocol: str) -> None:
 
 
 def test_the_seeds_hold_every_fault_of_groups() -> None:
-    names = {step.name for seed in range(SEEDS) for step in draw_group(seed).steps}
+    names = {step.name for seed in range(IN_EVERY_RUN) for step in draw_group(seed).steps}
     assert names == {*FAULTS, *PROGRAMS}
 
 
