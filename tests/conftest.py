@@ -30,11 +30,13 @@ SOURCE = ROOT / "src" / "levada"
 KEPT_LOGS = ROOT / ".kafka" / "logs"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 INTERPRETED = os.environ.get("LEVADA_PURE", "") not in ("", "0")
+AT_FULL_SIZE = os.environ.get("LEVADA_HARDENING", "") not in ("", "0")
 UNAVAILABLE = "real Kafka"
 
 # Machines that run several suites at once are slow in bursts; the suite's own time limit is the judge.
-settings.register_profile("levada", deadline=None, print_blob=True)
-settings.load_profile("levada")
+settings.register_profile("levada", deadline=None, print_blob=True, max_examples=40)
+settings.register_profile("full size", settings.get_profile("levada"), max_examples=100)
+settings.load_profile("full size" if AT_FULL_SIZE else "levada")
 
 
 def pytest_configure() -> None:
