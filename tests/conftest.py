@@ -292,6 +292,9 @@ def _group_of(item: pytest.Item) -> str:
         return "kafka-acls"
     if "kafka_cluster" in parameters:
         return "kafka-cluster"
+    # These parse the whole source, once per process (tests/kits/source_tree.py).
+    if item.path.parent.name == "architecture":
+        return "architecture"
     return item.path.relative_to(ROOT).as_posix()
 
 
