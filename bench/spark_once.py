@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from engine_bench import LEVADA, System, Target, worker
@@ -97,7 +98,7 @@ def _triggers(bench: SparkBench, system: str) -> Figures:
         return summed_up(_with_rows(query, system, records)) | _held(bench, target)
 
 
-def _with_rows(query: StreamingQuery, system: str, records: int) -> list[dict[str, object]]:
+def _with_rows(query: StreamingQuery, system: str, records: int) -> list[StreamingQueryProgress]:
     batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
     if (found := sum(batch["numInputRows"] for batch in batches)) != records:
         raise WrongRows(f"{system} has {found} rows instead of {records}")
