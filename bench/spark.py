@@ -30,11 +30,10 @@ def warm_up(bench: SparkBench) -> None:
 def main() -> int:
     """Measure, print a table per case and what missed its target, and save the rows."""
     run = Run("spark", __doc__ or "", SECTIONS, turns=3, quick="one turn of a million rows at most: does it work at all?")
-    add = run.parser.add_argument
-    add("--inline-max-bytes", type=int, default=INLINE_MAX_BYTES, help=f"section once: inlineMaxBytes (default: {INLINE_MAX_BYTES})")
-    add("--offsets-per-trigger", type=int, help="section once: maxOffsetsPerTrigger, 0 for no limit (default: what inlineMaxBytes holds)")
+    meaning = f"section once: inlineMaxBytes where all rows go through the driver (default: {INLINE_MAX_BYTES})"
+    run.parser.add_argument("--inline-max-bytes", type=int, default=INLINE_MAX_BYTES, help=meaning)
     chosen = run.arguments(PACKAGES)
-    inline = inline_of(chosen.inline_max_bytes, chosen.offsets_per_trigger)
+    inline = inline_of(chosen.inline_max_bytes)
     try:
         with kafka() as broker, session(broker.nodes[0]) as spark:
             bench = SparkBench(broker.nodes[0], spark, 1 if chosen.quick else chosen.turns, inline, quick=chosen.quick)

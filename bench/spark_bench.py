@@ -20,7 +20,7 @@ WARM_ROWS = 1_000_000
 QUICK_ROWS = 1_000_000
 FILLED_TOGETHER = 5_000_000
 CONNECTOR, TUNED = "connector", "connector, tuned"
-ONCE = "levada, exactly once"
+ONCE, INLINE = "levada, exactly once", "levada, exactly once, inline"
 SOURCE: Mapping[str, Mapping[str, str]] = {
     CONNECTOR: {},
     # What makes it faster: 500 records a poll and 64 KiB of socket buffer are its defaults.
@@ -50,23 +50,10 @@ class Topic(NamedTuple):
 
 
 class Inline(NamedTuple):
-    """What goes through the driver where rows are written exactly once.
-
-    max_bytes: the option inlineMaxBytes. offsets_per_trigger: 0 for no limit, where what does not fit takes another way.
-    """
+    """A sink whose rows all go through the driver. max_bytes: the option inlineMaxBytes; offsets_per_trigger: what fits."""
 
     max_bytes: int
     offsets_per_trigger: int
-
-    @property
-    def source(self) -> dict[str, str]:
-        """Options of the source."""
-        return {"maxOffsetsPerTrigger": str(self.offsets_per_trigger)} if self.offsets_per_trigger else {}
-
-    @property
-    def sink(self) -> dict[str, str]:
-        """Options of the sink."""
-        return {"delivery": "exactly-once", "inlineMaxBytes": str(self.max_bytes)}
 
 
 class SparkBench(Bench):
@@ -103,8 +90,8 @@ class SparkBench(Bench):
     def pairs(self, system: str, topic: Topic, **options: str) -> DataFrame:
         """A system's stream of a topic's keys and values: the connector has no option for fewer columns."""
         asked = {} if system in SOURCE else {"columns": "key,value"}
-        if system == ONCE:
-            asked |= self.inline.source
+        if system == INLINE:
+            asked |= {"maxOffsetsPerTrigger": str(self.inline.offsets_per_trigger)}
         return self.stream(system, topic, **asked, **options).select("key", "value")
 
     def stream(self, system: str, topic: Topic, **options: str) -> DataFrame:
@@ -113,8 +100,12 @@ class SparkBench(Bench):
 
     def sink(self, system: str, topic: str) -> tuple[str, dict[str, str]]:
         """A system's format and options for writing to a topic."""
-        how = self.inline.sink if system == ONCE else SINK.get(system, {})
-        return _format(system), {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": topic, **how}
+        own = {
+            ONCE: {"delivery": "exactly-once"},
+            INLINE: {"delivery": "exactly-once", "inlineMaxBytes": str(self.inline.max_bytes)},
+            **SINK,
+        }
+        return _format(system), {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": topic, **own.get(system, {})}
 
     def _source(self, system: str, topic: Topic) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": topic.name, **SOURCE.get(system, {})}

@@ -13,12 +13,13 @@ from engine_bench import LEVADA, System, Target, worker
 from engine_pace import percentiles
 from engine_process import Figures
 from log_files import BY_BROKER, held_ms
-from spark_bench import CONNECTOR, ONCE, PARTITIONS, TUNED, Inline, SparkBench, SparkCase, Topic, checked
+from spark_bench import CONNECTOR, INLINE, ONCE, PARTITIONS, TUNED, Inline, SparkBench, SparkCase, Topic, checked
 from spark_latency import P50, PER_SECOND, SECONDS, WARM_S, feed, summed_up
 from spark_session import RATE, WrongRows
 from spark_write import pipe
 
 SECTION = "once"
+SYSTEMS = (ONCE, INLINE, LEVADA, CONNECTOR, TUNED)
 ROWS = 20_000_000
 WARM_ROWS = 1_000_000
 SIZE = 100
@@ -35,9 +36,9 @@ MEMORY_TRIGGERS = 8
 MEMORY_WARM_ROWS = 100_000
 
 
-def inline_of(max_bytes: int, offsets_per_trigger: int | None) -> Inline:
-    """Return what goes through the driver. offsets_per_trigger: None for what max_bytes holds of the section's records."""
-    return Inline(max_bytes, max_bytes // SEALED_SIZE if offsets_per_trigger is None else offsets_per_trigger)
+def inline_of(max_bytes: int) -> Inline:
+    """Return what fits of the section's records."""
+    return Inline(max_bytes, max_bytes // SEALED_SIZE)
 
 
 def run(bench: SparkBench) -> Iterator[SparkCase]:
@@ -49,15 +50,17 @@ def run(bench: SparkBench) -> Iterator[SparkCase]:
 
 def _rates(bench: SparkBench) -> SparkCase:
     rows = bench.scaled(ROWS)
-    limit = f"{bench.inline.offsets_per_trigger:,}" if bench.inline.offsets_per_trigger else "no limit of"
-    budget = bench.inline.max_bytes >> 20
-    case = SparkCase(SECTION, f"AvailableNow from Kafka to Kafka, {rows:,} of {SIZE} B, none; {limit} rows a trigger, {budget} MiB inline")
+    case = SparkCase(SECTION, f"AvailableNow from Kafka to Kafka, {rows:,} of {SIZE} B, none; inline: {_inline(bench)}")
     with bench.filled(SIZE, rows) as topic, bench.filled(SIZE, WARM_ROWS) as warm:
-        systems = {system: checked(_warmed(bench, case, system, topic, warm)) for system in (ONCE, LEVADA, CONNECTOR, TUNED)}
+        systems = {system: checked(_warmed(bench, case, system, topic, warm)) for system in SYSTEMS}
         bench.run(case, systems, both_orders=True)
     case.hold_rate(ONCE, TIMES_OF_CONNECTOR)
     case.hold(ONCE, RATE, LEVADA, TIMES_OF_OWN, at_least=True)
     return case
+
+
+def _inline(bench: SparkBench) -> str:
+    return f"{bench.inline.offsets_per_trigger:,} rows and {bench.inline.max_bytes >> 20} MiB a trigger"
 
 
 def _warmed(bench: SparkBench, case: SparkCase, system: str, topic: Topic, warm: Topic) -> System:
@@ -116,14 +119,13 @@ def _held(bench: SparkBench, topic: str) -> Figures:
 
 def _memory(bench: SparkBench) -> SparkCase:
     """A driver with processes of its own, beside one executor: the most that it takes above what it takes before large batches."""
-    case = SparkCase(SECTION, f"memory of the driver, {bench.inline.max_bytes >> 20} MiB inline")
-    inline = inline_of(bench.inline.max_bytes, None)
+    case, inline = SparkCase(SECTION, f"memory of the driver, {_inline(bench)}"), bench.inline
     with (
         bench.filled(SIZE, inline.offsets_per_trigger * MEMORY_TRIGGERS) as topic,
         bench.filled(SIZE, MEMORY_WARM_ROWS) as warm,
         bench.topic(PARTITIONS) as target,
     ):
         sizes = {"inline_max_bytes": inline.max_bytes, "offsets_per_trigger": inline.offsets_per_trigger}
-        bench.run(case, {ONCE: worker("spark_memory:measure", bench.job(topic.name, warm=warm.name, target=target, **sizes))})
-    case.targets.append(Target(ONCE, MEMORY_TIMES, MEMORY_MOST, case.figure(ONCE, MEMORY_TIMES)))
+        bench.run(case, {INLINE: worker("spark_memory:measure", bench.job(topic.name, warm=warm.name, target=target, **sizes))})
+    case.targets.append(Target(INLINE, MEMORY_TIMES, MEMORY_MOST, case.figure(INLINE, MEMORY_TIMES)))
     return case
