@@ -1,4 +1,5 @@
-# make demo    three million flights through Kafka and Spark and back, every value verified; COMPARE=1 for Spark's own connector beside it
+# make demo    three million flights through Kafka and Spark and back, every value verified; COMPARE=1 for Spark's own connector beside it,
+#              KILL=1 for a driver that is killed in mid-batch
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes and refused logins, at full size, with a table of figures, and hypothesis'
 #              tests with all their examples
@@ -10,7 +11,8 @@
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make test-sink-model   Spark's exactly-once sink in a model: all schedules with few faults and WALKS= (500,000) random ones for each variant,
 #              and a mutant for each rule of the protocol, with a table
-# make test-spark-faults   processes of a real Spark die at every step of the exactly-once sink, ROUNDS= (1) times, on three brokers; some minutes each
+# make test-spark-faults   processes of a real Spark die at every step of the exactly-once sink, ROUNDS= (1) times, on three brokers, and drivers and
+#              executors in mid-batch, beside the at-least-once sink and Spark's own connector; with tables
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench-consume   every way of reading, and groups, beside other clients and Java's performance tool, on a real Kafka, with targets
 # make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
@@ -105,7 +107,9 @@ test-hardening: setup
 
 # ROUNDS=28 are a thousand strikes for each broker, in six hours.
 test-spark-faults: setup
-	@$(IN_VENV) LEVADA_STRIKE_ROUNDS=$(or $(ROUNDS),1) $(BIN)/pytest -m matrix tests/spark/test_exactly_once.py
+	@$(IN_VENV) LEVADA_STRIKE_ROUNDS=$(or $(ROUNDS),1) $(BIN)/pytest -m matrix $(EXACTLY_ONCE)
+
+EXACTLY_ONCE := $(wildcard tests/spark/test_exactly_once*.py)
 
 test-faults: setup
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/faults $(BEYOND_CLUSTERS)

@@ -15,7 +15,14 @@ from pyspark.sql import SparkSession
 
 import spark_strikes
 
-SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": QUICK_TO_START,
+    "spark.executor.extraJavaOptions": QUICK_TO_START,
+}
 
 
 def main(asked: dict[str, Any]) -> None:
