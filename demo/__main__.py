@@ -4,6 +4,7 @@
     BOOTSTRAP=host:9092 make demo      on your own Kafka
     DEMO_RECORDS=20000000 make demo    more flights
     COMPARE=1 make demo                the same jobs through Spark's own connector as well
+    KILL=1 make demo                   with the driver of the arrivals killed in mid-batch, twice
 
 The flights that left New York in 2013, repeated with later dates until there are three million, are produced as Arrow columns to a topic.
 Two Spark streams read it: one writes a record for each flight that arrived, the other joins carriers and weather and writes the delays of
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -27,8 +29,9 @@ from broker import BrokerProcess, Kafka, OtherKafka
 from chart import draw
 from console import Console
 from data import airlines, expected_arrivals, expected_delays, flights_of_2013, last_year, to_json, weather, years
-from figures import Run, table, title
+from figures import Run, batches, table, title
 from jobs import CONNECTOR, LEVADA, PARTITIONS, Job, closing, jobs
+from killing import KilledDriver, aborted_rows
 from pyspark.sql import SparkSession
 from session import CtrlC, spark_session
 from settings import Settings, settings
@@ -51,8 +54,10 @@ def main() -> int:
         demo = Demo(broker, create_topics(broker, systems, show), wanted.records, show)
         year = load(show)
         demo.produce(year)
-        runs = demo.stream(systems, jars)
+        killed = [demo.stream_and_kill()] if wanted.is_killed else []
+        runs = killed + demo.stream(systems, jars, [run.title for run in killed])
         found = [demo.read_back(run) for run in runs]
+        aborted = [demo.count_aborted(run) for run in killed]
     comparisons = verify(year, wanted.records, runs, found, show)
     delays = next(back.rows for run, back in zip(runs, found, strict=True) if (run.job, run.system) == ("delays", LEVADA))
     show.table(*summary(delays))
@@ -61,6 +66,8 @@ def main() -> int:
         show.say("Java compiles a job's code while it first runs: levada goes first with the arrivals, the connector with the delays.")
     with show.stage("Draw the year") as stage:
         stage.done(os.path.relpath(draw(delays, runs, OUT / "delays.png")))
+    for run, rows in zip(killed, aborted, strict=True):
+        show.say(f"{run.title}: the killed drivers left {rows:,} rows in Kafka, aborted; without transactions these would be duplicates")
     return conclude(comparisons, show)
 
 
@@ -100,14 +107,29 @@ class Demo:
             stage.done(f"{rate(self.records, time.perf_counter() - began)}, {size_bytes / 1e6:,.0f} MB of JSON")
             producer.send(topic, value=closing(last_year(year, self.records))).result(timeout=30)
 
-    def stream(self, systems: Sequence[str], jars: Sequence[Path]) -> list[Run]:
-        """Run every job through every system, one after another."""
+    def stream_and_kill(self) -> Run:
+        """Run the arrivals through levada in a driver of its own, which is killed and started again."""
+        job, system = "arrivals", LEVADA
+        target = self.topics.target(job, system)
+        with self.show.stage(f"Stream {title(job, system)}") as stage, TemporaryDirectory(prefix="levada-demo-") as folder:
+            began = time.perf_counter()
+            asked = {"servers": self.broker.bootstrap_servers, "source": self.topics.source, "target": target, "folder": folder}
+            driver = KilledDriver(asked)
+            for done in driver.until_done():
+                stage.progress(done / self.records, f"{done:,} flights, driver killed {driver.kills} times")
+            run = Run(job, system, time.perf_counter() - began, batches(driver.reports), self.broker.memory_bytes())
+            stage.done(f"{rate(run.records, run.seconds)}, driver killed with -9 in mid-batch {driver.kills} times")
+        return run
+
+    def stream(self, systems: Sequence[str], jars: Sequence[Path], done: Sequence[str] = ()) -> list[Run]:
+        """Run every job through every system, one after another. done: titles of runs that have been."""
         ctrl_c = CtrlC()
         with self.show.stage("Start Spark") as stage:
             spark = spark_session(OUT / "spark.log", ctrl_c, jars)
             stage.done(f"PySpark {spark.version}, log in {os.path.relpath(OUT / 'spark.log')}")
         try:
-            return [self._run(spark, ctrl_c, job, system) for job, system in in_turns(jobs(spark, airlines(), weather()), systems)]
+            turns = in_turns(jobs(spark, airlines(), weather()), systems)
+            return [self._run(spark, ctrl_c, job, system) for job, system in turns if title(job.name, system) not in done]
         finally:
             spark.stop()
             ctrl_c.release()
@@ -121,6 +143,10 @@ class Demo:
             found = read_back(self.broker.bootstrap_servers, topic, written)
             stage.done(f"{rate(found.records, time.perf_counter() - began)}: {found.rows.num_rows:,} {written.rows}")
         return found
+
+    def count_aborted(self, run: Run) -> int:
+        """Count what the drivers that were killed had written of a run."""
+        return aborted_rows(self.broker.bootstrap_servers, self.topics.target(run.job, run.system))
 
     def _run(self, spark: SparkSession, ctrl_c: CtrlC, job: Job, system: str) -> Run:
         target = self.topics.target(job.name, system)

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 RECORDS = 3_000_000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """servers: your own Kafka, None for the embedded broker; records: flights to produce; is_compared: run Spark's own connector, too."""
+    """servers: your own Kafka, None for the embedded broker; records: flights to produce; is_compared: run Spark's own connector, too;
+    is_killed: kill the driver in mid-batch.
+    """
 
     servers: str | None
     records: int
     is_compared: bool
+    is_killed: bool
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
-    """Read BOOTSTRAP, DEMO_RECORDS and COMPARE. Raises SystemExit with a sentence for a number that is none."""
-    return Settings(environment.get("BOOTSTRAP") or None, _records(environment), environment.get("COMPARE", "0") not in ("", "0"))
+    """Read BOOTSTRAP, DEMO_RECORDS, COMPARE and KILL. Raises SystemExit with a sentence for what cannot be."""
+    is_killed = _is_set(environment, "KILL")
+    if is_killed and not Path("/proc/self/stat").exists():
+        raise SystemExit("KILL=1 finds the processes of the driver in /proc, which is there on Linux only")
+    return Settings(environment.get("BOOTSTRAP") or None, _records(environment), _is_set(environment, "COMPARE"), is_killed)
+
+
+def _is_set(environment: Mapping[str, str], name: str) -> bool:
+    return environment.get(name, "0") not in ("", "0")
 
 
 def _records(environment: Mapping[str, str]) -> int:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from figures import Batch, batches
 from jobs import DELIVERY, FORMATS, Job, read_flights
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from session import CtrlC
 
 
 class Stream:
-    """A query that reads what is in a topic, writes another one, and ends."""
+    """A query that reads what is in a topic, writes another one, and ends. checkpoint: None for one that nobody goes on from."""
 
-    def __init__(self, spark: SparkSession, ctrl_c: CtrlC, job: Job, system: str, servers: str, source: str, target: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        ctrl_c: CtrlC,
+        job: Job,
+        system: str,
+        servers: str,
+        source: str,
+        target: str,
+        checkpoint: Path | None = None,
+    ) -> None:
         self._ctrl_c = ctrl_c
         self._checkpoint = tempfile.TemporaryDirectory(prefix="levada-demo-", ignore_cleanup_errors=True)
         flights = read_flights(spark, system, servers, source, job.schema)
@@ -26,7 +38,7 @@ class Stream:
             .option("topic", target)
             # Both topics stay in the memory of the broker.
             .option("kafka.compression.type", "zstd")
-            .option("checkpointLocation", self._checkpoint.name)
+            .option("checkpointLocation", str(checkpoint or self._checkpoint.name))
             .options(**DELIVERY[system])
             .outputMode("append")
             .trigger(availableNow=True)
@@ -47,9 +59,13 @@ class Stream:
             yield self._records()
         yield self._records()
 
+    def reports(self) -> list[StreamingQueryProgress]:
+        """Return what Spark reports of the micro-batches so far."""
+        return self._query.recentProgress
+
     def batches(self) -> list[Batch]:
         """Return the micro-batches so far."""
-        return batches(self._query.recentProgress)
+        return batches(self.reports())
 
     def _records(self) -> int:
         return sum(progress.numInputRows for progress in self._query.recentProgress)

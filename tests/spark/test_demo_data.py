@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -65,10 +66,15 @@ def test_the_closing_record_is_later_than_all_others() -> None:
 
 
 def test_settings_come_from_the_environment() -> None:
-    assert settings.settings({}) == settings.Settings(None, 3_000_000, False)
+    assert settings.settings({}) == settings.Settings(None, 3_000_000, False, False)
     asked = {"BOOTSTRAP": "host:9092", "DEMO_RECORDS": "20000000", "COMPARE": "1"}
-    assert settings.settings(asked) == settings.Settings("host:9092", 20_000_000, True)
-    assert settings.settings({"BOOTSTRAP": "", "DEMO_RECORDS": "", "COMPARE": "0"}) == settings.settings({})
+    assert settings.settings(asked) == settings.Settings("host:9092", 20_000_000, True, False)
+    assert settings.settings({"BOOTSTRAP": "", "DEMO_RECORDS": "", "COMPARE": "0", "KILL": "0"}) == settings.settings({})
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="KILL=1 looks for processes in /proc")
+def test_kill_asks_for_a_driver_that_dies() -> None:
+    assert settings.settings({"KILL": "1"}).is_killed
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-3", "1.5"])
