@@ -758,7 +758,7 @@ def test_what_a_spark_sink_has_open_is_listed_and_recovered(levada: Levada, kafk
     name, _ = sink
     (row,) = [row for row in levada("spark", "transactions", "list", "--prefix", topic).json() if row["sink"] == name]
     assert row.pop("open_for_s") >= 0
-    assert row == {"sink": name, "query": "q", "batch": 7, "rows": 2, "slots": 2, "decided": 2, "undecided": 1}
+    assert row == {"sink": name, "query": "q", "batch": 7, "rows": 2, "slots": 2, "decided": 2, "undecided": 1, "error": None}
     (done,) = levada("spark", "transactions", "recover", name).json()
     assert done == {"name": name, "outcome": "batch 7 is committed, with 2 transactions of tasks", "error": None}
     levada("spark", "transactions", "list", "--prefix", topic, until=lambda ran: ran.json()[0]["decided"] == 0)
@@ -777,6 +777,22 @@ def test_what_a_spark_sink_has_open_is_aborted_but_for_what_was_decided(levada: 
         assert time.monotonic() < give_up
     for action in (("recover",), ("abort", "--yes")):
         assert "no sink is called 'levada-typo'" in levada("spark", "transactions", *action, "levada-typo", code=1).err
+
+
+def test_a_driver_that_died_within_its_transaction_is_listed_and_recover_says_what_to_do(levada: Levada, kafka: Any, sink: Any) -> None:
+    name, _ = sink
+    client = {"bootstrap_servers": kafka.bootstrap_servers, "transactional_id": name}
+    with lv.KafkaProducer(**client) as driver:
+        driver.init_transactions()
+        driver.begin_transaction()
+        topic = name.removesuffix("-sink")
+        driver.send_offsets_to_transaction({lv.TopicPartition(topic, 0): lv.OffsetAndMetadata(8)}, name)
+        (row,) = levada("spark", "transactions", "list", "--prefix", name).json()
+        assert (row["batch"], row["decided"], row["undecided"], row["error"]) == (7, 2, 2, None)
+        impatient = ("-X", "default.api.timeout.ms=1000", "-X", "request.timeout.ms=500")
+        ran = levada("spark", "transactions", "recover", name, *impatient, code=1)
+        assert f"levada spark transactions abort {name}" in ran.err
+        driver.abort_transaction()
 
 
 def test_rows_of_a_spark_sink_that_are_lost_are_told(levada: Levada, admin: lv.KafkaAdmin, sink: Any) -> None:

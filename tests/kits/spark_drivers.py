@@ -27,11 +27,13 @@ ROWS = 40
 """How many rows a kill meets, half of them in each of two tasks."""
 
 EXACTLY_ONCE, AT_LEAST_ONCE, CONNECTOR = "exactly-once", "at-least-once", "Spark's connector"
+WITH_SLOTS = "exactly-once, slots"
+"""Every task writes a slot."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a driver runs: a query from topic to topic. sink: EXACTLY_ONCE, AT_LEAST_ONCE or CONNECTOR. options: more of the sink's."""
+    """What a driver runs: a query from topic to topic. sink: one of the constants above. options: more of the sink's."""
 
     kafka: Any
     source: str
@@ -122,7 +124,9 @@ class Program:
         else:
             # A task for each partition.
             source["recordsPerTask"] = "1"
-            sink["delivery"] = self.sink
+            sink["delivery"] = EXACTLY_ONCE if self.sink == WITH_SLOTS else self.sink
+            if self.sink == WITH_SLOTS:
+                sink["inlineMaxBytes"] = "1"
         is_struck = self.sink != CONNECTOR and not self.for_each_batch
         if is_struck:
             sink["strikes"] = str(self.strikes)

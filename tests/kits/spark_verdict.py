@@ -108,9 +108,10 @@ def is_settled(servers: str, topic: str) -> bool:
 
 
 def open_transactions(servers: str, transactional_ids: Sequence[str]) -> int:
-    """Count the transactions of these ids that have not ended."""
+    """Count the transactions of these ids, and of their slots, that have not ended."""
     with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
-        return sum(listing.transactional_id in transactional_ids and listing.state not in ENDED for listing in admin.list_transactions())
+        listed = [listing.transactional_id for listing in admin.list_transactions() if listing.state not in ENDED]
+    return sum(name.partition("~")[0] in transactional_ids for name in listed)
 
 
 def query_id(checkpoint: Path) -> str:

@@ -92,6 +92,18 @@ def test_slots_that_would_take_much_memory_are_refused() -> None:
         read("g", TP, OffsetAndMetadata(1, metadata=text))
 
 
+def test_an_entry_of_a_newer_levada_is_not_given_up() -> None:
+    with pytest.raises(IllegalStateError, match="version 3 is not known to this levada; use the one that has written it"):
+        read("g", TP, OffsetAndMetadata(5, metadata='{"v":3}'))
+
+
+def test_of_two_entries_of_one_batch_the_one_of_the_later_repetition_counts() -> None:
+    first = LAST.offsets("g")["g"]
+    later = replace(LAST, turn=2).offsets("g")["g"]
+    for order in ([("a", first), ("b", later)], [("b", later), ("a", first)]):
+        assert newest({TopicPartition(topic, 0): offset for topic, offset in order}) == (TopicPartition("b", 0), later)
+
+
 def test_the_newest_offset_counts_after_the_topic_of_the_ledger_was_changed() -> None:
     old, new = OffsetAndMetadata(4), OffsetAndMetadata(7)
     assert newest({TP: old, TopicPartition("u", 0): new, TopicPartition("v", 0): None}) == (TopicPartition("u", 0), new)
@@ -107,7 +119,7 @@ def test_the_newest_offset_counts_after_the_topic_of_the_ledger_was_changed() ->
         "[]",
         "{}",
         "null",
-        '{"v":3,"query":"q"}',
+        '{"v":0,"query":"q"}',
         '{"v":1,"query":"q","run":"r","rows":"x","digest":"0"}',
         '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":"x","slots":"0"}',
         '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":0,"slots":7}',

@@ -366,3 +366,112 @@ def test_lost_answers_of_every_request_write_nothing_twice() -> None:
             expected.update([value, value + b"-2"])
         query.run(100, [b"last"])
         assert settled(kafka, "t") == expected + Counter([b"last"])
+
+
+def job(kafka: Any, topic: str, number: int, **options: str) -> Query:
+    """A batch job that a scheduler numbers."""
+    made = slots_only(kafka, topic, **{"exactlyOnce.id": topic, "exactlyOnce.batchId": str(number), **options})
+    made.is_stream, made.query_id = False, ""
+    return made
+
+
+def test_a_batch_that_was_decided_is_finished_by_the_next_one_if_nobody_repeats_it(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka)
+    dies_before_slots_are_committed(monkeypatch, job(kafka, topic, 1), 0, [b"a"], [b"b"])
+    job(kafka, topic, 2).run(0, [b"c"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
+
+
+def test_rows_of_a_batch_that_nobody_repeats_are_not_lost_without_a_word(
+    embedded: Any, new_topic: Any, monkeypatch: Any, caplog: Any
+) -> None:
+    topic = new_topic(embedded)
+    messages = dies_before_slots_are_committed(monkeypatch, job(embedded, topic, 1), 0, [b"a"], [b"b"])
+    fence(embedded, messages[1])
+    later = job(embedded, topic, 2)
+    refused = later.run_tasks(0, [[b"c"]])
+    with pytest.raises(IllegalStateError, match=r"batch 1: it was decided, and .* with 1 of its 2 rows was aborted .*Repeat batch 1, or"):
+        later.commit(0, refused)
+    later.abort(0, refused)
+    assert settled(embedded, topic) == Counter([b"a"])
+    job(embedded, topic, 2, onLostSlot="skip").run(0, [b"c"])
+    assert "they are left out" in caplog.text
+    assert settled(embedded, topic) == Counter([b"a", b"c"])
+
+
+def test_the_ledger_may_move_to_another_topic_and_back_while_a_batch_is_repeated(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 1)
+    ledgers = [new_topic(kafka, 1), new_topic(kafka, 1)]
+    query = slots_only(kafka, topic, ledgerTopic=ledgers[0])
+    messages = dies_before_slots_are_committed(monkeypatch, query, 0, [b"a"], [b"b"])
+    fence(kafka, messages[1])
+    for ledger_topic in (*reversed(ledgers), *ledgers):
+        query.options["ledgerTopic"] = ledger_topic
+        query.restart()
+        query.run(0, [b"a"], [b"b"])
+        with pytest.raises(IllegalStateError, match="this run has written this batch already"):
+            query.run(0, [b"a"], [b"b"])
+        query.restart()
+    assert committed(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_a_task_that_everybody_takes_for_dead_does_not_hold_a_repetition_up(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka)
+    query = slots_only(kafka, topic)
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    query.commit(0, messages)
+    zombie = query.run_tasks(0, [[b"a"], [b"b"]])
+    assert [message.slot.name for message in zombie] == [message.slot.name for message in messages]
+    query.restart()
+    query.run(0, [b"a"], [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_a_repetition_without_rows_does_not_wait_for_the_driver_that_died(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic)
+    query.run(0, [b"a"])
+    monkeypatch.setattr(committing, "UNSTABLE_S", 0.1)
+    with monkeypatch.context() as struck:
+        struck.setattr(committing.Marker, "_commit", dying(committing.Marker._commit, "before"))
+        struck.setattr(committing.Marker, "close", lambda marker: None)
+        with pytest.raises(Died):
+            query.run(1, [b"b"])
+    query.restart()
+    query.run(1, [])
+    query.run(2, [b"c"])
+    assert settled(embedded, topic) == Counter([b"a", b"c"])
+
+
+def test_what_a_dead_run_has_open_is_ended_by_one_without_slots(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka)
+    query = slots_only(kafka, topic)
+    query.run_tasks(0, [[b"a"]])
+    query.restart()
+    query.options["inlineMaxBytes"] = "1000"
+    query.run(0, [b"a"])
+    assert settled(kafka, topic) == Counter([b"a"])
+
+
+def test_a_batch_that_is_skipped_because_a_later_one_was_written_finishes_that_one(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic, onLedgerAhead="skip")
+    query.run(0, [b"a"])
+    dies_before_slots_are_committed(monkeypatch, query, 1, [b"b"])
+    query.run(0, [b"a"])
+    assert settled(embedded, topic) == Counter([b"a", b"b"])
+
+
+def test_a_slot_that_is_to_replace_a_lost_one_and_is_lost_too(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic)
+    messages = dies_before_slots_are_committed(monkeypatch, query, 0, [b"a"], [b"b"])
+    fence(embedded, messages[1])
+    again = query.run_tasks(0, [[b"a"], [b"b"]])
+    fence(embedded, again[1])
+    with pytest.raises(IllegalStateError, match=r"It was to replace rows that were lost .* the others are written; run the query again"):
+        query.commit(0, again)
+    query.abort(0, again)
+    query.restart()
+    query.run(0, [b"a"], [b"b"])
+    assert settled(embedded, topic) == Counter([b"a", b"b"])

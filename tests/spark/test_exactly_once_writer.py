@@ -309,7 +309,7 @@ def test_batches_without_rows_keep_the_ledger_from_expiring(kafka: Any, new_topi
     query.run(0, [b"a"])
     query.run(1, [], [])
     assert last() == 0, "a batch without rows costs one look at the ledger"
-    monkeypatch.setattr(committing, "REFRESH_S", 0)
+    monkeypatch.setattr(committing, "REFRESH_S", -1)
     query.run(2, [], [])
     assert last() == 2
     query.restart()

@@ -31,12 +31,18 @@ _SLOT = struct.Struct(">4sIHqhBQQ")
 
 @dataclass(frozen=True)
 class Entry:
-    """The last batch that was decided. at: the partition whose offset it is. slots: what is to be committed of it."""
+    """The last batch that was decided.
+
+    at: the partition whose offset it is. slots: what is to be committed of it. turn: how often the batch was repeated, which tells the
+    newer of two entries of one batch. written_s: when, in seconds since the epoch.
+    """
 
     batch: BatchId
     rows: Rows
     at: TopicPartition
     slots: tuple[Slot, ...] = ()
+    turn: int = 0
+    written_s: int = 0
 
     def offsets(self, group: str) -> dict[str, OffsetAndMetadata]:
         """Return what stands for the entry: an offset of the ledger's group, and of as many further ones as its slots take."""
@@ -46,6 +52,8 @@ class Entry:
             "run": self.batch.run_id,
             "rows": self.rows.count,
             "digest": f"{self.rows.digest:016x}",
+            "turn": self.turn,
+            "written": self.written_s,
         }
         pieces = _packed(self.slots)
         if pieces:
@@ -63,20 +71,27 @@ def further_groups(group: str, count: int) -> list[str]:
 def newest(committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> tuple[TopicPartition, OffsetAndMetadata] | None:
     """Return the newest of a group's offsets; there are several after a change of the ledger's topic."""
     there = [(tp, offset) for tp, offset in committed.items() if offset is not None]
-    return max(there, key=lambda found: found[1].offset, default=None)
+    return max(there, key=lambda found: (found[1].offset, _number(found[1], "turn")), default=None)
 
 
 def continued_in(offset: OffsetAndMetadata) -> int:
-    """Return how many further groups have parts of an entry. Raises nothing: what cannot be read is continued nowhere."""
+    """Return in how many further groups an entry is continued; 0 for what is no entry."""
+    return min(_number(offset, "more"), MOST_SLOTS)
+
+
+def _number(offset: OffsetAndMetadata, name: str) -> int:
     try:
-        more = json.loads(offset.metadata)["more"]
+        found = json.loads(offset.metadata)[name]
     except (ValueError, TypeError, KeyError):
         return 0
-    return more if isinstance(more, int) and 0 < more < MOST_SLOTS else 0
+    return found if isinstance(found, int) and found > 0 else 0
 
 
 def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Sequence[OffsetAndMetadata | None] = ()) -> Entry:
-    """Return the entry that offsets stand for. Raises CorruptRecordError for offsets that no sink has committed."""
+    """Return the entry that offsets stand for.
+
+    Raises CorruptRecordError for offsets that no sink has committed, IllegalStateError for those of a newer levada.
+    """
     try:
         said: Any = json.loads(offset.metadata)
         if said["v"] in (VERSION, VERSION_WITH_SLOTS):
@@ -84,8 +99,14 @@ def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Seq
             pieces = [said.get("slots", ""), *(piece.metadata for piece in further if piece is not None and piece.offset == offset.offset)]
             if len(pieces) != 1 + said.get("more", 0):
                 raise ValueError(f"it is continued in {said['more']} more groups, {len(pieces) - 1} are there")
-            return Entry(batch, Rows(int(said["rows"]), int(said["digest"], 16)), at, tuple(_unpacked("".join(pieces), group, batch)))
-        why = f"version {said['v']!r} of the ledger is not known to this levada"
+            rows, slots = Rows(int(said["rows"]), int(said["digest"], 16)), tuple(_unpacked("".join(pieces), group, batch))
+            return Entry(batch, rows, at, slots, _number(offset, "turn"), _number(offset, "written"))
+        if isinstance(said["v"], int) and said["v"] > VERSION_WITH_SLOTS:
+            raise IllegalStateError(
+                f"ledger of the exactly-once sink (group '{group}', {at}): version {said['v']} is not known to this levada; use the one "
+                "that has written it, or a newer one"
+            )
+        why = f"version {said['v']!r} is none"
     except (ValueError, TypeError, KeyError, AttributeError, struct.error, zlib.error) as fault:
         why = f"no sink has written it ({fault!r})"
     raise CorruptRecordError(

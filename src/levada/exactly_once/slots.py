@@ -11,13 +11,13 @@ a request of the slot's task that arrives late does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
 
 from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, KafkaError
-from levada.exactly_once.batch import Slot, parsed
+from levada.exactly_once.batch import RUN_SIZE, Slot, parsed
 from levada.exactly_once.ledger import Entry, continued_in, further_groups, newest, read
 from levada.types import TopicPartition, TransactionHandle
 
@@ -27,8 +27,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
+OLDEST_END = 4
+"""A version of EndTxn that every broker takes to abort what is open."""
 TIME_LEFT = 0.2
 """The share of transaction.timeout.ms that a slot must have before the decision, so that it can be committed after it."""
+
+
+class Unfinished(NamedTuple):
+    """Slots that cannot be committed. lost: they were aborted. unknown: nobody remembers what became of them."""
+
+    lost: tuple[Slot, ...]
+    unknown: tuple[Slot, ...]
+
+    @property
+    def all(self) -> tuple[Slot, ...]:
+        """All of them."""
+        return self.lost + self.unknown
+
+
+NOTHING_LEFT = Unfinished((), ())
 
 
 class Slots:
@@ -38,12 +55,13 @@ class Slots:
         self._admin = admin
         self._sink = sink
 
-    def last_entry(self, at: TopicPartition | None = None, timeout_s: float | None = None) -> Entry | None:
+    def last_entry(self, at: TopicPartition | None = None, timeout_s: float | None = None, *, stable: bool = True) -> Entry | None:
         """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does.
 
         at: where the sink keeps it. None where that is not known: then a first entry that is not committed yet is not waited for.
+        stable: false to see what is committed so far, whatever is open.
         """
-        found = self._admin.list_consumer_group_offsets(self._sink, require_stable=True, timeout=timeout_s)
+        found = self._admin.list_consumer_group_offsets(self._sink, require_stable=stable, timeout=timeout_s)
         if at is not None:
             # An entry that is the first one of its partition is left out above while it is pending. A ledger on another topic is not here.
             found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
@@ -52,11 +70,14 @@ class Slots:
             return None
         kept_at, offset = last
         groups = further_groups(self._sink, continued_in(offset))
-        further = self._admin.list_consumer_group_offsets({group: [kept_at] for group in groups}, require_stable=True) if groups else {}
+        further = self._admin.list_consumer_group_offsets({group: [kept_at] for group in groups}, require_stable=stable) if groups else {}
         return read(self._sink, kept_at, offset, [further[group].get(kept_at) for group in groups])
 
-    def check(self, slots: Collection[Slot]) -> None:
-        """Look at slots just before the decision. Raises IllegalStateError where one is not open, or will not be for long."""
+    def check(self, slots: Collection[Slot], *, decided: bool = False) -> None:
+        """Look at slots just before the decision. Raises IllegalStateError where one is not open, or will not be for long.
+
+        decided: whether the batch was decided before, and these slots are to replace lost ones.
+        """
         if not slots:
             return
         found = self._admin.outcomes(self._admin.describe_transactions, [slot.handle.transactional_id for slot in slots])
@@ -65,41 +86,54 @@ class Slots:
             described = found[slot.handle.transactional_id]
             if isinstance(described, KafkaError):
                 if isinstance(described, BrokerError) and described.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                    raise _gone(slot, "its coordinator has forgotten it")
+                    raise _gone(slot, "its coordinator has forgotten it", decided)
                 raise described
             if (described.state, described.producer_id, described.producer_epoch) != ("Ongoing", *slot.handle[1:3]):
-                raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}")
+                raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}", decided)
             if (left_ms := _time_left_ms(described, now_ms)) < TIME_LEFT * described.timeout_ms:
-                raise _gone(slot, f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, by this machine's clock")
+                why = f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, by this machine's clock"
+                raise _gone(slot, why, decided)
 
-    def finish(self, entry: Entry) -> list[Slot]:
-        """Commit the slots of a batch that was decided, which may be repeated, and return those that are lost."""
+    def finish(self, entry: Entry) -> Unfinished:
+        """Commit the slots of a batch that was decided, which may be repeated, and return those that cannot be committed."""
         from levada import TransactionOutcome
 
         if not entry.slots:
-            return []
+            return NOTHING_LEFT
         outcomes = self._admin.end_transactions([slot.handle for slot in entry.slots], commit=True)
         unsure = [slot for slot in entry.slots if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
         if not unsure:
-            return []
+            return NOTHING_LEFT
+        # A task that everybody takes for dead may have opened a slot of the same name since, which hides what became of the first one.
+        if reopened := [slot.handle.transactional_id for slot in unsure if outcomes[slot.handle] is TransactionOutcome.LOST]:
+            self._admin.fence_producers(reopened)
         wanted = {slot.handle.transactional_id: [entry.at] for slot in unsure}
         committed = self._admin.list_consumer_group_offsets(wanted, require_stable=True)
         numbers = {group: offset.offset for group, found in committed.items() if (offset := found.get(entry.at)) is not None}
-        return [slot for slot in unsure if numbers.get(slot.handle.transactional_id) != entry.batch.number]
+        left = [slot for slot in unsure if numbers.get(slot.handle.transactional_id) != entry.batch.number]
+        lost = tuple(slot for slot in left if outcomes[slot.handle] is TransactionOutcome.LOST)
+        return Unfinished(lost, tuple(slot for slot in left if slot not in lost))
 
     def left_open(self, known: Collection[Slot]) -> list[TransactionHandle]:
-        """Return what is open of this sink beside the slots that are known: of attempts that lost, and of runs that died."""
-        if not known:
+        """Return what is open of this sink beside the slots that are known: of attempts that lost, and of runs that died.
+
+        Nothing depends on it: where brokers do not tell, transaction.timeout.ms ends what is open.
+        """
+        try:
+            listed = self._admin.list_transactions(states=["Ongoing"], timeout=ABORT_S)
+            mine = [
+                one.transactional_id for one in listed if (parts := parsed(one.transactional_id)) is not None and parts[0] == self._sink
+            ]
+            found = self._admin.outcomes(self._admin.describe_transactions, mine, timeout=ABORT_S) if mine else {}
+        except KafkaError as error:
+            logger.info("what sink '%s' has left open is not known: %s", self._sink, error)
             return []
-        names = {slot.handle.transactional_id for slot in known}
-        listed = [found.transactional_id for found in self._admin.list_transactions(states=["Ongoing"])]
-        unknown = [name for name in listed if name not in names and (parts := parsed(name)) is not None and parts[0] == self._sink]
-        end_version = next(iter(known)).handle.end_version
-        found = self._admin.outcomes(self._admin.describe_transactions, unknown) if unknown else {}
+        end_version = next((slot.handle.end_version for slot in known), OLDEST_END)
+        live = {slot.handle[:3] for slot in known}
         return [
-            TransactionHandle(name, one.producer_id, one.producer_epoch, end_version, one.partitions)
+            TransactionHandle(name, one.producer_id, one.producer_epoch, end_version, groups=(name,))
             for name, one in found.items()
-            if not isinstance(one, KafkaError) and one.state == "Ongoing"
+            if not isinstance(one, KafkaError) and one.state == "Ongoing" and (name, one.producer_id, one.producer_epoch) not in live
         ]
 
     def abort(self, handles: Collection[TransactionHandle]) -> None:
@@ -111,27 +145,53 @@ class Slots:
         except KafkaError as error:
             logger.warning("%d open transactions of sink '%s' were not all aborted: %s", len(handles), self._sink, error)
 
-    def forget(self, slots: Iterable[Slot]) -> None:
-        """Delete the groups of slots that Spark has committed: nobody asks any more what became of them."""
-        groups = [slot.handle.transactional_id for slot in slots]
+    def abort_losers(self, handles: Collection[TransactionHandle], run_id: str) -> None:
+        """Abort what was left open. run_id: of the driver's own run, whose tasks may still be writing, unseen by everybody.
+
+        Those are fenced: after EndTxn alone they could write on, and before Kafka 3.6 into a transaction that no coordinator knows. Slots
+        of other runs are ended by their epochs: a driver that was paused must not fence tasks of its successor.
+        """
+        own = {handle for handle in handles if (parts := parsed(handle.transactional_id)) is not None and parts[1].run == run_id[:RUN_SIZE]}
+        self.abort([handle for handle in handles if handle not in own])
+        if own:
+            try:
+                self._admin.fence_producers([handle.transactional_id for handle in own], timeout=ABORT_S)
+            except KafkaError as error:
+                logger.warning("%d tasks of sink '%s' that lost were not all fenced: %s", len(own), self._sink, error)
+
+    def forget(self, groups: Collection[str]) -> None:
+        """Delete groups of which nobody asks any more: of slots that are committed. Where that fails they expire."""
         if not groups:
             return
-        found = self._admin.outcomes(self._admin.delete_consumer_groups, groups)
+        try:
+            found = self._admin.outcomes(self._admin.delete_consumer_groups, list(groups), timeout=ABORT_S)
+        except KafkaError as error:
+            found = dict.fromkeys(groups, error)
         refused = [error for error in found.values() if isinstance(error, KafkaError) and not _is_missing(error)]
         if refused:
-            logger.info("%d groups of slots of sink '%s' stay until they expire: %s", len(refused), self._sink, refused[0])
+            logger.info("%d groups of sink '%s' stay until they expire: %s", len(refused), self._sink, refused[0])
 
 
 def _time_left_ms(described: TransactionDescription, now_ms: int) -> float:
     return described.timeout_ms - max(0, now_ms - (described.start_time_ms or now_ms))
 
 
-def _gone(slot: Slot, why: str) -> IllegalStateError:
-    return IllegalStateError(
+def _gone(slot: Slot, why: str, decided: bool) -> IllegalStateError:
+    what = (
         f"transaction '{slot.handle.transactional_id}', which a task has written {slot.rows.count} rows in, will not be committed: {why}. "
-        "Nothing of this batch was written; run the query again. If its tasks take longer than transaction.timeout.ms "
-        "(kafka.transaction.timeout.ms, at most the brokers' transaction.max.timeout.ms, 15 minutes by default), divide the rows among "
-        "more tasks (repartition), or run the query through this batch once with delivery=at-least-once"
+    )
+    longer = (
+        "If its tasks take longer than transaction.timeout.ms (kafka.transaction.timeout.ms, at most the brokers' "
+        "transaction.max.timeout.ms, 15 minutes by default), divide the rows among more tasks (repartition)"
+    )
+    if decided:
+        return IllegalStateError(
+            f"{what}It was to replace rows that were lost after an earlier run had decided the batch, the others are written; run the "
+            f"query again. {longer}"
+        )
+    return IllegalStateError(
+        f"{what}Nothing of this batch was written; run the query again. {longer}, or run the query through this batch once with "
+        "delivery=at-least-once"
     )
 
 

@@ -306,7 +306,8 @@ def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) ->
     check_all_written(messages)
     if options.exactly_once is None:
         return
-    sealed = [message for message in messages if isinstance(message, SealedRows)]
+    # The executors' levada may be older than the driver's.
+    sealed = [message for message in messages if isinstance(message, SealedRows) and hasattr(message, "task")]
     if len(sealed) != len(messages):
         raise IllegalStateError(
             "a task has returned no record batches: driver and executors have different versions of levada; nothing was written"

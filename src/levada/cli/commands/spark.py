@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import Annotated, NamedTuple
 
 import typer
 
-from levada import KafkaAdmin, TransactionDescription
+from levada import KafkaAdmin, KafkaError, TransactionDescription
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
@@ -15,7 +16,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.outcomes import OutcomeRow, show_outcomes
 from levada.cli.text import counted
 from levada.clock import SystemClock
-from levada.errors import CorruptRecordError
+from levada.errors import CorruptRecordError, TimeoutError
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
@@ -25,6 +26,7 @@ transactions = command_group("Transactions of Spark's sinks that write exactly o
 app.add_typer(transactions, name="transactions")
 
 DEFAULT_PREFIX = "levada-"
+SETTLED_S = 1.0
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 SinkName = Annotated[
     str, typer.Argument(metavar="SINK", help="Its name, as list shows it: transactionalIdPrefix, and exactlyOnce.id or the query's id.")
@@ -36,7 +38,8 @@ class SinkRow(NamedTuple):
 
     batch: the last one that was decided, None where the ledger has none. rows: of that batch, those in slots included. slots: how many
     transactions of tasks it has. decided: those of them that are still open, and are to be committed. undecided: what else is open, of
-    the batch that is being written, or of tasks that died. open_for_s: seconds since the oldest of these began, None where none is open.
+    the batch that is being written, or of drivers and tasks that died. open_for_s: seconds since the oldest of these began, None where
+    none is open. error: why the ledger cannot be read, None where it can.
     """
 
     sink: str
@@ -47,6 +50,7 @@ class SinkRow(NamedTuple):
     decided: int
     undecided: int
     open_for_s: float | None
+    error: str | None = None
 
 
 @command(transactions, "list")
@@ -57,10 +61,10 @@ def list_(
     """List sinks: which batch each has written last, and what it has open."""
     with invocation.admin() as admin:
         opened = _opened(admin, prefix)
-        ledgers = {group.group_id for group in admin.list_groups() if group.group_id.startswith(prefix) and "~" not in group.group_id}
-        entries = {sink: entry for sink in sorted(ledgers | opened.keys()) if (entry := _entry_if_any(admin, sink)) is not None}
+        groups = {group.group_id for group in admin.list_groups() if group.group_id.startswith(prefix) and "~" not in group.group_id}
+        entries = {sink: _entry_of(admin, sink) for sink in sorted(groups | opened.keys())}
         now_ms = SystemClock().wall_ms()
-        rows = [_row(sink, entries.get(sink), opened[sink], now_ms) for sink in sorted(entries.keys() | opened.keys())]
+        rows = [_row(sink, entry, opened[sink], now_ms) for sink, entry in entries.items() if entry is not None or opened[sink]]
     invocation.show(rows, SinkRow._fields)
 
 
@@ -72,7 +76,13 @@ def recover(invocation: Invocation, sink: SinkName) -> Exit:
     """
     with invocation.admin() as admin:
         slots = Slots(admin, sink)
-        entry = slots.last_entry()
+        try:
+            entry = slots.last_entry()
+        except TimeoutError as late:
+            raise CommandError(
+                f"{late}. The last driver of {sink} has left a transaction open that has decided nothing: start the query again, or abort "
+                f"it by levada spark transactions abort {sink}"
+            ) from late
         if entry is None:
             raise _unknown(sink)
         return show_outcomes(invocation, [OutcomeRow(sink, _finished(slots, entry))])
@@ -82,29 +92,40 @@ def recover(invocation: Invocation, sink: SinkName) -> Exit:
 def abort(invocation: Invocation, sink: SinkName, yes: Yes = False) -> Exit:
     """Abort what a sink has open and has not decided, so that readers of committed records can go on; commit what it has decided.
 
-    A query that is running fails, and writes its batch again when it is started again.
+    For a sink whose query is not running: stop it first.
     """
-    confirm(f"Abort what {sink} has open? If its query is running, it fails, and can be started again.", yes=yes)
+    confirm(f"Abort what {sink} has open? Its query must not be running.", yes=yes)
     with invocation.admin() as admin:
         slots = Slots(admin, sink)
-        if sink not in _opened(admin, sink) and slots.last_entry() is None:
+        # Listed first: what is opened from now on is of a query that was started meanwhile.
+        opened = _opened(admin, sink).get(sink, {})
+        if not opened and slots.last_entry(stable=False) is None:
             raise _unknown(sink)
-        # The driver first: what it has not decided by then it cannot decide any more.
+        # Then the driver: what it has not decided by then it cannot decide any more.
         admin.fence_producers([sink])
-        entry = slots.last_entry()
+        entry = _settled_entry(slots, waits=len(opened.keys() - {sink}) > 0)
         finished = _finished(slots, entry) if entry is not None else "no batch was decided"
         decided = {slot.handle.transactional_id for slot in entry.slots} if entry is not None else set()
-        left = [name for name in _opened(admin, sink).get(sink, {}) if name not in decided]
+        left = [name for name in opened if name not in decided and name != sink]
         if left:
             admin.fence_producers(left)
         return show_outcomes(invocation, [OutcomeRow(sink, f"{counted(len(left), 'transaction')} of tasks aborted; {finished}")])
 
 
+def _settled_entry(slots: Slots, *, waits: bool) -> Entry | None:
+    """Read the ledger of a sink whose driver was fenced. waits: a first entry that was committed just now is seen a moment later."""
+    entry = slots.last_entry()
+    if entry is None and waits:
+        time.sleep(SETTLED_S)
+        entry = slots.last_entry()
+    return entry
+
+
 def _finished(slots: Slots, entry: Entry) -> str:
-    if lost := slots.finish(entry):
+    if left := slots.finish(entry).all:
         raise CommandError(
-            f"batch {entry.batch.number}: {len(lost)} of {counted(len(entry.slots), 'transaction')} of tasks was aborted before it was "
-            "committed; start the query, which writes these rows again"
+            f"batch {entry.batch.number}: {len(left)} of {counted(len(entry.slots), 'transaction')} of tasks was aborted before it was "
+            "committed; start the query, which writes these rows again if its tasks have the same ones"
         )
     return f"batch {entry.batch.number} is committed, with {counted(len(entry.slots), 'transaction')} of tasks"
 
@@ -124,15 +145,18 @@ def _opened(admin: KafkaAdmin, prefix: str) -> dict[str, dict[str, TransactionDe
     return found
 
 
-def _entry_if_any(admin: KafkaAdmin, sink: str) -> Entry | None:
-    """Return what the ledger of a sink says; None for a group that no sink has written."""
+def _entry_of(admin: KafkaAdmin, sink: str) -> Entry | KafkaError | None:
+    """Return what the ledger of a sink says so far; None for a group that no sink has written, an error for one that cannot be read."""
     try:
-        return Slots(admin, sink).last_entry()
+        return Slots(admin, sink).last_entry(stable=False)
     except CorruptRecordError:
         return None
+    except KafkaError as error:
+        return error
 
 
-def _row(sink: str, entry: Entry | None, opened: dict[str, TransactionDescription], now_ms: int) -> SinkRow:
+def _row(sink: str, found: Entry | KafkaError | None, opened: dict[str, TransactionDescription], now_ms: int) -> SinkRow:
+    entry = found if isinstance(found, Entry) else None
     named = {slot.handle.transactional_id for slot in entry.slots} if entry is not None else set()
     began = [found.start_time_ms for found in opened.values() if found.start_time_ms is not None]
     return SinkRow(
@@ -144,4 +168,5 @@ def _row(sink: str, entry: Entry | None, opened: dict[str, TransactionDescriptio
         len(opened.keys() & named),
         len(opened.keys() - named),
         (now_ms - min(began)) / 1000 if began else None,
+        str(found) if isinstance(found, KafkaError) else None,
     )

@@ -13,15 +13,16 @@ driver that was paused after it must not abort what its successor has written.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from levada.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
-from levada.exactly_once.slots import Slots
+from levada.exactly_once.slots import NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import admin_settings
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
@@ -36,7 +37,6 @@ UNSTABLE_S = 5.0
 """How long abort() waits for the end of a transaction that may change the ledger, before it aborts that transaction."""
 REFRESH_S = 24 * 3600.0
 """After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
-_written_at: dict[str, float] = {}
 
 
 class Marker:
@@ -48,21 +48,34 @@ class Marker:
         self._name = name
         self._ledger = settings.ledger
         self._groups: set[str] = set()
+        self._is_initialized = False
         self._admin: KafkaAdmin = KafkaAdmin(admin_settings(client))
         self.slots = Slots(self._admin, name)
+        # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
+        mine = {name: value for name, value in client.items() if name != "transaction.timeout.ms"}
         try:
-            self._producer: KafkaProducer = KafkaProducer({**client, "transactional.id": name, "transaction.timeout.clamp": "true"})
+            self._producer: KafkaProducer = KafkaProducer({**mine, "transactional.id": name, "transaction.timeout.clamp": "true"})
         except BaseException:
             self._admin.close()
             raise
 
     def initialize(self) -> None:
-        """Fence every other driver and abort the transaction that one left open."""
-        self._producer.init_transactions()
+        """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
+        if not self._is_initialized:
+            self._producer.init_transactions()
+            self._is_initialized = True
 
     def last_entry(self, timeout_s: float | None = None) -> Entry | None:
         """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does."""
         return self.slots.last_entry(self._ledger, timeout_s)
+
+    def entry_after_the_dead(self) -> Entry | None:
+        """Read the ledger, and abort the transaction of a driver that died within it, which nobody else ends soon."""
+        try:
+            return self.last_entry(UNSTABLE_S)
+        except TimeoutError:
+            self.initialize()
+            return self.last_entry()
 
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
         """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.
@@ -98,13 +111,15 @@ class Marker:
             logger.info("the transaction was not aborted here: %s", error)
 
     def forget_ledger(self) -> None:
-        """Delete the ledger of a write that nobody repeats. Where that is not permitted it expires."""
-        self._admin.outcomes(self._admin.delete_consumer_groups, sorted(self._groups))
+        """Delete the ledger of a write that nobody repeats."""
+        self.slots.forget(self._groups)
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._producer.close(timeout=0)
-        self._admin.close()
+        try:
+            self._producer.close(timeout=0)
+        finally:
+            self._admin.close()
 
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
@@ -116,7 +131,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         return
     name = settings.name_for(settings.id_for(batch))
     with settings.explained(name), closing(Marker(client, name, settings)) as marker:
-        if not rows.count and not _concerns(batch, marker.last_entry(), name):
+        if not rows.count and not _concerns(batch, marker.entry_after_the_dead()):
             return
         marker.initialize()
         if not is_numbered:
@@ -129,17 +144,23 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         else:
             marker.write(messages, None)
         if slots and not is_numbered:
-            marker.slots.forget(slots)
+            marker.slots.forget(_names(slots))
             marker.forget_ledger()
 
 
-def _concerns(batch: BatchId, entry: Entry | None, name: str) -> bool:
+def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     """Whether a batch without rows has to do with the ledger: it was written before, and is to be finished, or the ledger would expire."""
     if entry is None:
         return False
     if entry.batch.number == batch.number:
         return entry.batch.run_id != batch.run_id
-    return time.monotonic() - _written_at.setdefault(name, time.monotonic()) > REFRESH_S
+    return _now_s() - entry.written_s > REFRESH_S
+
+
+_finished: dict[str, BatchId] = {}
+"""By sink: the batch all of whose slots this process has committed."""
+_seen: dict[str, str] = {}
+"""By sink: the run that this process has seen, so that it knows what runs before have left."""
 
 
 class Committing:
@@ -154,47 +175,84 @@ class Committing:
         self._messages = messages
         self._own = _slots_of(messages)
         self._sink_id = settings.id_for(batch)
+        self._name = settings.name_for(self._sink_id)
 
     def run(self) -> None:
         """Look at the ledger, and do what follows from it."""
         entry = self._marker.last_entry()
-        left_open = self._slots.left_open([*self._own, *(entry.slots if entry is not None else ())])
+        known = [*self._own, *(entry.slots if entry is not None else ())]
+        is_first, _seen[self._name] = _seen.get(self._name) != self._batch.run_id, self._batch.run_id
+        left_open = self._slots.left_open(known) if known or is_first else []
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
         logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
+        # Also of another batch: a program that gives the numbers may have gone on without repeating it.
+        left = self._finished(entry) if entry is not None else NOTHING_LEFT
         if verdict is Verdict.SKIP_AHEAD:
             self._slots.abort([slot.handle for slot in self._own])
             return
         if verdict is Verdict.REPEAT and entry is not None:
-            self._repeat(entry)
+            self._repeat(entry, left)
         else:
+            if entry is not None and left.all:
+                self._leave_out(entry, left)
             self._decide(self._messages, self._entry(self._rows, self._own))
-        self._slots.abort(left_open)
-        self._slots.forget(entry.slots if entry is not None else ())
+        self._slots.abort_losers(left_open, self._batch.run_id)
+        self._slots.forget(_names(entry.slots) if entry is not None else ())
 
-    def _decide(self, messages: Sequence[SealedRows], decision: Entry) -> None:
-        """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's."""
-        self._slots.check(decision.slots)
-        self._marker.write(messages, decision)
-        _written_at[self._settings.name_for(self._sink_id)] = time.monotonic()
-        if lost := self._slots.finish(decision):
+    def _finished(self, entry: Entry) -> Unfinished:
+        """Commit the slots of an entry, unless this process has done so before."""
+        if _finished.get(self._name) == entry.batch:
+            return NOTHING_LEFT
+        left = self._slots.finish(entry)
+        if not left.all:
+            _finished[self._name] = entry.batch
+        return left
+
+    def _leave_out(self, entry: Entry, left: Unfinished) -> None:
+        """Go on after a batch whose rows are lost, where the user wants that: it is not repeated, so nobody has them any more."""
+        count = sum(slot.rows.count for slot in left.all)
+        text = (
+            f"{called(self._sink_id, entry.batch)}: it was decided, and {_listed(left.all)} with {count} of its {entry.rows.count} rows "
+            "was aborted before it was committed"
+        )
+        if self._settings.policy.lost_slot != "skip":
             raise IllegalStateError(
-                f"{called(self._sink_id, self._batch)}: decided, but {_listed(lost)} was aborted before it was committed: this took longer "
-                "than transaction.timeout.ms. Run the query again, which writes its rows again"
+                f"{text}. Batch {self._batch.number} is another one and has not these rows; nothing of it was written. Repeat batch "
+                f"{entry.batch.number}, or go on without the rows by onLostSlot=skip"
+            )
+        logger.warning("%s; they are left out", text)
+
+    def _decide(self, messages: Sequence[SealedRows], decision: Entry, *, decided: bool = False) -> None:
+        """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's.
+
+        decided: whether an earlier run has decided the batch.
+        """
+        self._slots.check(decision.slots, decided=decided)
+        self._marker.write(messages, decision)
+        if left := self._finished(decision).all:
+            again = (
+                "Run the query again, which writes its rows again if its task has the same ones then; if not, see onLostSlot"
+                if self._settings.is_numbered(self._batch)
+                else "The other rows of this write are in Kafka; to repeat it would write them twice"
+            )
+            raise IllegalStateError(
+                f"{called(self._sink_id, self._batch)}: decided, but {_listed(left)} was aborted before it was committed: this took longer "
+                f"than transaction.timeout.ms, or somebody has fenced it. {again}"
             )
 
-    def _repeat(self, entry: Entry) -> None:
+    def _repeat(self, entry: Entry, left: Unfinished) -> None:
         """Finish a batch that an earlier run has decided, and claim it for this run.
 
         A second write of the batch in this run would otherwise be taken for a repetition.
         """
-        lost = self._slots.finish(entry)
-        again, decision = self._replaced(entry, lost) if lost else ((), self._entry(entry.rows))
-        self._slots.abort([slot.handle for slot in self._own if slot not in decision.slots])
-        if not lost:
+        again, decision = self._replaced(entry, left) if left.all else ((), self._entry(entry.rows))
+        decision = replace(decision, turn=entry.turn + 1)
+        self._slots.abort([slot.handle for slot in set(self._own) - set(decision.slots)])
+        if not left.all:
             self._compare(entry)
-        self._decide(again, decision)
-        if lost:
+        self._decide(again, decision, decided=True)
+        if left.all:
             self._compare(decision)
 
     def _compare(self, entry: Entry) -> None:
@@ -203,17 +261,18 @@ class Committing:
 
     def _entry(self, rows: Rows, slots: tuple[Slot, ...] = ()) -> Entry:
         """Return an entry of this batch. Slots that are committed need not be in it."""
-        return Entry(self._batch, rows, self._settings.ledger, slots)
+        return Entry(self._batch, rows, self._settings.ledger, slots, written_s=_now_s())
 
-    def _replaced(self, entry: Entry, lost: list[Slot]) -> tuple[Sequence[SealedRows], Entry]:
+    def _replaced(self, entry: Entry, left: Unfinished) -> tuple[Sequence[SealedRows], Entry]:
         """Return what is written in the place of lost slots, and the entry for it.
 
         That is what the tasks have that wrote them, if they have the same rows now; else what onLostSlot says.
         """
+        lost = left.all
         by_task = {message.task: message for message in self._messages}
         lost_rows = sum((slot.rows for slot in lost), NO_ROWS)
         name = called(self._sink_id, self._batch)
-        if all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
+        if not left.unknown and all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
             logger.warning("%s: %s was lost after the decision; its %d rows are written again", name, _listed(lost), lost_rows.count)
             again = [by_task[slot.name.task] for slot in lost]
             return again, self._entry(entry.rows, _slots_of(again))
@@ -225,8 +284,9 @@ class Committing:
             return (), self._entry(self._rows)
         raise IllegalStateError(
             f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was aborted "
-            "before it was committed (the driver was away for longer than transaction.timeout.ms). The rows cannot be written again "
-            "exactly, because they are divided among the tasks otherwise now, or computed to other values. Run the query once with "
+            "before it was committed (the driver was away for longer than transaction.timeout.ms"
+            f"{'; of some it is not known any more' if left.unknown else ''}). The rows cannot be written again exactly, because they are "
+            "divided among the tasks otherwise now, computed to other values, or may be there. Run the query once with "
             "onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, or with onLostSlot=skip, which "
             "leaves these rows out"
         )
@@ -240,16 +300,11 @@ def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping
     batch = _batch_of(messages)
     name = settings.name_for(settings.id_for(batch))
     with settings.explained(name), closing(Marker(client, name, settings)) as marker:
-        try:
-            entry = marker.last_entry(UNSTABLE_S)
-        except TimeoutError:
-            # The driver that died has left the transaction open that would have decided, and nobody else ends it soon.
-            marker.initialize()
-            entry = marker.last_entry()
+        entry = marker.entry_after_the_dead()
         is_over = entry is not None and entry.batch.number > batch.number and entry.batch.run_id == batch.run_id
         decided: Collection[Slot] = own if is_over else entry.slots if entry is not None else ()
         # Before what was decided is committed: a second write in the same run has slots of the same names, which are waited for.
-        marker.slots.abort([slot.handle for slot in own if slot not in decided])
+        marker.slots.abort([slot.handle for slot in set(own) - set(decided)])
         if entry is not None and entry.batch.number == batch.number:
             marker.slots.finish(entry)
 
@@ -263,6 +318,14 @@ def _batch_of(messages: Sequence[SealedRows]) -> BatchId:
 
 def _slots_of(messages: Sequence[SealedRows]) -> tuple[Slot, ...]:
     return tuple(message.slot for message in messages if message.slot is not None)
+
+
+def _names(slots: Sequence[Slot]) -> list[str]:
+    return [slot.handle.transactional_id for slot in slots]
+
+
+def _now_s() -> int:
+    return SystemClock().wall_ms() // 1000
 
 
 def _listed(slots: Sequence[Slot]) -> str:

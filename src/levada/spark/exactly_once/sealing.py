@@ -176,7 +176,8 @@ class OpenSlot:
         self._outstanding.wait()
         self._producer.send_offsets_to_transaction(self._outcome, self._full_name)
         handle = self._producer.detach_transaction()
-        self._producer.close()
+        with suppress(KafkaError):
+            self._producer.close()
         # As the ledger will name it, so that both are equal.
         return Slot(self._name, handle._replace(partitions=(), groups=(self._full_name,)), rows)
 
