@@ -67,6 +67,12 @@ def parsed(transactional_id: str) -> tuple[str, SlotName] | None:
     return match["sink"], SlotName(match["run"], int(match["parity"]), int(match["task"]), int(match["attempt"]))
 
 
+def is_of(transactional_id: str, batch: BatchId) -> bool:
+    """Whether a slot may be of a batch, by whichever run, and not of the one before or after it."""
+    slot = parsed(transactional_id)
+    return slot is not None and slot[1].parity == batch.number % 2
+
+
 class Slot(NamedTuple):
     """What a task has written. handle: ends it. rows: what it has."""
 

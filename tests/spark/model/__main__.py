@@ -143,7 +143,7 @@ def _counts(found: Found) -> str:
 def _mutant_done(which: tuple[int, Brokers]) -> tuple[Mutant, Brokers, int, str]:
     """Return after how many walks a mutant was found, and by what; 0 where it was not."""
     mutant, brokers = MUTANTS[which[0]], which[1]
-    for seed in range(MUTANT_WALKS):
+    for seed in range(mutant.first, MUTANT_WALKS):
         outcome, schedule = walk(mutant.variant, brokers, seed)
         if outcome.verdict in mutant.finds:
             short = shortened(mutant.variant, brokers, schedule, outcome.verdict)

@@ -58,6 +58,7 @@ RULES = {
     "inline once": "rows that the decision carried are not written again with a lost slot",
     "clean afterwards": "slots of older runs are aborted after the own decision only",
     "listed before": "what is aborted then was open before the decision",
+    "repeated only": "after a batch that was only repeated, slots of the next batch are not aborted: a successor may be at that one",
 }
 
 
@@ -135,6 +136,12 @@ class Policy(NamedTuple):
     missing: str = "fail"
     other_rows: str = "fail"
     lost_by: frozenset[str] = frozenset({INVALID_TXN_STATE})
+
+
+def _parity_of(name: str) -> int:
+    """Return the parity of the batch that a slot was written for."""
+    parity = name.split("-")[2]
+    return int(parity) if parity.isdigit() else 0
 
 
 def _committed(parts: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -288,7 +295,10 @@ class Sink:
             yield from self._clean(listed)
         if self.has("ledger") and self._is_written(batch, messages, entry):
             yield from self._replay(marker, batch, messages, entry)
-            yield from self._clean(listed if self.has("clean afterwards") else [])
+            if self.has("clean afterwards"):
+                yield from self._clean(
+                    [found for found in listed if _parity_of(found[0]) == batch.number % 2 or not self.has("repeated only")]
+                )
             yield from self._forget_outcomes(entry)
             return
         yield from self._check_slots(messages)

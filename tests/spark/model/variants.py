@@ -61,12 +61,16 @@ VARIANTS = (
 
 
 class Mutant(NamedTuple):
-    """The protocol without a rule. finds: verdicts that never come with the rule, one of which must come."""
+    """The protocol without a rule.
+
+    finds: verdicts that never come with the rule, one of which must come. first: the number of the first walk, where it takes thousands.
+    """
 
     rule: str
     variant: Variant
     finds: frozenset[Verdict] = WRONG
     brokers: tuple[Brokers, ...] = BOTH
+    first: int = 0
 
     @property
     def whole(self) -> Variant:
@@ -85,6 +89,7 @@ def _mutant(
     also: str = "",
     prompt: bool = False,
     brokers: tuple[Brokers, ...] = BOTH,
+    first: int = 0,
 ) -> Mutant:
     variant = Variant(
         f"without: {rule}",
@@ -95,7 +100,7 @@ def _mutant(
         only=frozenset(only.split()),
         prompt=prompt,
     )
-    return Mutant(rule, variant, finds, brokers)
+    return Mutant(rule, variant, finds, brokers, first)
 
 
 UNFINISHED = frozenset({Verdict.UNDECIDABLE, Verdict.BLOCKED})
@@ -128,4 +133,14 @@ MUTANTS = (
     _mutant("inline once", MIXED),
     _mutant("clean afterwards", ONE_TASK, "pause switch", finds=UNFINISHED, policy=SKIPPING, prompt=True),
     _mutant("listed before", ONE_TASK, "pause switch", finds=UNFINISHED, policy=SKIPPING, prompt=True),
+    _mutant(
+        "repeated only",
+        ONE_TASK,
+        "pause switch crash",
+        finds=UNFINISHED,
+        policy=SKIPPING,
+        prompt=True,
+        brokers=(Brokers.TV2,),
+        first=5_000,
+    ),
 )

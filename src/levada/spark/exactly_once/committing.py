@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from levada.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
-from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot
+from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
 from levada.exactly_once.slots import NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import admin_settings
@@ -193,6 +193,8 @@ class Committing:
             return
         if verdict is Verdict.REPEAT and entry is not None:
             self._repeat(entry, left)
+            # A successor may be at the next batch, and must not lose slots that it has decided by now.
+            left_open = [handle for handle in left_open if is_of(handle.transactional_id, self._batch)]
         else:
             if entry is not None and left.all:
                 self._leave_out(entry, left)
