@@ -1,8 +1,8 @@
 # make demo    three million flights through Kafka and Spark and back, every value verified; COMPARE=1 for Spark's own connector beside it,
 #              KILL=1 for a driver that is killed in mid-batch
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
-# make test-hardening   the rows of the fault matrix about bad bytes and refused logins, at full size, with a table of figures, and hypothesis'
-#              tests with all their examples
+# make test-hardening   the rows of the fault matrix about bad bytes and refused logins, at full size, with a table of figures, then
+#              what draws its examples at random, with all of them
 # make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.0 to 4.2, a cluster, Connect
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
 # make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
@@ -104,6 +104,7 @@ interpreted:
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m "hypothesis and not spark" tests/unit tests/sim tests/spark tests/face/test_registry_serializers.py
+	@$(IN_VENV) LEVADA_HARDENING=1 $(BIN)/pytest tests/interop/test_java_messages.py
 
 # ROUNDS=28 are a thousand strikes for each broker, in six hours.
 test-spark-faults: setup

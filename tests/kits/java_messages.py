@@ -20,6 +20,7 @@ from zlib import crc32
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from hardening_kit import scaled
 from java_kit import JavaError, JavaProgram
 from levada.protocol.schema import Field, Message, RecordKey, Struct
 from protocol_strategies import emptied, filled, messages
@@ -230,7 +231,7 @@ def _is_left_out(field: Field, value: Any, version: int) -> bool:
 
 
 @cache
-def examples(message: type[Message], version: int, count: int = 10) -> list[Message]:
+def examples(message: type[Message], version: int, count: int = scaled(10, 4)) -> list[Message]:
     """The same messages in every run: one with everything in it, one with nothing, and as many at random."""
     found = [filled(message, version), emptied(message, version)]
 
