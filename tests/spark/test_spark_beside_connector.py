@@ -18,7 +18,7 @@ from spark_topics import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "20")))
+SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "10")))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

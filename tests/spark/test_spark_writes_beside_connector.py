@@ -15,7 +15,7 @@ from spark_topics import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "60")) // 10)
+SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "30")) // 10)
 ROWS = 60
 PARTITIONS = 3
 TEXT, BYTES, NUMBER, LONG = StringType(), BinaryType(), IntegerType(), LongType()
