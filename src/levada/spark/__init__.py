@@ -9,8 +9,8 @@ frame.writeStream.format("levada").option("kafka.bootstrap.servers", "host:9092"
 
 Rows, schema and options are those of Spark's own Kafka connector. The format registers itself through the module `pyspark_levada`.
 A micro-batch that Spark replays reads the same records again. The sink is **at least once** by default: a task that is tried again, and a
-micro-batch that is replayed after a crash, write their records again. With `delivery=exactly-once` readers of committed records see each row
-once (`exactly_once`).
+micro-batch that is replayed after a crash, write their records again. With `delivery=exactly-once` readers of committed records see each
+row once (`exactly_once`).
 
 Spark limits what a Python source and sink can be: the save mode must be given as `.mode("append")`, the output modes are append and
 complete (for update, write from foreachBatch), and under Trigger.Continuous nothing is ever committed: the driver's log says why.
