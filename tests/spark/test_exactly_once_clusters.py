@@ -17,7 +17,7 @@ import pytest
 
 import levada as lv
 from process_sessions import command_line, kill_session, parent
-from spark_drivers import ROWS, Program
+from spark_drivers import EXACTLY_ONCE, ROWS, WITH_SLOTS, Program
 from spark_verdict import HEADS
 
 pytestmark = [
@@ -52,9 +52,10 @@ def cluster_of(program_of: Callable[..., Program], spark_home: Path) -> Callable
     return make
 
 
+@pytest.mark.parametrize("sink", [EXACTLY_ONCE, WITH_SLOTS])
 @pytest.mark.parametrize("step", ["in-task-0", "after-write"])
-def test_an_executor_dies(kafka44: Any, cluster_of: Callable[..., Program], table: Any, step: str) -> None:
-    program = cluster_of(kafka44)
+def test_an_executor_dies(kafka44: Any, cluster_of: Callable[..., Program], table: Any, step: str, sink: str) -> None:
+    program = replace(cluster_of(kafka44), sink=sink)
     program.produce(0)
     program.strike(f"{step}.hold")
     with program.running() as driver:
@@ -62,7 +63,7 @@ def test_an_executor_dies(kafka44: Any, cluster_of: Callable[..., Program], tabl
         os.kill(executor, signal.SIGKILL)
         assert driver.wait() == 0, driver.said()
     found = program.verdict(ROWS)
-    table(TITLE, ROUND_HEADS, [BROKER, f"executor killed with -9, {step}", *found.cells, "its tasks ran again elsewhere"])
+    table(TITLE, ROUND_HEADS, [BROKER, f"{sink}: executor killed with -9, {step}", *found.cells, "its tasks ran again elsewhere"])
     assert found.is_right
 
 
@@ -96,9 +97,12 @@ def two_hosts(tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
+@pytest.mark.parametrize("sink", [EXACTLY_ONCE, WITH_SLOTS])
 @pytest.mark.parametrize("step", ["in-task-0", "after-write"])
-def test_speculation_runs_a_task_twice(kafka44: Any, cluster_of: Callable[..., Program], two_hosts: str, table: Any, step: str) -> None:
-    program = replace(cluster_of(kafka44, **SPECULATION), master=two_hosts)
+def test_speculation_runs_a_task_twice(
+    kafka44: Any, cluster_of: Callable[..., Program], two_hosts: str, table: Any, step: str, sink: str
+) -> None:
+    program = replace(cluster_of(kafka44, **SPECULATION), master=two_hosts, sink=sink)
     program.produce(0)
     program.strike(f"{step}.hold")
     with program.running() as driver:
@@ -106,7 +110,7 @@ def test_speculation_runs_a_task_twice(kafka44: Any, cluster_of: Callable[..., P
         # The task that is held never ends, so it is its copy that lets the query end.
         assert driver.wait() == 0, driver.said()
     found = program.verdict(ROWS)
-    table(TITLE, ROUND_HEADS, [BROKER, f"speculation, {step}", *found.cells, "the copy of the task that was held counted"])
+    table(TITLE, ROUND_HEADS, [BROKER, f"{sink}: speculation, {step}", *found.cells, "the copy of the task that was held counted"])
     assert found.is_right
 
 
