@@ -66,13 +66,17 @@ def test_the_ledger_is_a_group_that_tools_can_read(kafka: Any, new_topic: Any) -
     assert {tp: at and at.offset for tp, at in offsets.items()} == {TopicPartition(ledger, 0): 5}
 
 
-def test_a_first_entry_that_is_on_its_way_into_the_ledger_is_waited_for(kafka: Any, new_topic: Any) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_entry_that_is_on_its_way_into_the_ledger_is_waited_for(kafka: Any, new_topic: Any, is_first: bool) -> None:
     topic = new_topic(kafka, 1)
     name, client = f"levada-{topic}", {"bootstrap.servers": kafka.bootstrap_servers}
-    entry = Entry(BatchId("query", "run", 0), Rows(1, 1), TopicPartition(topic, 0))
+    entry = Entry(BatchId("query", "run", 1), Rows(1, 1), TopicPartition(topic, 0))
     settings = exactly_once({"delivery": "exactly-once"}, topic)
     assert settings is not None
-    with lv.KafkaProducer(client, transactional_id=topic) as producer:
+    with lv.KafkaProducer(client, transactional_id=topic) as producer, lv.KafkaAdmin(client) as admin:
+        if not is_first:
+            before = replace(entry, batch=replace(entry.batch, number=0))
+            admin.alter_consumer_group_offsets(name, {entry.at: before.offsets(name)[name]})
         producer.init_transactions()
         producer.begin_transaction()
         producer.send_offsets_to_transaction({entry.at: entry.offsets(name)[name]}, name)

@@ -62,8 +62,8 @@ class Slots:
         stable: false to see what is committed so far, whatever is open.
         """
         found = self._admin.list_consumer_group_offsets(self._sink, require_stable=stable, timeout=timeout_s)
-        if at is not None:
-            # An entry that is the first one of its partition is left out above while it is pending. A ledger on another topic is not here.
+        if at is not None and found.get(at) is None:
+            # An entry that is the first one of its partition is left out above while it is pending.
             found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
         last = newest(found)
         if last is None:

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from levada import ArrowDelivery, KafkaConsumer, KafkaProducer
+    from levada import ArrowDelivery, KafkaAdmin, KafkaConsumer, KafkaProducer
 
-Client: TypeAlias = "KafkaConsumer | KafkaProducer"
+Client: TypeAlias = "KafkaConsumer | KafkaProducer | KafkaAdmin"
 Key: TypeAlias = tuple[int, str, frozenset[tuple[str, str]]]
 
 DEFAULT_PARTITIONER = "default"
@@ -33,6 +33,15 @@ def admin_settings(client: Mapping[str, str]) -> dict[str, str]:
     from levada.config import AdminConfig
 
     return {name: value for name, value in client.items() if name in AdminConfig.OPTIONS}
+
+
+@contextmanager
+def reused_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
+    """Take an admin client with these settings, of which it uses those that it has, or make one, and put it back at the end."""
+    from levada import KafkaAdmin
+
+    with _reused("admin", KafkaAdmin, admin_settings(settings)) as client:
+        yield cast(KafkaAdmin, client)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
 
-Each commit makes clients of its own and begins with InitProducerId, before it reads the ledger. Spark commits the batches of one query in
-several processes in turn: a client that one of them keeps would be fenced by the next. A driver that is fenced within its transaction
+Each commit makes a producer of its own and begins with InitProducerId, before it reads the ledger. Spark commits the batches of one query
+in several processes in turn: a producer that one of them keeps would be fenced by the next. A driver that is fenced within its transaction
 raises, and does not initialize again, as two drivers would fence each other without end. Requests whose answers were lost may arrive late:
 the client itself initializes anew after one (KafkaProducer.begin_transaction()).
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,12 @@ from levada.errors import IllegalStateError, KafkaError, TimeoutError, Transacti
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
 from levada.exactly_once.slots import NOTHING_LEFT, Slots, Unfinished
-from levada.spark.clients import admin_settings
+from levada.spark.clients import reused_admin
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
 
 if TYPE_CHECKING:
-    from levada import KafkaAdmin, KafkaProducer
+    from levada import KafkaProducer
 
 logger = logging.getLogger(__name__)
 
@@ -43,20 +43,20 @@ class Marker:
     """The clients that end a sink's batches. name: the transactional id and the ledger's group."""
 
     def __init__(self, client: Mapping[str, str], name: str, settings: ExactlyOnce) -> None:
-        from levada import KafkaAdmin, KafkaProducer
+        from levada import KafkaProducer
 
         self._name = name
         self._ledger = settings.ledger
         self._groups: set[str] = set()
         self._is_initialized = False
-        self._admin: KafkaAdmin = KafkaAdmin(admin_settings(client))
-        self.slots = Slots(self._admin, name)
+        self._clients = ExitStack()
+        self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
         # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
         mine = {name: value for name, value in client.items() if name != "transaction.timeout.ms"}
         try:
             self._producer: KafkaProducer = KafkaProducer({**mine, "transactional.id": name, "transaction.timeout.clamp": "true"})
         except BaseException:
-            self._admin.close()
+            self._clients.close()
             raise
 
     def initialize(self) -> None:
@@ -119,7 +119,7 @@ class Marker:
         try:
             self._producer.close(timeout=0)
         finally:
-            self._admin.close()
+            self._clients.close()
 
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
