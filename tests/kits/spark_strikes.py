@@ -112,6 +112,11 @@ def strike(folder: Path, step: str) -> None:
         _hold(folder / f"{step}.held")
 
 
+def is_of_a_strike(failure: str) -> bool:
+    """Whether Spark's words about the end of a query say that a process ended at once, or what a strike raises."""
+    return "Python worker exited unexpectedly" in failure or StrikeError.__name__ in failure
+
+
 def _hold(held: Path) -> None:
     """Wait until the file is removed that says which process waits. It appears complete."""
     being_written = held.with_suffix(".writing")
