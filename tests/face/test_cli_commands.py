@@ -760,7 +760,8 @@ def test_what_a_spark_sink_has_open_is_listed_and_recovered(levada: Levada, kafk
     assert row.pop("open_for_s") >= 0
     assert row == {"sink": name, "query": "q", "batch": 7, "rows": 2, "slots": 2, "decided": 2, "undecided": 1, "error": None}
     (done,) = levada("spark", "transactions", "recover", name).json()
-    assert done == {"name": name, "outcome": "batch 7 is committed, with 2 transactions of tasks", "error": None}
+    rest = "; 1 transaction of no decided batch left open: start the query again, or abort"
+    assert done == {"name": name, "outcome": f"batch 7 is committed, with 2 transactions of tasks{rest}", "error": None}
     levada("spark", "transactions", "list", "--prefix", topic, until=lambda ran: ran.json()[0]["decided"] == 0)
     (again,) = levada("spark", "transactions", "recover", name).json()
     assert again == done
@@ -777,6 +778,12 @@ def test_what_a_spark_sink_has_open_is_aborted_but_for_what_was_decided(levada: 
         assert time.monotonic() < give_up
     for action in (("recover",), ("abort", "--yes")):
         assert "no sink is called 'levada-typo'" in levada("spark", "transactions", *action, "levada-typo", code=1).err
+
+
+def test_doctor_does_not_take_the_ledger_of_a_spark_sink_for_a_group_that_lags(levada: Levada, sink: Any) -> None:
+    name, _ = sink
+    rows = levada("doctor", "--group", name).json()
+    assert [row["found"] for row in rows if row["step"] == "groups"] == ["it is the ledger of a Spark sink, at batch 7"]
 
 
 def test_a_driver_that_died_within_its_transaction_is_listed_and_recover_says_what_to_do(levada: Levada, kafka: Any, sink: Any) -> None:

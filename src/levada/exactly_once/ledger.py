@@ -191,8 +191,8 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
         return Verdict.WRITE
     if entry.batch.run_id == batch.run_id:
         raise IllegalStateError(
-            f"{name}: this run has written this batch already: rows of two writes would be taken for one. Give each write within a "
-            "foreachBatch an exactlyOnce.id of its own; these rows are not written"
+            f"{name}: this run has written this batch already: rows of two writes would be taken for one. Give this write within the "
+            "foreachBatch an exactlyOnce.id of its own, and leave the first write as it is; these rows are not written"
         )
     return Verdict.REPEAT
 

@@ -181,8 +181,8 @@ def _gone(slot: Slot, why: str, decided: bool) -> IllegalStateError:
         f"transaction '{slot.handle.transactional_id}', which a task has written {slot.rows.count} rows in, will not be committed: {why}. "
     )
     longer = (
-        "If its tasks take longer than transaction.timeout.ms (kafka.transaction.timeout.ms, at most the brokers' "
-        "transaction.max.timeout.ms, 15 minutes by default), divide the rows among more tasks (repartition)"
+        "If nobody has aborted it, and its tasks take longer than transaction.timeout.ms (kafka.transaction.timeout.ms, at most the "
+        "brokers' transaction.max.timeout.ms, 15 minutes by default), divide the rows among more tasks (repartition)"
     )
     if decided:
         return IllegalStateError(

@@ -260,7 +260,7 @@ def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
         )
 
 
-_begun: set[tuple[int, str, str | None, bool]] = set()
+_begun: set[tuple[int, str, str | None, str | None]] = set()
 
 
 def begin_writing(options: SinkOptions) -> None:
@@ -268,7 +268,8 @@ def begin_writing(options: SinkOptions) -> None:
 
     Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
     """
-    key = (os.getpid(), options.client["bootstrap.servers"], options.topic, options.exactly_once is None)
+    ledger_topic = None if options.exactly_once is None else options.exactly_once.ledger_topic
+    key = (os.getpid(), options.client["bootstrap.servers"], options.topic, ledger_topic)
     if key in _begun:
         return
     promise = "at least once" if options.exactly_once is None else "exactly once, for readers with isolation.level=read_committed"
@@ -277,8 +278,7 @@ def begin_writing(options: SinkOptions) -> None:
         with reused_producer(options.client, options.partitioner) as producer:
             count = len(partitions_of(producer, options.topic, options))
         logger.warning("topic '%s' did not exist; the brokers have created it by being asked for it; partitions: %d", options.topic, count)
-    ledger_topic = options.topic if options.exactly_once is None else options.exactly_once.ledger_topic
-    if ledger_topic != options.topic and ledger_topic is not None and not _exists(ledger_topic, options.client):
+    if ledger_topic is not None and ledger_topic != options.topic and not _exists(ledger_topic, options.client):
         raise UnknownTopicOrPartitionError(f"topic '{ledger_topic}' does not exist; create it, or check the option 'ledgerTopic'")
     _begun.add(key)
 

@@ -85,7 +85,11 @@ def recover(invocation: Invocation, sink: SinkName) -> Exit:
             ) from late
         if entry is None:
             raise _unknown(sink)
-        return show_outcomes(invocation, [OutcomeRow(sink, _finished(slots, entry))])
+        finished = _finished(slots, entry)
+        named = {slot.handle.transactional_id for slot in entry.slots}
+        left = len(_opened(admin, sink).get(sink, {}).keys() - named)
+        rest = f"; {counted(left, 'transaction')} of no decided batch left open: start the query again, or abort" if left else ""
+        return show_outcomes(invocation, [OutcomeRow(sink, finished + rest)])
 
 
 @command(transactions)

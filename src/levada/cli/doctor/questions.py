@@ -10,7 +10,9 @@ from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.scope import Scope
 from levada.cli.group_views import GroupView, group_views
 from levada.cli.log_ends import log_ends
-from levada.errors import UnsupportedVersionError
+from levada.errors import IllegalStateError, UnsupportedVersionError
+from levada.exactly_once.ledger import Entry
+from levada.exactly_once.slots import Slots
 
 _MIN_IN_SYNC = "min.insync.replicas"
 
@@ -57,10 +59,26 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
     for name, found in views.items():
         if isinstance(found, KafkaError):
             yield Finding(Step.GROUPS, Status.FAILED, f"group {name}", str(found))
-    seen = [view for view in views.values() if not isinstance(view, KafkaError)]
+    seen = []
+    for view in views.values():
+        if isinstance(view, KafkaError):
+            continue
+        if not view.members and (entry := _ledger(admin, view.group)) is not None:
+            text = f"it is the ledger of a Spark sink, at batch {entry.batch.number}"
+            yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)
+        else:
+            seen.append(view)
     later = {one.group_id: one.state for one in admin.list_groups(timeout=scope.timeout)}
     if seen or not (views or scope.groups):
         yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD)) for view in seen])
+
+
+def _ledger(admin: KafkaAdmin, group: str) -> Entry | None:
+    """Return what a group says of a Spark sink that writes exactly once; its offset is no position that anybody is behind."""
+    try:
+        return Slots(admin, group).last_entry(stable=False)
+    except (KafkaError, IllegalStateError):
+        return None
 
 
 def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
