@@ -475,3 +475,17 @@ def test_a_slot_that_is_to_replace_a_lost_one_and_is_lost_too(embedded: Any, new
     query.restart()
     query.run(0, [b"a"], [b"b"])
     assert settled(embedded, topic) == Counter([b"a", b"b"])
+
+
+def test_two_clusters_have_sinks_of_one_name(embedded: Any) -> None:
+    """As where foreachBatch writes each batch to two clusters."""
+    with EmbeddedKafka() as other:
+        for kafka in (embedded, other):
+            kafka.create_topic("of-two-clusters", 1)
+        query = slots_only(embedded, "of-two-clusters")
+        query.is_stream = False
+        for number in range(2):
+            for kafka in (embedded, other):
+                query.options["kafka.bootstrap.servers"] = kafka.bootstrap_servers
+                query.run(number, [b"%d" % number])
+                assert settled(kafka, "of-two-clusters") == Counter(b"%d" % before for before in range(number + 1))

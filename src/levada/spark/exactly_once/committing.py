@@ -140,7 +140,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
                 "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
             )
         if is_numbered or slots:
-            Committing(marker, settings, batch, rows, messages).run()
+            Committing(marker, (client["bootstrap.servers"], name), settings, batch, rows, messages).run()
         else:
             marker.write(messages, None)
         if slots and not is_numbered:
@@ -157,17 +157,20 @@ def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     return _now_s() - entry.written_s > REFRESH_S
 
 
-_finished: dict[str, BatchId] = {}
-"""By sink: the batch all of whose slots this process has committed."""
-_seen: dict[str, str] = {}
-"""By sink: the run that this process has seen, so that it knows what runs before have left."""
+_finished: dict[tuple[str, str], BatchId] = {}
+"""By cluster and sink: the batch all of whose slots this process has committed."""
+_seen: dict[tuple[str, str], str] = {}
+"""By cluster and sink: the run that this process has seen, so that it knows what runs before have left."""
 
 
 class Committing:
-    """The commit of one batch, once the marker is initialized."""
+    """The commit of one batch, once the marker is initialized. sink: the brokers of its cluster, and its name."""
 
-    def __init__(self, marker: Marker, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
+    def __init__(
+        self, marker: Marker, sink: tuple[str, str], settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]
+    ) -> None:
         self._marker = marker
+        self._sink = sink
         self._slots = marker.slots
         self._settings = settings
         self._batch = batch
@@ -175,19 +178,18 @@ class Committing:
         self._messages = messages
         self._own = _slots_of(messages)
         self._sink_id = settings.id_for(batch)
-        self._name = settings.name_for(self._sink_id)
 
     def run(self) -> None:
         """Look at the ledger, and do what follows from it."""
         entry = self._marker.last_entry()
         known = [*self._own, *(entry.slots if entry is not None else ())]
-        is_first, _seen[self._name] = _seen.get(self._name) != self._batch.run_id, self._batch.run_id
+        is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
         left_open = self._slots.left_open(known) if known or is_first else []
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
         logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
         # Also of another batch: a program that gives the numbers may have gone on without repeating it.
-        left = self._finished(entry) if entry is not None else NOTHING_LEFT
+        left = self._finish(entry) if entry is not None and _finished.get(self._sink) != entry.batch else NOTHING_LEFT
         if verdict is Verdict.SKIP_AHEAD:
             self._slots.abort([slot.handle for slot in self._own])
             return
@@ -202,13 +204,11 @@ class Committing:
         self._slots.abort_losers(left_open, self._batch.run_id)
         self._slots.forget(_names(entry.slots) if entry is not None else ())
 
-    def _finished(self, entry: Entry) -> Unfinished:
-        """Commit the slots of an entry, unless this process has done so before."""
-        if _finished.get(self._name) == entry.batch:
-            return NOTHING_LEFT
+    def _finish(self, entry: Entry) -> Unfinished:
+        """Commit the slots of an entry, and keep in mind that this was done."""
         left = self._slots.finish(entry)
         if not left.all:
-            _finished[self._name] = entry.batch
+            _finished[self._sink] = entry.batch
         return left
 
     def _leave_out(self, entry: Entry, left: Unfinished) -> None:
@@ -232,7 +232,7 @@ class Committing:
         """
         self._slots.check(decision.slots, decided=decided)
         self._marker.write(messages, decision)
-        if left := self._finished(decision).all:
+        if left := self._finish(decision).all:
             again = (
                 "Run the query again, which writes its rows again if its task has the same ones then; if not, see onLostSlot"
                 if self._settings.is_numbered(self._batch)
