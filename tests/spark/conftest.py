@@ -34,6 +34,15 @@ SETTINGS = {
 }
 
 
+@pytest.fixture
+def no_idle_clients() -> Iterator[None]:
+    """Close at the end what tasks and commits of the test have kept open for the next ones."""
+    yield
+    from levada.spark.clients import close_idle
+
+    close_idle()
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores. No data source is registered by hand."""

@@ -18,6 +18,7 @@ from spark_sink import Query
 
 Op, Type = lv.AclOperation, lv.ResourceType
 _numbers = count(1)
+pytestmark = pytest.mark.usefixtures("no_idle_clients")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,6 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[GuardedKafka]:
     guarded.delete_all()
     yield guarded
     guarded.delete_all()
-    close_idle()
 
 
 def rule(operation: lv.AclOperation, kind: lv.ResourceType, name: str) -> lv.AclBinding:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,18 +16,13 @@ from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once import ledger
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.slots import Slots
-from levada.spark.clients import close_idle
 from levada.spark.exactly_once import committing
 from levada.spark.exactly_once.sealing import OpenSlot
 from levada.testing import EmbeddedKafka
 from spark_sink import ROWS, Died, Query, committed, dying, is_settled, settled
 from spark_strikes import SLOT_STEPS
 
-
-@pytest.fixture(autouse=True)
-def clients_are_closed() -> Iterator[None]:
-    yield
-    close_idle()
+pytestmark = pytest.mark.usefixtures("no_idle_clients")
 
 
 @pytest.fixture
@@ -131,7 +125,7 @@ def test_processes_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch
         query.restart()
         with monkeypatch.context() as struck:
             struck.setattr(owner, name, dying(getattr(owner, name), when))
-            struck.setattr(committing.Marker, "close", lambda marker: None)
+            struck.setattr(committing.Marker, "close", lambda marker, *raised: None)
             struck.setattr(OpenSlot, "abort", lambda slot: None)
             with pytest.raises(Died):
                 query.run(number, *rows)
@@ -434,7 +428,7 @@ def test_a_repetition_without_rows_does_not_wait_for_the_driver_that_died(embedd
     monkeypatch.setattr(committing, "UNSTABLE_S", 0.1)
     with monkeypatch.context() as struck:
         struck.setattr(committing.Marker, "_commit", dying(committing.Marker._commit, "before"))
-        struck.setattr(committing.Marker, "close", lambda marker: None)
+        struck.setattr(committing.Marker, "close", lambda marker, *raised: None)
         with pytest.raises(Died):
             query.run(1, [b"b"])
     query.restart()

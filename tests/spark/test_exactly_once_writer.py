@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,6 @@ import levada as lv
 from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
 from levada.exactly_once.batch import BatchId, Rows
 from levada.exactly_once.ledger import Entry
-from levada.spark.clients import close_idle
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.exactly_once import committing
 from levada.spark.exactly_once.settings import exactly_once
@@ -26,11 +25,7 @@ from levada.types import TopicPartition
 from spark_sink import ROWS, SCHEMA, Died, Query, committed, dying, is_settled, settled
 from spark_strikes import STEPS
 
-
-@pytest.fixture(autouse=True)
-def clients_are_closed() -> Iterator[None]:
-    yield
-    close_idle()
+pytestmark = pytest.mark.usefixtures("no_idle_clients")
 
 
 @pytest.fixture
@@ -122,7 +117,7 @@ def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kaf
     dead: list[Any] = []
     with monkeypatch.context() as broken:
         broken.setattr(committing.Marker, "_commit", dies)
-        broken.setattr(committing.Marker, "close", lambda marker: dead.append(marker))
+        broken.setattr(committing.Marker, "close", lambda marker, *raised: dead.append(marker))
         with pytest.raises(Died):
             query.run(0, [b"a"], [b"b"])
     dead[0]._producer.flush()
@@ -145,7 +140,7 @@ def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch:
         query.restart()
         with monkeypatch.context() as struck:
             struck.setattr(owner, name, dying(getattr(owner, name), when))
-            struck.setattr(committing.Marker, "close", lambda marker: None)
+            struck.setattr(committing.Marker, "close", lambda marker, *raised: None)
             with pytest.raises(Died):
                 query.run(number, *rows)
         query.restart()

@@ -24,7 +24,8 @@ VERSION = 1
 VERSION_WITH_SLOTS = 2
 PIECE = 3500
 """Characters of slots in one offset's metadata: with all else they stay below the brokers' offset.metadata.max.bytes, 4096."""
-MOST_SLOTS = 100_000
+MOST_SLOTS, MOST_GROUPS = 100_000, 2_000
+"""Of one entry. So many slots fit into so many groups; more is not read."""
 _SLOT = struct.Struct(">4sIHqhBQQ")
 """Run, task and attempt of its name, producer id, epoch, version of EndTxn, rows, digest."""
 
@@ -76,7 +77,7 @@ def newest(committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> tupl
 
 def continued_in(offset: OffsetAndMetadata) -> int:
     """Return in how many further groups an entry is continued; 0 for what is no entry."""
-    return min(_number(offset, "more"), MOST_SLOTS)
+    return min(_number(offset, "more"), MOST_GROUPS)
 
 
 def _number(offset: OffsetAndMetadata, name: str) -> int:

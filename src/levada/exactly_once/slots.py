@@ -1,11 +1,11 @@
 """Slots: transactions that tasks have written because their rows do not fit into the driver, and that the driver ends.
 
-A slot is open until the batch is decided. The ledger's entry, which makes the decision, names the slots that are to be committed, and
-whoever meets that entry commits them again, as often as it takes.
+A slot is open until the batch is decided. The ledger's entry, which makes the decision, names the slots that are to be committed. Every
+driver that reads the entry commits them; to repeat that is harmless.
 
-A slot also commits the number of its batch, as the offset of a group that is called like the slot. Where EndTxn does not answer that the
-slot is committed, that offset tells it: EndTxn answers a repetition truthfully only as long as nobody uses the transactional id again, and
-a request of the slot's task that arrives late does.
+A slot also commits the number of its batch, as the offset of a group that has the slot's name. If EndTxn fails, this offset shows whether
+the slot was committed. The answer to a repeated EndTxn does not show it after the transactional id was used again, and a late request of
+the slot's task uses it again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
+"""How long to wait until a transaction is aborted, or a group deleted. Brokers do both later by themselves."""
 OLDEST_END = 4
 """A version of EndTxn that every broker takes to abort what is open."""
 TIME_LEFT = 0.2
@@ -34,7 +35,7 @@ TIME_LEFT = 0.2
 
 
 class Unfinished(NamedTuple):
-    """Slots that cannot be committed. lost: they were aborted. unknown: nobody remembers what became of them."""
+    """Slots that cannot be committed. lost: they were aborted. unknown: the brokers no longer know whether they were committed."""
 
     lost: tuple[Slot, ...]
     unknown: tuple[Slot, ...]
@@ -137,7 +138,7 @@ class Slots:
         ]
 
     def abort(self, handles: Collection[TransactionHandle]) -> None:
-        """Abort slots that nobody will commit, so that readers can go on. What is not answered, transaction.timeout.ms ends."""
+        """Abort slots that will not be committed, so that readers can go on. If this fails, brokers abort them later by themselves."""
         if not handles:
             return
         try:
@@ -160,7 +161,7 @@ class Slots:
                 logger.warning("%d tasks of sink '%s' that lost were not all fenced: %s", len(own), self._sink, error)
 
     def forget(self, groups: Collection[str]) -> None:
-        """Delete groups of which nobody asks any more: of slots that are committed. Where that fails they expire."""
+        """Delete groups whose offsets are not needed any more, such as those of committed slots. If this fails, they expire."""
         if not groups:
             return
         try:
@@ -181,8 +182,9 @@ def _gone(slot: Slot, why: str, decided: bool) -> IllegalStateError:
         f"transaction '{slot.handle.transactional_id}', which a task has written {slot.rows.count} rows in, will not be committed: {why}. "
     )
     longer = (
-        "If nobody has aborted it, and its tasks take longer than transaction.timeout.ms (kafka.transaction.timeout.ms, at most the "
-        "brokers' transaction.max.timeout.ms, 15 minutes by default), divide the rows among more tasks (repartition)"
+        "Transactions are aborted after transaction.timeout.ms (kafka.transaction.timeout.ms, at most the brokers' "
+        "transaction.max.timeout.ms, 15 minutes by default), or by an administrator. If tasks take longer, divide the rows among more "
+        "tasks (repartition)"
     )
     if decided:
         return IllegalStateError(

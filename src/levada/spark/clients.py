@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from levada import ArrowDelivery, KafkaAdmin, KafkaConsumer, KafkaProducer
 
 Client: TypeAlias = "KafkaConsumer | KafkaProducer | KafkaAdmin"
@@ -67,6 +69,11 @@ def new_producer(settings: Mapping[str, Any], partitioner: str) -> KafkaProducer
     from levada import KafkaProducer, RoundRobin
 
     return KafkaProducer(settings) if partitioner == DEFAULT_PARTITIONER else KafkaProducer(settings, partitioner=RoundRobin())
+
+
+def roles(schema: pa.Schema) -> dict[str, Any]:
+    """Return the columns as producers take them: each is called by what it is."""
+    return {name: name for name in schema.names}
 
 
 class Outstanding:

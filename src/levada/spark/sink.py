@@ -14,7 +14,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -22,7 +22,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
 from levada.exactly_once.batch import BatchId, SlotName
-from levada.spark.clients import Outstanding, admin_settings, reused_producer
+from levada.spark.clients import Outstanding, admin_settings, reused_producer, roles
 from levada.spark.exactly_once import committing as exactly_once
 from levada.spark.exactly_once.sealing import OpenSlot, SealedRows, Sealing, batch_of_task, budget_of_task, slot_producer, task_under_way
 from levada.spark.exactly_once.settings import ExactlyOnce
@@ -102,7 +102,7 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
         outstanding = Outstanding()
         for topic, records, _ in _placed(batches, columns, options, producer, turn):
             rows += records.num_rows
-            outstanding.add(producer.send_arrow(topic, records, **_roles(records)))
+            outstanding.add(producer.send_arrow(topic, records, **roles(records.schema)))
         producer.flush()
         outstanding.wait()
     return Written(rows)
@@ -156,11 +156,6 @@ def _placed(
             if topic not in spreads:
                 spreads[topic] = Spread(options.batch_size, turn)
             yield _Placed(topic, with_partitions(given, options.spreads, spreads[topic], partitions), given)
-
-
-def _roles(records: pa.RecordBatch) -> dict[str, Any]:
-    """Return the columns as producers take them: each is called by what it is."""
-    return {name: name for name in records.schema.names}
 
 
 def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> list[int]:

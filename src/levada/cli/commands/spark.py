@@ -27,6 +27,7 @@ app.add_typer(transactions, name="transactions")
 
 DEFAULT_PREFIX = "levada-"
 SETTLED_S = 1.0
+"""After how long the offset of a transaction that was committed just now can be read."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 SinkName = Annotated[
     str, typer.Argument(metavar="SINK", help="Its name, as list shows it: transactionalIdPrefix, and exactlyOnce.id or the query's id.")

@@ -10,7 +10,7 @@ from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.scope import Scope
 from levada.cli.group_views import GroupView, group_views
 from levada.cli.log_ends import log_ends
-from levada.errors import IllegalStateError, UnsupportedVersionError
+from levada.errors import UnsupportedVersionError
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
 
@@ -63,7 +63,7 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
     for view in views.values():
         if isinstance(view, KafkaError):
             continue
-        if not view.members and (entry := _ledger(admin, view.group)) is not None:
+        if not view.members and (entry := _ledger(admin, view.group, scope.timeout)) is not None:
             text = f"it is the ledger of a Spark sink, at batch {entry.batch.number}"
             yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)
         else:
@@ -73,11 +73,11 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
         yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD)) for view in seen])
 
 
-def _ledger(admin: KafkaAdmin, group: str) -> Entry | None:
+def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
     """Return what a group says of a Spark sink that writes exactly once; its offset is no position that anybody is behind."""
     try:
-        return Slots(admin, group).last_entry(stable=False)
-    except (KafkaError, IllegalStateError):
+        return Slots(admin, group).last_entry(timeout_s=timeout, stable=False)
+    except KafkaError:
         return None
 
 

@@ -5,24 +5,25 @@ in several processes in turn: a producer that one of them keeps would be fenced 
 raises, and does not initialize again, as two drivers would fence each other without end. Requests whose answers were lost may arrive late:
 the client itself initializes anew after one (KafkaProducer.begin_transaction()).
 
-The order in which slots are ended is what makes a batch whole: none is committed before the decision; those that the ledger names are
-committed by whoever meets its entry; and what nobody will commit is aborted last, from a list that was made before the decision, because a
-driver that was paused after it must not abort what its successor has written.
+The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that reads an entry commits
+the slots that it names. Other open transactions are aborted last, and only those that were listed before the decision: a driver that was
+paused after it must not abort what its successor has written.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 from levada.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
-from levada.exactly_once.slots import NOTHING_LEFT, Slots, Unfinished
+from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import reused_admin
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
@@ -32,32 +33,41 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ABORT_S = 10.0
 UNSTABLE_S = 5.0
-"""How long abort() waits for the end of a transaction that may change the ledger, before it aborts that transaction."""
+"""How long to wait for the end of a transaction that may change the ledger, where the driver that began it is probably dead."""
 REFRESH_S = 24 * 3600.0
 """After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
 
 
 class Marker:
-    """The clients that end a sink's batches. name: the transactional id and the ledger's group."""
+    """The clients that end a sink's batches. name: the transactional id and the ledger's group. sink: tells it from others, anywhere."""
 
     def __init__(self, client: Mapping[str, str], name: str, settings: ExactlyOnce) -> None:
-        from levada import KafkaProducer
-
+        self.sink = (client["bootstrap.servers"], name)
         self._name = name
         self._ledger = settings.ledger
         self._groups: set[str] = set()
+        # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
+        mine = {key: value for key, value in client.items() if key != "transaction.timeout.ms"}
+        self._settings = {**mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
         self._is_initialized = False
         self._clients = ExitStack()
         self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
-        # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
-        mine = {name: value for name, value in client.items() if name != "transaction.timeout.ms"}
-        try:
-            self._producer: KafkaProducer = KafkaProducer({**mine, "transactional.id": name, "transaction.timeout.clamp": "true"})
-        except BaseException:
-            self._clients.close()
-            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.close(*raised)
+
+    @cached_property
+    def _producer(self) -> KafkaProducer:
+        """Made where it is needed: a batch without rows, and one that is aborted, mostly need the admin client only."""
+        from levada import KafkaProducer
+
+        producer = KafkaProducer(self._settings)
+        self._clients.callback(producer.close, timeout=0)
+        return producer
 
     def initialize(self) -> None:
         """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
@@ -70,7 +80,7 @@ class Marker:
         return self.slots.last_entry(self._ledger, timeout_s)
 
     def entry_after_the_dead(self) -> Entry | None:
-        """Read the ledger, and abort the transaction of a driver that died within it, which nobody else ends soon."""
+        """Read the ledger. If the transaction of another driver may change it for longer than UNSTABLE_S, abort that transaction."""
         try:
             return self.last_entry(UNSTABLE_S)
         except TimeoutError:
@@ -107,19 +117,16 @@ class Marker:
         """Let readers go on at once. Where that fails the next InitProducerId does it, or the brokers after transaction.timeout.ms."""
         try:
             self._producer.abort_transaction(ABORT_S)
-        except (KafkaError, IllegalStateError) as error:
+        except KafkaError as error:
             logger.info("the transaction was not aborted here: %s", error)
 
     def forget_ledger(self) -> None:
-        """Delete the ledger of a write that nobody repeats."""
+        """Delete the ledger. It is of no use after a write that cannot be repeated."""
         self.slots.forget(self._groups)
 
-    def close(self) -> None:
-        """Let go of the connections."""
-        try:
-            self._producer.close(timeout=0)
-        finally:
-            self._clients.close()
+    def close(self, *raised: Any) -> None:
+        """Let go of the connections. raised: the exception for which, if any; the admin client is not used again then."""
+        self._clients.__exit__(*(raised or (None, None, None)))
 
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
@@ -130,7 +137,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
     if not rows.count and not is_numbered:
         return
     name = settings.name_for(settings.id_for(batch))
-    with settings.explained(name), closing(Marker(client, name, settings)) as marker:
+    with settings.explained(name), Marker(client, name, settings) as marker:
         if not rows.count and not _concerns(batch, marker.entry_after_the_dead()):
             return
         marker.initialize()
@@ -140,7 +147,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
                 "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
             )
         if is_numbered or slots:
-            Committing(marker, (client["bootstrap.servers"], name), settings, batch, rows, messages).run()
+            Committing(marker, settings, batch, rows, messages).run()
         else:
             marker.write(messages, None)
         if slots and not is_numbered:
@@ -164,13 +171,11 @@ _seen: dict[tuple[str, str], str] = {}
 
 
 class Committing:
-    """The commit of one batch, once the marker is initialized. sink: the brokers of its cluster, and its name."""
+    """The commit of one batch, once the marker is initialized."""
 
-    def __init__(
-        self, marker: Marker, sink: tuple[str, str], settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]
-    ) -> None:
+    def __init__(self, marker: Marker, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
         self._marker = marker
-        self._sink = sink
+        self._sink = marker.sink
         self._slots = marker.slots
         self._settings = settings
         self._batch = batch
@@ -212,7 +217,7 @@ class Committing:
         return left
 
     def _leave_out(self, entry: Entry, left: Unfinished) -> None:
-        """Go on after a batch whose rows are lost, where the user wants that: it is not repeated, so nobody has them any more."""
+        """Go on without lost rows of an earlier batch, which no task has now, if onLostSlot=skip. Raises IllegalStateError otherwise."""
         count = sum(slot.rows.count for slot in left.all)
         text = (
             f"{called(self._sink_id, entry.batch)}: it was decided, and {_listed(left.all)} with {count} of its {entry.rows.count} rows "
@@ -301,7 +306,7 @@ def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping
         return
     batch = _batch_of(messages)
     name = settings.name_for(settings.id_for(batch))
-    with settings.explained(name), closing(Marker(client, name, settings)) as marker:
+    with settings.explained(name), Marker(client, name, settings) as marker:
         entry = marker.entry_after_the_dead()
         is_over = entry is not None and entry.batch.number > batch.number and entry.batch.run_id == batch.run_id
         decided: Collection[Slot] = own if is_over else entry.slots if entry is not None else ()

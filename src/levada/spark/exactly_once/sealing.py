@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName
-from levada.spark.clients import Outstanding, new_producer
+from levada.exactly_once.slots import ABORT_S
+from levada.spark.clients import Outstanding, new_producer, roles
 from levada.spark.exactly_once.settings import ExactlyOnce
 from levada.types import OffsetAndMetadata, TopicPartition
 
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 SEALED_TOGETHER = 4 << 20
 """Bytes of rows that become record batches at once: fewer would make small batches, more would only hold memory."""
-ABORT_S = 10.0
 SLOT_TIMEOUT_MS = 15 * 60 * 1000
 """transaction.timeout.ms of slots: the brokers' default of transaction.max.timeout.ms. Brokers that allow less are asked for less."""
 
@@ -139,8 +139,7 @@ class Sealing:
             self._batches = []
 
     def _seal(self, topic: str, rows: pa.Table) -> None:
-        columns: Mapping[str, Any] = {name: name for name in rows.schema.names}
-        sealed = self._producer.seal_arrow(topic, rows, **columns)
+        sealed = self._producer.seal_arrow(topic, rows, **roles(rows.schema))
         self._size += sum(len(batch.data) for batch in sealed)
         self._batches += sealed
 
@@ -167,8 +166,7 @@ class OpenSlot:
 
     def send(self, topic: str, records: pa.RecordBatch) -> None:
         """Write rows. Raises what earlier ones have come to."""
-        columns: Mapping[str, Any] = {name: name for name in records.schema.names}
-        self._outstanding.add(self._producer.send_arrow(topic, records, **columns))
+        self._outstanding.add(self._producer.send_arrow(topic, records, **roles(records.schema)))
 
     def hand_over(self, rows: Rows) -> Slot:
         """Wait until all is in Kafka, and leave the transaction open. Raises the first failure."""
@@ -183,7 +181,7 @@ class OpenSlot:
 
     def abort(self) -> None:
         """Let readers go on at once. Where that fails the brokers do it, after transaction.timeout.ms."""
-        with suppress(KafkaError, IllegalStateError):
+        with suppress(KafkaError):
             self._producer.abort_transaction(ABORT_S)
         self._producer.close(timeout=0)
 
