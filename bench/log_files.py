@@ -1,7 +1,7 @@
 """How long transactions held back the last stable offset of a partition, by the files of a broker that runs on this machine.
 
-Nobody has to ask the broker meanwhile. Its topic has message.timestamp.type=LogAppendTime, so that each record batch says when it was
-appended, in milliseconds, and the marker of a transaction does so, too.
+No requests disturb the measurement. The topic has message.timestamp.type=LogAppendTime, so each record batch, and each marker of a
+transaction, has the time at which the broker appended it, in milliseconds.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from session import CtrlC
 
 
 class Stream:
-    """A query that reads what is in a topic, writes another one, and ends. checkpoint: None for one that nobody goes on from."""
+    """A query that reads what is in a topic, writes another one, and ends. checkpoint: None for a new one that is not used again."""
 
     def __init__(
         self,
