@@ -288,9 +288,8 @@ def test_forty_thousand_batches_do_not_run_out_of_epochs_on_real_brokers(kafka: 
     def age() -> None:
         with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
             names = [found.transactional_id for found in admin.list_transactions() if query.query_id in found.transactional_id]
-            for epoch in range(admin.describe_transactions(names[:1])[names[0]].producer_epoch, LAST_EPOCH - 6):
+            for _ in range(admin.describe_transactions(names[:1])[names[0]].producer_epoch, LAST_EPOCH - 6):
                 admin.fence_producers(names)
-                assert epoch >= 0
 
     run_beyond_the_last_epoch(kafka, query, age)
 
