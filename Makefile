@@ -95,20 +95,20 @@ SPARK_TESTS := tests/spark tests/face/test_readme.py
 
 # PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
 suite:
-	$(IN_VENV) $(BIN)/pytest -m "not spark" -n $(WORKERS) --dist loadgroup
-	$(IN_VENV) $(BIN)/pytest -m spark -n $(BUSY_WORKERS) --dist loadgroup $(SPARK_TESTS)
+	$(IN_VENV) $(BIN)/pytest --run-failed-again -m "not spark" -n $(WORKERS) --dist loadgroup
+	$(IN_VENV) $(BIN)/pytest --run-failed-again -m spark -n $(BUSY_WORKERS) --dist loadgroup $(SPARK_TESTS)
 
 interpreted:
-	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest -n $(BUSY_WORKERS) tests/unit/wire tests/unit/record tests/unit/ack_buffer
+	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest --run-failed-again -n $(BUSY_WORKERS) tests/unit/wire tests/unit/record tests/unit/ack_buffer
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m "hypothesis and not spark" tests/unit tests/sim tests/spark tests/face/test_registry_serializers.py
 	@$(IN_VENV) LEVADA_HARDENING=1 $(BIN)/pytest tests/interop/test_java_messages.py
 
-# ROUNDS=28 are a thousand strikes for each broker, in six hours.
+# ROUNDS: how often a process ends at each step, on each broker; MINUTES: how long one is struck all the time on three nodes.
 test-spark-faults: setup
-	@$(IN_VENV) LEVADA_STRIKE_ROUNDS=$(or $(ROUNDS),1) $(BIN)/pytest -m matrix $(EXACTLY_ONCE)
+	@$(IN_VENV) LEVADA_STRIKE_ROUNDS=$(or $(ROUNDS),1) LEVADA_STRIKE_MINUTES=$(or $(MINUTES),2) $(BIN)/pytest -m matrix $(EXACTLY_ONCE)
 
 EXACTLY_ONCE := $(wildcard tests/spark/test_exactly_once*.py)
 

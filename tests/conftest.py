@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 import leftovers
+import run_again
 from java_kit import SOURCES, JavaProgram
 from kafka_cluster import POMS, VERSIONS, KafkaCluster
 from kafka_jars import KafkaUnavailable, jars
@@ -39,7 +40,12 @@ settings.register_profile("full size", settings.get_profile("levada"), max_examp
 settings.load_profile("full size" if AT_FULL_SIZE else "levada")
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    run_again.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    run_again.register(config)
     # A shell script has what it starts with `&` ignore Ctrl-C, programs of tests included, which are to be ended by it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
