@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 
 import levada as lv
@@ -39,10 +40,13 @@ class Copy:
 
     def produce(self, count: int = ROWS) -> None:
         """Give it some more rows."""
+        numbers = range(self.produced, self.produced + count)
+        values = pa.array(numbers).cast(pa.string()).cast(pa.binary())
+        partitions = pa.array([number % SOURCE_PARTITIONS for number in numbers], pa.int32())
         with lv.KafkaProducer(bootstrap_servers=self._servers) as producer:
-            for _ in range(count):
-                producer.send(self._source, b"%d" % self.produced, partition=self.produced % SOURCE_PARTITIONS)
-                self.produced += 1
+            rows = pa.table({"value": values, "partition": partitions})
+            producer.send_arrow(self._source, rows, value="value", partition="partition").result()
+        self.produced += count
 
     def run(self) -> None:
         """Process what is there, however often it takes."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any
 
 import pytest
 
 import levada as lv
-from guarded_kafka import ALICE, ROOT, GuardedKafka, guarded_embedded
+from guarded_kafka import ALICE, REAL_PROPERTIES, ROOT, GuardedKafka, guarded_embedded
+from kafka_cluster import KafkaCluster
 from levada.errors import KafkaError
 from levada.spark.clients import close_idle
+from levada.testing import Authority
 from spark_sink import Query
 
 Op, Type = lv.AclOperation, lv.ResourceType
@@ -27,7 +30,19 @@ def guarded_broker() -> Iterator[Any]:
         yield running
 
 
-@pytest.fixture(params=["guarded_broker", pytest.param("kafka44_acls", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module")
+def kafka39_acls(start_real_kafka: Callable[..., AbstractContextManager[KafkaCluster]]) -> Iterator[KafkaCluster]:
+    with start_real_kafka("3.9.2", authority=Authority(), properties=REAL_PROPERTIES) as cluster:
+        yield cluster
+
+
+REAL = [
+    pytest.param("kafka44_acls", marks=pytest.mark.kafka),
+    pytest.param("kafka39_acls", marks=[pytest.mark.kafka, pytest.mark.matrix]),
+]
+
+
+@pytest.fixture(params=["guarded_broker", *REAL])
 def kafka(request: pytest.FixtureRequest) -> Iterator[GuardedKafka]:
     guarded = GuardedKafka(request.getfixturevalue(request.param))
     guarded.delete_all()
