@@ -161,6 +161,36 @@ def test_what_neither_writing_nor_skipping_would_be_right_for_is_refused(entry: 
         judge(BATCH, entry, Policy(), "s")
 
 
+JOB = BatchId("", "run-2", 7)
+LAST_OF_JOBS = replace(LAST, batch=BatchId("", "run-1", 7))
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (None, "the first batch under an exactlyOnce.id has none. .* run the job once with onMissingLedger=write"),
+        (replace(LAST_OF_JOBS, batch=replace(LAST_OF_JOBS.batch, number=8)), "at batch 8: numbers .* have to rise.* give a higher number"),
+        (LAST, "the ledger belongs to query query, this is a batch job. Give the job an exactlyOnce.id"),
+    ],
+)
+def test_a_batch_job_is_not_told_of_a_checkpoint(entry: Entry | None, why: str) -> None:
+    with pytest.raises(IllegalStateError, match=f"exactly-once sink 's', batch 7: .*{why}") as refused:
+        judge(JOB, entry, Policy(missing="fail"), "s")
+    assert "checkpoint" not in str(refused.value)
+
+
+def test_other_rows_of_a_batch_job_are_explained_by_what_a_job_has() -> None:
+    why = "Another job has used this exactlyOnce.batchId.* run the job with onOtherRows=skip; if not, give a higher exactlyOnce.batchId"
+    with pytest.raises(IllegalStateError, match=why) as refused:
+        check_same_rows(JOB, ROWS, replace(LAST_OF_JOBS, rows=NO_ROWS), Policy(), "s")
+    assert "checkpoint" not in str(refused.value)
+
+
+def test_a_query_is_told_that_a_ledger_is_of_batch_jobs() -> None:
+    with pytest.raises(IllegalStateError, match=r"the ledger belongs to batch jobs, this is query query\. Give the query an"):
+        judge(BATCH, LAST_OF_JOBS, Policy(), "s")
+
+
 def test_a_batch_that_is_repeated_has_the_same_rows_or_is_refused() -> None:
     other = replace(LAST, rows=Rows(3, 1))
     assert check_same_rows(BATCH, ROWS, LAST, Policy(), "s") is True

@@ -21,6 +21,16 @@ class BatchId:
     run_id: str
     number: int
 
+    @property
+    def is_of_job(self) -> bool:
+        """Whether a batch job writes it: there is no streaming query, and no checkpoint."""
+        return not self.query_id
+
+    @property
+    def program(self) -> str:
+        """What is to be run again, as messages call it."""
+        return "job" if self.is_of_job else "query"
+
 
 @dataclass(frozen=True)
 class Rows:

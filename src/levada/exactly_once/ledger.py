@@ -169,25 +169,13 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
             return Verdict.WRITE
         if policy.missing == "warn":
             return Verdict.WRITE_UNPROVEN
-        raise IllegalStateError(
-            f"{name}: the ledger has no entry, so it cannot be known whether this batch was written before; it expires after the brokers' "
-            "offsets.retention.minutes, and a query that did not write exactly once so far has none. Look whether the batch's rows are in "
-            "Kafka; if they are not, run the query once with onMissingLedger=write"
-        )
+        raise IllegalStateError(f"{name}: {_why_missing(batch)}")
     if entry.batch.query_id != batch.query_id:
-        raise IllegalStateError(
-            f"{name}: the ledger belongs to query {entry.batch.query_id or '(none)'}, this is query {batch.query_id or '(none)'}. Two "
-            "queries must not share an exactlyOnce.id; after a new checkpoint give another one"
-        )
+        raise IllegalStateError(f"{name}: {_why_of_another(batch, entry)}")
     if entry.batch.number > batch.number:
         if policy.ahead == "skip":
             return Verdict.SKIP_AHEAD
-        raise IllegalStateError(
-            f"{name}: the ledger is ahead, at batch {entry.batch.number}: the checkpoint is older than what was written (it was restored "
-            "or copied), or two runs are alive. To go on from this checkpoint, either give another exactlyOnce.id, and rows of the "
-            f"batches up to {entry.batch.number} may be written twice, or onLedgerAhead=skip, and these batches are not written again, "
-            "whatever they have now"
-        )
+        raise IllegalStateError(f"{name}: {_why_ahead(batch, entry)}")
     if entry.batch.number < batch.number:
         return Verdict.WRITE
     if entry.batch.run_id == batch.run_id:
@@ -198,16 +186,55 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
     return Verdict.REPEAT
 
 
+def _why_missing(batch: BatchId) -> str:
+    has_none = "the first batch under an exactlyOnce.id" if batch.is_of_job else "a query that did not write exactly once so far"
+    return (
+        "the ledger has no entry, so it cannot be known whether this batch was written before; it expires after the brokers' "
+        f"offsets.retention.minutes, and {has_none} has none. Look whether the batch's rows are in Kafka; if they are not, run the "
+        f"{batch.program} once with onMissingLedger=write"
+    )
+
+
+def _why_of_another(batch: BatchId, entry: Entry) -> str:
+    if batch.is_of_job:
+        return f"the ledger belongs to query {entry.batch.query_id}, this is a batch job. Give the job an exactlyOnce.id of its own"
+    if entry.batch.is_of_job:
+        return f"the ledger belongs to batch jobs, this is query {batch.query_id}. Give the query an exactlyOnce.id of its own"
+    return (
+        f"the ledger belongs to query {entry.batch.query_id}, this is query {batch.query_id}. Two queries must not share an "
+        "exactlyOnce.id; after a new checkpoint give another one"
+    )
+
+
+def _why_ahead(batch: BatchId, entry: Entry) -> str:
+    ahead = f"the ledger is ahead, at batch {entry.batch.number}"
+    if batch.is_of_job:
+        return (
+            f"{ahead}: numbers that exactlyOnce.batchId gives have to rise. If these rows were not written yet, give a higher number, or "
+            "another exactlyOnce.id; if they were, onLedgerAhead=skip leaves them out, whatever rows the job has now"
+        )
+    return (
+        f"{ahead}: the checkpoint is older than what was written (it was restored or copied), or two runs are alive. To go on from this "
+        f"checkpoint, either give another exactlyOnce.id, and rows of the batches up to {entry.batch.number} may be written twice, or "
+        "onLedgerAhead=skip, and these batches are not written again, whatever they have now"
+    )
+
+
 def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, sink_id: str) -> bool:
     """Return whether a batch that was written before has the same rows now. Raises IllegalStateError where other ones are not allowed."""
     if entry.rows == rows:
         return True
     if policy.other_rows == "skip":
         return False
+    causes, otherwise = (
+        ("Another job has used this exactlyOnce.batchId, the job reads other rows now", "give a higher exactlyOnce.batchId")
+        if batch.is_of_job
+        else ("The checkpoint is a copy, the query was changed", "give another exactlyOnce.id")
+    )
     raise IllegalStateError(
         f"{called(sink_id, batch)}: the ledger says that this batch was written with other rows: {_shown(entry.rows)} then, {_shown(rows)} "
-        "now. The checkpoint is a copy, the query was changed, or its rows differ each time that they are computed, as with rand() or "
-        "uuid(). If the rows that are in Kafka are right, run the query with onOtherRows=skip; if not, give another exactlyOnce.id"
+        f"now. {causes}, or its rows differ each time that they are computed, as with rand() or uuid(). If the rows that are in Kafka are "
+        f"right, run the {batch.program} with onOtherRows=skip; if not, {otherwise}"
     )
 
 

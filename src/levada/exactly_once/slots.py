@@ -74,26 +74,28 @@ class Slots:
         further = self._admin.list_consumer_group_offsets({group: [kept_at] for group in groups}, require_stable=stable) if groups else {}
         return read(self._sink, kept_at, offset, [further[group].get(kept_at) for group in groups])
 
-    def check(self, slots: Collection[Slot], *, decided: bool = False) -> None:
-        """Look at slots just before the decision. Raises IllegalStateError where one is not open, or will not be for long.
+    def check(self, entry: Entry, *, decided: bool = False) -> None:
+        """Look at the slots of an entry that is to be written. Raises IllegalStateError where one is not open, or will not be for long.
 
         decided: whether the batch was decided before, and these slots are to replace lost ones.
         """
+        slots = entry.slots
         if not slots:
             return
+        program = entry.batch.program
         found = self._admin.outcomes(self._admin.describe_transactions, [slot.handle.transactional_id for slot in slots])
         now_ms = SystemClock().wall_ms()
         for slot in slots:
             described = found[slot.handle.transactional_id]
             if isinstance(described, KafkaError):
                 if isinstance(described, BrokerError) and described.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                    raise _gone(slot, "its coordinator has forgotten it", decided)
+                    raise _gone(slot, "its coordinator has forgotten it", program, decided)
                 raise described
             if (described.state, described.producer_id, described.producer_epoch) != ("Ongoing", *slot.handle[1:3]):
-                raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}", decided)
+                raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}", program, decided)
             if (left_ms := _time_left_ms(described, now_ms)) < TIME_LEFT * described.timeout_ms:
                 why = f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, by this machine's clock"
-                raise _gone(slot, why, decided)
+                raise _gone(slot, why, program, decided)
 
     def finish(self, entry: Entry) -> Unfinished:
         """Commit the slots of a batch that was decided, which may be repeated, and return those that cannot be committed."""
@@ -177,7 +179,7 @@ def _time_left_ms(described: TransactionDescription, now_ms: int) -> float:
     return described.timeout_ms - max(0, now_ms - (described.start_time_ms or now_ms))
 
 
-def _gone(slot: Slot, why: str, decided: bool) -> IllegalStateError:
+def _gone(slot: Slot, why: str, program: str, decided: bool) -> IllegalStateError:
     what = (
         f"transaction '{slot.handle.transactional_id}', which a task has written {slot.rows.count} rows in, will not be committed: {why}. "
     )
@@ -189,11 +191,11 @@ def _gone(slot: Slot, why: str, decided: bool) -> IllegalStateError:
     if decided:
         return IllegalStateError(
             f"{what}It was to replace rows that were lost after an earlier run had decided the batch, the others are written; run the "
-            f"query again. {longer}"
+            f"{program} again. {longer}"
         )
+    through = "run the query through this batch once" if program == "query" else "write them"
     return IllegalStateError(
-        f"{what}Nothing of this batch was written; run the query again. {longer}, or run the query through this batch once with "
-        "delivery=at-least-once"
+        f"{what}Nothing of this batch was written; run the {program} again. {longer}, or {through} with delivery=at-least-once"
     )
 
 

@@ -30,5 +30,6 @@ def data_loss(findings: Sequence[str]) -> DataLossError:
     """Return the error for records that the query will never see."""
     what = "; ".join(findings)
     return DataLossError(
-        f"{what}. Records may have been lost. Set the option failOnDataLoss to false to go on without them, or start with a new checkpoint"
+        f"{what}. Records may have been lost. Set the option failOnDataLoss to false to go on without them; a stream may start with a new "
+        "checkpoint instead"
     )

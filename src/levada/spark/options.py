@@ -57,10 +57,10 @@ AVAILABLE_NOW = "availableNow"
 _ASSIGN_FORM = 'give {"topic": [0, 1]}'
 _FOREIGN_CODE = "levada hands out the bytes as they are; cast or parse the columns in Spark"
 FORBIDDEN_TO_SOURCE: Mapping[str, str] = {
-    "auto.offset.reset": "use startingOffsets: where a query goes on is kept in its checkpoint",
+    "auto.offset.reset": "use startingOffsets: where a stream goes on is kept in its checkpoint",
     "key.deserializer": _FOREIGN_CODE,
     "value.deserializer": _FOREIGN_CODE,
-    "enable.auto.commit": "where a query goes on is kept in its checkpoint; commitOffsets=true has a group follow it",
+    "enable.auto.commit": "where a stream goes on is kept in its checkpoint; commitOffsets=true has a group follow it",
     "interceptor.classes": "class names are never looked up",
 }
 FORBIDDEN_TO_SINK: Mapping[str, str] = {

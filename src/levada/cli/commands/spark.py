@@ -130,7 +130,7 @@ def _finished(slots: Slots, entry: Entry) -> str:
     if left := slots.finish(entry).all:
         raise CommandError(
             f"batch {entry.batch.number}: {len(left)} of {counted(len(entry.slots), 'transaction')} of tasks was aborted before it was "
-            "committed; start the query, which writes these rows again if its tasks have the same ones"
+            f"committed; start the {entry.batch.program} again, which writes these rows again if its tasks have the same ones"
         )
     return f"batch {entry.batch.number} is committed, with {counted(len(entry.slots), 'transaction')} of tasks"
 

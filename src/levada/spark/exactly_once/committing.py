@@ -235,11 +235,11 @@ class Committing:
 
         decided: whether an earlier run has decided the batch.
         """
-        self._slots.check(decision.slots, decided=decided)
+        self._slots.check(decision, decided=decided)
         self._marker.write(messages, decision)
         if left := self._finish(decision).all:
             again = (
-                "Run the query again, which writes its rows again if its task has the same ones then; if not, see onLostSlot"
+                f"Run the {self._batch.program} again, which writes its rows again if its task has the same ones; if not, see onLostSlot"
                 if self._settings.is_numbered(self._batch)
                 else "The other rows of this write are in Kafka; to repeat it would write them twice"
             )
@@ -293,9 +293,9 @@ class Committing:
             f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was aborted "
             "before it was committed (the driver was away for longer than transaction.timeout.ms"
             f"{'; of some it is not known any more' if left.unknown else ''}). The rows cannot be written again exactly, because they are "
-            "divided among the tasks otherwise now, computed to other values, or may be there. Run the query once with "
-            "onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, or with onLostSlot=skip, which "
-            "leaves these rows out"
+            "divided among the tasks otherwise now, computed to other values, or may be there. Run the "
+            f"{self._batch.program} once with onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, "
+            "or with onLostSlot=skip, which leaves these rows out"
         )
 
 
