@@ -780,6 +780,40 @@ def test_what_a_spark_sink_has_open_is_aborted_but_for_what_was_decided(levada: 
         assert "no sink is called 'levada-typo'" in levada("spark", "transactions", *action, "levada-typo", code=1).err
 
 
+def test_the_ledger_of_a_spark_sink_is_deleted_only_by_somebody_who_insists(
+    levada: Levada, topic: str, admin: lv.KafkaAdmin, sink: Any
+) -> None:
+    name, handles = sink
+    where = ("--topic", topic)
+    for command in (("delete", name), ("delete-offsets", name, *where), ("delete", "no-such-group", name)):
+        error = levada("groups", *command, "--yes", code=1).err
+        assert f"nothing was done: group {name} is the ledger of a Spark sink that writes exactly once, at batch 7" in error
+        assert "rows that are in Kafka are written twice when Spark repeats their batch" in error
+        assert "add --ledgers" in error
+    for part in (f"{name}~1", handles[0].transactional_id):
+        assert f"group {part} belongs to the ledger {name}" in levada("groups", "delete", part, "--yes", code=1).err
+    error = levada("groups", "reset", name, "--to", "start", *where, "--execute", code=1).err
+    assert "Its offset is the number of a batch, and no position" in error
+    assert admin.list_consumer_group_offsets(name)
+    levada("groups", "delete-offsets", name, *where, "--ledgers", "--yes")
+    assert not admin.list_consumer_group_offsets(name)
+
+
+def test_the_ledger_of_a_spark_sink_is_deleted_with_ledgers(levada: Levada, admin: lv.KafkaAdmin, sink: Any) -> None:
+    name, _ = sink
+    levada("groups", "delete", name, "--ledgers", "--yes")
+    assert name not in {group.group_id for group in admin.list_groups()}
+
+
+def test_the_ledger_of_a_newer_levada_is_not_deleted_either(levada: Levada, topic: str, admin: lv.KafkaAdmin) -> None:
+    at, group = lv.TopicPartition(topic, 0), f"{topic}-newer"
+    admin.alter_consumer_group_offsets(group, {at: lv.OffsetAndMetadata(7, metadata='{"v":99}')})
+    error = levada("groups", "delete", group, "--yes", code=1).err
+    assert f"nothing was done: group {group} is a ledger" in error
+    assert "version 99 is not known to this levada" in error
+    levada("groups", "delete", group, "--ledgers", "--yes")
+
+
 def test_doctor_does_not_take_the_ledger_of_a_spark_sink_for_a_group_that_lags(levada: Levada, sink: Any) -> None:
     name, _ = sink
     rows = levada("doctor", "--group", name).json()

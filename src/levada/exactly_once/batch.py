@@ -77,6 +77,11 @@ def parsed(transactional_id: str) -> tuple[str, SlotName] | None:
     return match["sink"], SlotName(match["run"], int(match["parity"]), int(match["task"]), int(match["attempt"]))
 
 
+def sink_of_group(group: str) -> str:
+    """Return the sink that a group would be of: as its ledger, as what continues the ledger, or as what tells of a slot."""
+    return group.partition("~")[0]
+
+
 def is_of(transactional_id: str, batch: BatchId) -> bool:
     """Whether a slot may be of a batch, by whichever run, and not of the one before or after it."""
     slot = parsed(transactional_id)

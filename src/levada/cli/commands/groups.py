@@ -14,6 +14,7 @@ from levada.cli.exits import CommandError, Exit
 from levada.cli.group_views import GroupView, MemberView, group_views
 from levada.cli.invocation import Invocation
 from levada.cli.lag import PartitionLag, total
+from levada.cli.ledgers import refuse_ledgers
 from levada.cli.log_ends import log_ends
 from levada.cli.offsets import Spans
 from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
@@ -31,6 +32,8 @@ app = command_group("Groups of consumers: lag, members, offsets.")
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Ledgers = Annotated[bool, typer.Option("--ledgers", help="Also of Spark's sinks that write exactly once; rows may be written twice then.")]
+NO_LEDGERS = "If its query will never run again, add --ledgers"
 OfTopics = Annotated[
     list[str] | None,
     typer.Option(
@@ -128,6 +131,7 @@ def reset(
             return Exit.DONE
         if view is not None and view.members:
             raise CommandError(f"group {group} has members, and only a group without any can be moved: stop its consumers first")
+        refuse_ledgers(admin, [group], "Its offset is the number of a batch, and no position")
         offsets = {plan.tp: plan.offset for plan in plans}
         alter = admin.alter_share_group_offsets if _is_share(view) else admin.alter_consumer_group_offsets
         outcomes = admin.outcomes(alter, group, offsets) if offsets else {}
@@ -137,15 +141,20 @@ def reset(
 
 
 @command(app)
-def delete(invocation: Invocation, groups: Names, yes: Yes = False) -> Exit:
-    """Delete groups without members, and all that they have committed."""
+def delete(invocation: Invocation, groups: Names, ledgers: Ledgers = False, yes: Yes = False) -> Exit:
+    """Delete groups without members, and all that they have committed.
+
+    The ledger of a Spark sink that writes exactly once is such a group, and is refused without --ledgers.
+    """
     confirm(f"Delete {_named(groups)} with all that was committed?", yes=yes)
     with invocation.admin() as admin:
+        if not ledgers:
+            refuse_ledgers(admin, groups, NO_LEDGERS)
         return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_groups, groups), "deleted"))
 
 
 @command(app, "delete-offsets")
-def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None, yes: Yes = False) -> Exit:
+def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None, ledgers: Ledgers = False, yes: Yes = False) -> Exit:
     """Have a group forget where it is in topics; where it reads them again, auto.offset.reset decides."""
     if not topics:
         raise typer.BadParameter("name the topics with --topic")
@@ -153,6 +162,8 @@ def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None,
     with invocation.admin() as admin:
         if any(listing.group_id == group and listing.type is GroupType.SHARE for listing in admin.list_groups()):
             return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_share_group_offsets, group, topics), "forgotten"))
+        if not ledgers:
+            refuse_ledgers(admin, [group], NO_LEDGERS)
         partitions = _partitions(admin, topics)
         return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_group_offsets, group, partitions), "forgotten"))
 

@@ -9,10 +9,10 @@ from levada.cli.doctor import cluster, groups, transactions
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.scope import Scope
 from levada.cli.group_views import GroupView, group_views
+from levada.cli.ledgers import ledger_entry
 from levada.cli.log_ends import log_ends
 from levada.errors import UnsupportedVersionError
 from levada.exactly_once.ledger import Entry
-from levada.exactly_once.slots import Slots
 
 _MIN_IN_SYNC = "min.insync.replicas"
 
@@ -76,7 +76,7 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
 def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
     """Return what a group says of a Spark sink that writes exactly once; its offset is no position that anybody is behind."""
     try:
-        return Slots(admin, group).last_entry(timeout_s=timeout, stable=False)
+        return ledger_entry(admin, group, timeout)
     except KafkaError:
         return None
 
