@@ -776,8 +776,30 @@ def test_what_a_spark_sink_has_open_is_aborted_but_for_what_was_decided(levada: 
     give_up = time.monotonic() + 10
     while committed_values(kafka, topic) != [b"7-0", b"7-1"]:
         assert time.monotonic() < give_up
-    for action in (("recover",), ("abort", "--yes")):
-        assert "no sink is called 'levada-typo'" in levada("spark", "transactions", *action, "levada-typo", code=1).err
+
+
+@pytest.mark.parametrize("action", [("recover",), ("abort", "--yes")])
+def test_a_spark_sink_is_found_by_what_its_user_knows_of_it(levada: Levada, topic: str, sink: Any, action: tuple[str, ...]) -> None:
+    name, _ = sink
+    of_topic = ("--prefix", f"{topic}-")
+    for known in (name, "sink", "q"):
+        (done,) = levada("spark", "transactions", *action, known, *of_topic).json()
+        assert done["name"] == name
+    assert levada("spark", "transactions", *action, name).json()[0]["name"] == name
+    error = levada("spark", "transactions", *action, "typo", *of_topic, code=1).err
+    assert f"no sink is called 'typo', and no query of a sink has this id; with --prefix {topic}- there are {name}" in error
+    error = levada("spark", "transactions", *action, "typo", "--prefix", "no-such-", code=1).err
+    assert "with --prefix no-such- there is none" in error
+
+
+def test_a_query_with_two_spark_sinks_does_not_tell_which_is_meant(levada: Levada, topic: str, admin: lv.KafkaAdmin, sink: Any) -> None:
+    name, _ = sink
+    at, second = lv.TopicPartition(topic, 0), f"{topic}-second"
+    entry = Entry(BatchId("q", "0123abcd", 7), Rows(1, 1), at)
+    admin.alter_consumer_group_offsets(second, {at: entry.offsets(second)[second]})
+    error = levada("spark", "transactions", "recover", "q", "--prefix", topic, code=1).err
+    assert f"'q' means 2 sinks: {second}, {name}; give the name of one" in error
+    assert levada("spark", "transactions", "recover", name).json()[0]["name"] == name
 
 
 def test_the_ledger_of_a_spark_sink_is_deleted_only_by_somebody_who_insists(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import typer
@@ -14,10 +15,10 @@ from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
 from levada.cli.outcomes import OutcomeRow, show_outcomes
-from levada.cli.text import counted
+from levada.cli.text import counted, named
 from levada.clock import SystemClock
 from levada.errors import CorruptRecordError, TimeoutError
-from levada.exactly_once.batch import parsed
+from levada.exactly_once.batch import parsed, sink_of_group
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
 
@@ -29,9 +30,17 @@ DEFAULT_PREFIX = "levada-"
 SETTLED_S = 1.0
 """After how long the offset of a transaction that was committed just now can be read."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="What the sinks' transactionalIdPrefix is.")]
 SinkName = Annotated[
-    str, typer.Argument(metavar="SINK", help="Its name, as list shows it: transactionalIdPrefix, and exactlyOnce.id or the query's id.")
+    str, typer.Argument(metavar="SINK", help="The id of its query, its exactlyOnce.id, or its name as list shows it.", show_default=False)
 ]
+
+
+class Sink(NamedTuple):
+    """What is known of a sink. entry: its last batch, None without a ledger, an error if it cannot be read. opened: by transactional id."""
+
+    entry: Entry | KafkaError | None
+    opened: Mapping[str, TransactionDescription]
 
 
 class SinkRow(NamedTuple):
@@ -55,27 +64,22 @@ class SinkRow(NamedTuple):
 
 
 @command(transactions, "list")
-def list_(
-    invocation: Invocation,
-    prefix: Annotated[str, typer.Option("--prefix", help="What the sinks' transactionalIdPrefix is.")] = DEFAULT_PREFIX,
-) -> None:
+def list_(invocation: Invocation, prefix: Prefix = DEFAULT_PREFIX) -> None:
     """List sinks: which batch each has written last, and what it has open."""
     with invocation.admin() as admin:
-        opened = _opened(admin, prefix)
-        groups = {group.group_id for group in admin.list_groups() if group.group_id.startswith(prefix) and "~" not in group.group_id}
-        entries = {sink: _entry_of(admin, sink) for sink in sorted(groups | opened.keys())}
+        sinks = _sinks(admin, prefix)
         now_ms = SystemClock().wall_ms()
-        rows = [_row(sink, entry, opened[sink], now_ms) for sink, entry in entries.items() if entry is not None or opened[sink]]
-    invocation.show(rows, SinkRow._fields)
+    invocation.show([_row(name, sink, now_ms) for name, sink in sinks.items()], SinkRow._fields)
 
 
 @command(transactions)
-def recover(invocation: Invocation, sink: SinkName) -> Exit:
+def recover(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFIX) -> Exit:
     """Commit what a driver has decided and died before it was committed.
 
     Harmless at any time; the query does it itself when it is started again.
     """
     with invocation.admin() as admin:
+        sink = _found(admin, sink, prefix)
         slots = Slots(admin, sink)
         try:
             entry = slots.last_entry()
@@ -85,27 +89,26 @@ def recover(invocation: Invocation, sink: SinkName) -> Exit:
                 f"it by levada spark transactions abort {sink}"
             ) from late
         if entry is None:
-            raise _unknown(sink)
+            raise CommandError(f"{sink} has decided no batch so far; levada spark transactions abort {sink} ends what it has open")
         finished = _finished(slots, entry)
-        named = {slot.handle.transactional_id for slot in entry.slots}
-        left = len(_opened(admin, sink).get(sink, {}).keys() - named)
+        decided = {slot.handle.transactional_id for slot in entry.slots}
+        left = len(_opened(admin, sink).get(sink, {}).keys() - decided)
         rest = f"; {counted(left, 'transaction')} of no decided batch left open: start the query again, or abort" if left else ""
         return show_outcomes(invocation, [OutcomeRow(sink, finished + rest)])
 
 
 @command(transactions)
-def abort(invocation: Invocation, sink: SinkName, yes: Yes = False) -> Exit:
+def abort(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFIX, yes: Yes = False) -> Exit:
     """Abort what a sink has open and has not decided, so that readers of committed records can go on; commit what it has decided.
 
     For a sink whose query is not running: stop it first.
     """
-    confirm(f"Abort what {sink} has open? Its query must not be running.", yes=yes)
     with invocation.admin() as admin:
+        sink = _found(admin, sink, prefix)
+        confirm(f"Abort what {sink} has open? Its query must not be running.", yes=yes)
         slots = Slots(admin, sink)
         # Listed first: what is opened from now on is of a query that was started meanwhile.
         opened = _opened(admin, sink).get(sink, {})
-        if not opened and slots.last_entry(stable=False) is None:
-            raise _unknown(sink)
         # Then the driver: what it has not decided by then it cannot decide any more.
         admin.fence_producers([sink])
         entry = _settled_entry(slots, waits=len(opened.keys() - {sink}) > 0)
@@ -135,8 +138,35 @@ def _finished(slots: Slots, entry: Entry) -> str:
     return f"batch {entry.batch.number} is committed, with {counted(len(entry.slots), 'transaction')} of tasks"
 
 
-def _unknown(sink: str) -> CommandError:
-    return CommandError(f"no sink is called {sink!r}: it has no ledger and nothing open; levada spark transactions list has their names")
+def _found(admin: KafkaAdmin, given: str, prefix: str) -> str:
+    """Return the name of the sink that is meant. Raises CommandError where none is, or more than one."""
+    if given in _sinks(admin, given):
+        return given
+    known = _sinks(admin, prefix)
+    found = [name for name, sink in known.items() if name == prefix + given or _query_of(sink) == given]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CommandError(f"{given!r} means {counted(len(found), 'sink')}: {named(found)}; give the name of one")
+    there = f"there are {named(list(known))}" if known else "there is none"
+    raise CommandError(f"no sink is called {given!r}, and no query of a sink has this id; with --prefix {prefix} {there}")
+
+
+def _query_of(sink: Sink) -> str | None:
+    """Return the id of the query that has written a sink's last batch; None where that is not known, and of batch jobs."""
+    return sink.entry.batch.query_id or None if isinstance(sink.entry, Entry) else None
+
+
+def _sinks(admin: KafkaAdmin, prefix: str) -> dict[str, Sink]:
+    """Return the sinks whose names begin so and that have a ledger, or something open."""
+    opened = _opened(admin, prefix)
+    groups = {
+        group.group_id
+        for group in admin.list_groups()
+        if group.group_id.startswith(prefix) and sink_of_group(group.group_id) == group.group_id
+    }
+    found = {name: Sink(_entry_of(admin, name), opened.get(name, {})) for name in sorted(groups | opened.keys())}
+    return {name: sink for name, sink in found.items() if sink.entry is not None or sink.opened}
 
 
 def _opened(admin: KafkaAdmin, prefix: str) -> dict[str, dict[str, TransactionDescription]]:
@@ -160,18 +190,18 @@ def _entry_of(admin: KafkaAdmin, sink: str) -> Entry | KafkaError | None:
         return error
 
 
-def _row(sink: str, found: Entry | KafkaError | None, opened: dict[str, TransactionDescription], now_ms: int) -> SinkRow:
-    entry = found if isinstance(found, Entry) else None
-    named = {slot.handle.transactional_id for slot in entry.slots} if entry is not None else set()
-    began = [found.start_time_ms for found in opened.values() if found.start_time_ms is not None]
+def _row(name: str, sink: Sink, now_ms: int) -> SinkRow:
+    entry = sink.entry if isinstance(sink.entry, Entry) else None
+    slots = {slot.handle.transactional_id for slot in entry.slots} if entry is not None else set()
+    began = [found.start_time_ms for found in sink.opened.values() if found.start_time_ms is not None]
     return SinkRow(
-        sink,
+        name,
         entry.batch.query_id if entry is not None else "",
         entry.batch.number if entry is not None else None,
         entry.rows.count if entry is not None else 0,
-        len(named),
-        len(opened.keys() & named),
-        len(opened.keys() - named),
+        len(slots),
+        len(sink.opened.keys() & slots),
+        len(sink.opened.keys() - slots),
         (now_ms - min(began)) / 1000 if began else None,
-        str(found) if isinstance(found, KafkaError) else None,
+        str(sink.entry) if isinstance(sink.entry, KafkaError) else None,
     )
