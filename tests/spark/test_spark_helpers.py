@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -62,6 +63,38 @@ def test_a_keyword_is_the_options_name_with_an_underscore_for_each_dot(recorder:
         },
         "load": (),
     }
+
+
+class Context:
+    """A SparkContext in a thread with these local properties."""
+
+    def __init__(self, **properties: str) -> None:
+        self.getLocalProperty = properties.get
+
+
+def frame_in(context: Context) -> Any:
+    frame = Recorder()
+    frame.sparkSession = SimpleNamespace(sparkContext=context)  # type: ignore[attr-defined]
+    return frame
+
+
+ONCE: Any = {"topic": "t", "delivery": "exactly-once", "exactlyOnce_id": "a"}
+
+
+def test_a_write_that_cannot_be_numbered_is_refused_before_any_task_starts() -> None:
+    frame = frame_in(Context())
+    with pytest.raises(ConfigError, match=r"'exactlyOnce\.id' needs 'exactlyOnce\.batchId' here"):
+        write_kafka(frame, "a:1", **ONCE)
+    assert frame.told == {}
+    write_kafka(frame, "a:1", **ONCE, exactlyOnce_batchId=1)
+    write_kafka(frame_in(Context(**{"sql.streaming.queryId": "q"})), "a:1", **ONCE)
+    write_kafka(frame, "a:1", stream=True, **ONCE)
+
+
+def test_a_stream_that_numbers_its_batches_is_refused_before_it_starts(recorder: Any) -> None:
+    with pytest.raises(ConfigError, match=r"option 'exactlyOnce\.batchId' cannot be used by a stream"):
+        write_kafka(recorder, "a:1", stream=True, **ONCE, exactlyOnce_batchId=1)
+    assert recorder.told == {}
 
 
 def test_a_stream_and_a_schema(recorder: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from levada.errors import ConfigError
+from levada.spark.exactly_once.settings import NO_BATCH, QUERY_ID
 from levada.spark.keywords import as_text, texts
 from levada.spark.option_text import BOOTSTRAP, KAFKA, REGISTRY
 from levada.spark.options import sink_options, source_options
@@ -83,12 +84,13 @@ def write_kafka(
 
     Nothing is written yet: call `save()` of the one, and of the other `option("checkpointLocation", ...)`, `trigger(...)` and `start()`.
     options, kafka, registry: as for read_kafka(), kafka with the settings of KafkaProducer. Raises ConfigError for an option that the sink
-    refuses and for columns that make no record: Spark would say so in save(), and of a stream only at its first micro-batch. Options that
-    are given to the writer afterwards, and those of a session of Spark Connect, are checked then.
+    refuses and for columns that make no record: Spark would say so in save(), and of a stream only at its first micro-batch. An
+    exactlyOnce_id without exactlyOnce_batchId is refused in a thread that writes no micro-batch, so call this in the thread that writes.
+    Options that are given to the writer afterwards, and those of a session of Spark Connect, are checked then.
     """
     given = _options(bootstrap_servers, kafka, registry, options)
     if not _is_connected(frame):
-        _check_sink(given, frame)
+        _check_sink(given, frame, stream=stream)
     if stream:
         return frame.writeStream.format(FORMAT).options(**given)
     return frame.write.format(FORMAT).mode("append").options(**given)
@@ -99,8 +101,14 @@ def _is_connected(of_spark: object) -> bool:
     return type(of_spark).__module__.startswith("pyspark.sql.connect.")
 
 
-def _check_sink(given: Mapping[str, str], frame: DataFrame) -> None:
+def _check_sink(given: Mapping[str, str], frame: DataFrame, *, stream: bool) -> None:
     options = sink_options(given)
+    once = options.exactly_once
+    if once is not None and stream:
+        once.check_stream()
+    elif once is not None and once.needs_micro_batch and not frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID):
+        # Spark sets it in the thread in which it calls foreachBatch, and gives tasks the properties of the thread that writes.
+        raise ConfigError(NO_BATCH)
     if options.topic is not None or "topic" in frame.columns:
         sink_columns(frame.schema, options)
 

@@ -22,7 +22,7 @@ from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName
 from levada.exactly_once.slots import ABORT_S
 from levada.spark.clients import Outstanding, new_producer, roles
-from levada.spark.exactly_once.settings import ExactlyOnce
+from levada.spark.exactly_once.settings import NO_BATCH, QUERY_ID, ExactlyOnce
 from levada.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     if settings.batch_number is not None:
         return BatchId("", run_id, settings.batch_number)
     context = TaskContext.get()
-    told = [context and context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")]
+    told = [context and context.getLocalProperty(name) for name in (QUERY_ID, "spark.jobGroup.id", "streaming.sql.batchId")]
     query_id, run_of_query, number = told
     if query_id and run_of_query and number:
         run = _uuid(run_of_query)
@@ -69,10 +69,7 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     if streaming:
         raise IllegalStateError("delivery=exactly-once: Spark has not told this task which micro-batch it writes; nothing was written")
     if settings.sink_id is not None:
-        raise IllegalStateError(
-            "option 'exactlyOnce.id' needs 'exactlyOnce.batchId' here, where Spark does not tell which micro-batch is written: outside of "
-            "a streaming query, and in a thread that foreachBatch has started. Nothing was written"
-        )
+        raise IllegalStateError(NO_BATCH)
     return BatchId("", run_id, 0)
 
 

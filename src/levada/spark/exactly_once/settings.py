@@ -31,6 +31,12 @@ NEEDS = (
     "'{name}', READ on the topic '{topic}', and brokers of Kafka 2.5 or newer, 3.0 for batches beyond inlineMaxBytes; "
     "delivery=at-least-once needs none of these"
 )
+NO_BATCH = (
+    "option 'exactlyOnce.id' needs 'exactlyOnce.batchId' here, where Spark does not tell which micro-batch is written: outside of a "
+    "streaming query, and in a thread that foreachBatch has started. Nothing was written"
+)
+QUERY_ID = "sql.streaming.queryId"
+"""The local property of a streaming query's jobs that tells which query it is."""
 NOT_GIVEN = (AuthorizationError, UnsupportedVersionError)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
@@ -50,6 +56,16 @@ class ExactlyOnce:
     ledger_topic: str
     policy: Policy
     inline_max_bytes: int
+
+    def check_stream(self) -> None:
+        """Raise ConfigError for what a streaming sink cannot have."""
+        if self.batch_number is not None:
+            raise ConfigError("option 'exactlyOnce.batchId' cannot be used by a stream: Spark numbers its micro-batches; leave it out")
+
+    @property
+    def needs_micro_batch(self) -> bool:
+        """Whether a batch write has to be part of a micro-batch, whose number Spark tells."""
+        return self.sink_id is not None and self.batch_number is None
 
     def is_numbered(self, batch: BatchId) -> bool:
         """Whether the same batch may be written again: by Spark, or by a scheduler that repeats the job."""
