@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import spark_strikes
+import spark_verdict
 from spark_copies import ROWS, Copy
+from spark_drivers import Program
 from spark_verdict import HEADS, NOTHING
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -36,6 +38,17 @@ def test_a_process_may_die_at_each_step_of_a_batch_with_slots(embedded: Any, cop
         copy.run_into(strikes, f"{step}.exit")
         assert copy.verdict().is_right, step
     assert len(copy.failures) >= len(FEW_WITH_SLOTS)
+
+
+@pytest.mark.slow
+def test_a_program_that_sets_up_no_logging_sees_what_is_promised(embedded: Any, program_of: Callable[..., Program]) -> None:
+    program = program_of(embedded)
+    program.produce(0)
+    with program.running() as driver:
+        assert driver.wait() == 0
+        said = driver.said()
+    line = f"the rows of this query are written to topic '{program.target}' exactly once, for readers with isolation.level=read_committed; "
+    assert said.count(f"{line}the ledger is group 'levada-{spark_verdict.query_id(program.checkpoint)}' ({program.target}-0)") == 1
 
 
 @pytest.mark.matrix

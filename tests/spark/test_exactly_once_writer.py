@@ -411,3 +411,28 @@ def test_the_log_says_what_is_promised(embedded: Any, new_topic: Any, caplog: An
         with caplog.at_level("INFO", "levada.spark"):
             Query(embedded, topic := new_topic(embedded), delivery=delivery).writer()
         assert f"rows are written to {topic} {promise}" in caplog.text
+
+
+def test_the_first_batch_of_each_run_says_what_is_promised_and_where_the_ledger_is(embedded: Any, new_topic: Any, caplog: Any) -> None:
+    topic, ledger = new_topic(embedded), new_topic(embedded)
+    query = Query(embedded, topic, ledgerTopic=ledger)
+
+    def told() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records if "the ledger is group" in record.getMessage()]
+        caplog.clear()
+        return lines
+
+    with caplog.at_level("INFO", "levada.spark"):
+        query.run(0, [])
+        assert told() == [], "a batch without rows has nothing to do with the ledger"
+        query.run(1, [b"a"])
+        promise = f"the rows of this query are written to topic '{topic}' exactly once, for readers with isolation.level=read_committed"
+        where = f"the ledger is group 'levada-{query.query_id}' ({ledger}-0)"
+        assert told() == [f"exactly-once sink '{query.query_id}', batch 1: {promise}; {where} and is empty"]
+        query.run(2, [b"b"])
+        assert told() == []
+        query.restart()
+        query.run(2, [b"b"])
+        assert told() == [f"exactly-once sink '{query.query_id}', batch 2: {promise}; {where} and has batch 2 as the last one"]
+        query.run(3, [b"c"])
+        assert told() == []

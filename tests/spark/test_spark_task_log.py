@@ -11,7 +11,7 @@ import pytest
 from pyspark import TaskContext
 
 from levada.spark import clients
-from levada.spark.task_log import log_with_task, with_task
+from levada.spark.task_log import log_with_task, tell, with_task
 
 STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}
 BATCH = {"spark.jobGroup.id": "whatever"}
@@ -112,3 +112,30 @@ def test_outside_of_a_task_a_line_may_have_a_context_of_its_own(monkeypatch: pyt
     in_worker(monkeypatch, None)
     record = logging.getLogger("levada.x").makeRecord("levada.x", logging.INFO, "", 0, "", (), None, extra={"context": {"query_id": "q"}})
     assert (vars(record)["context"], vars(record)["task"]) == ({"query_id": "q"}, "")
+
+
+def test_what_a_user_should_see_is_written_where_logging_is_not_set_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_worker(monkeypatch, None)
+    tell(logging.getLogger("levada.spark.x"), "topic %s", "paid")
+    assert capsys.readouterr().err.endswith(" INFO levada.spark.x topic paid\n")
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
+def test_what_a_user_should_see_is_logged_at_info_where_logging_is_set_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, level: int
+) -> None:
+    in_worker(monkeypatch, None)
+    logging.root.handlers.append(caplog.handler)
+    caplog.set_level(level, "levada")
+    tell(logging.getLogger("levada.spark.x"), "topic %s", "paid")
+    assert capsys.readouterr().err == ""
+    assert [record.getMessage() for record in caplog.records] == (["topic paid"] if level == logging.INFO else [])
+
+
+def test_a_program_that_wants_fewer_lines_is_not_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    in_worker(monkeypatch, None)
+    monkeypatch.setattr(logging.getLogger("levada"), "level", logging.ERROR)
+    tell(logging.getLogger("levada.spark.x"), "topic %s", "paid")
+    assert capsys.readouterr().err == ""

@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from levada.spark.clients import are_in_use
 
 LOGGER = "levada"
+PLAIN = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 CONNECTIONS = "levada.client.network_client"
 MakeRecord = Callable[..., logging.LogRecord]
 FORMAT = "%(asctime)s %(levelname)s %(name)s [%(task)s] %(message)s"
@@ -32,6 +33,21 @@ def log_with_task() -> None:
     if not any(isinstance(handler, TaskHandler) for handler in logger.handlers):
         logger.addHandler(TaskHandler())
         logging.setLogRecordFactory(with_task(logging.getLogRecordFactory()))
+
+
+def tell(logger: logging.Logger, message: str, *args: object) -> None:
+    """Log at INFO, and write to standard error where logging is not set up: Python drops a line below WARNING there.
+
+    For what the user of a sink should see once. A program cannot set up logging in the processes in which the driver commits; what they
+    write to standard error is in the driver's, which is the console of a program that makes its own session.
+    """
+    levadas = logging.getLogger(LOGGER)
+    others = [handler for handler in levadas.handlers if not isinstance(handler, TaskHandler)]
+    if logging.root.handlers or others or levadas.level != logging.NOTSET:
+        logger.info(message, *args)
+        return
+    record = logger.makeRecord(logger.name, logging.INFO, "", 0, message, args, None)
+    sys.stderr.write(PLAIN.format(record) + "\n")
 
 
 def with_task(factory: MakeRecord) -> MakeRecord:

@@ -27,6 +27,7 @@ from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import reused_admin
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
+from levada.spark.task_log import tell
 
 if TYPE_CHECKING:
     from levada import KafkaProducer
@@ -187,6 +188,7 @@ class Committing:
     def run(self) -> None:
         """Look at the ledger, and do what follows from it."""
         entry = self._marker.last_entry()
+        self._announce(entry)
         known = [*self._own, *(entry.slots if entry is not None else ())]
         is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
         left_open = self._slots.left_open(known) if known or is_first else []
@@ -208,6 +210,27 @@ class Committing:
             self._decide(self._messages, self._entry(self._rows, self._own))
         self._slots.abort_losers(left_open, self._batch.run_id)
         self._slots.forget(_names(entry.slots) if entry is not None else ())
+
+    def _announce(self, entry: Entry | None) -> None:
+        """Say what is promised, and where the ledger is, at the first batch of a run that has rows.
+
+        The ledger tells which one that is: the batches of a run are committed in several processes, and a slow query has one for each.
+        """
+        if entry is not None and entry.batch.run_id == self._batch.run_id:
+            return
+        topic = f"topic '{self._settings.topic}'" if self._settings.topic is not None else "the topics that they name"
+        last = "is empty" if entry is None else f"has batch {entry.batch.number} as the last one"
+        tell(
+            logger,
+            "%s: the rows of this %s are written to %s exactly once, for readers with isolation.level=read_committed; the ledger is group "
+            "'%s' (%s) and %s",
+            called(self._sink_id, self._batch),
+            self._batch.program,
+            topic,
+            self._settings.name_for(self._sink_id),
+            self._settings.ledger,
+            last,
+        )
 
     def _finish(self, entry: Entry) -> Unfinished:
         """Commit the slots of an entry, and keep in mind that this was done."""

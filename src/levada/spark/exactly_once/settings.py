@@ -47,13 +47,15 @@ class ExactlyOnce:
 
     sink_id: the option exactlyOnce.id, None for the id of the query. batch_number: exactlyOnce.batchId, None for the one that Spark tells
     its tasks. prefix: of the transactional id, and of the group that is the ledger. ledger_topic: whose partition 0 the ledger's offset is
-    of. inline_max_bytes: of the record batches that the tasks return to the driver, together; what is more becomes slots.
+    of. topic: the one that is written to, None where rows name it. inline_max_bytes: of the record batches that the tasks return to the
+    driver, together; what is more becomes slots.
     """
 
     sink_id: str | None
     batch_number: int | None
     prefix: str
     ledger_topic: str
+    topic: str | None
     policy: Policy
     inline_max_bytes: int
 
@@ -116,6 +118,7 @@ def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | Non
         batch_number=number,
         prefix=_checked("transactionalIdPrefix", own.get("transactionalIdPrefix", DEFAULT_PREFIX)),
         ledger_topic=ledger_topic,
+        topic=topic,
         policy=Policy(
             missing=choice(own, "onMissingLedger", ("warn", "fail", "write"), "warn"),
             ahead=choice(own, "onLedgerAhead", ("fail", "skip"), "fail"),
