@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -150,7 +151,7 @@ def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch:
     assert is_settled(kafka, topic)
 
 
-def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any, monkeypatch: Any, caplog: Any) -> None:
     topic = new_topic(kafka, 2)
     query = Query(kafka, topic)
     query.run(0, [b"a"])
@@ -165,6 +166,7 @@ def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_to
     monkeypatch.setattr(committing.Marker, "write", late)
     with pytest.raises((ProducerFencedError, lv.errors.TransactionAbortableError)):
         query.commit(1, messages)
+    assert "not asked about" not in caplog.text, "the error says it all"
 
     query.run(2, [b"c"])
     assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
@@ -436,3 +438,23 @@ def test_the_first_batch_of_each_run_says_what_is_promised_and_where_the_ledger_
         assert told() == [f"exactly-once sink '{query.query_id}', batch 2: {promise}; {where} and has batch 2 as the last one"]
         query.run(3, [b"c"])
         assert told() == []
+
+
+def test_nobody_is_told_of_brokers_that_a_process_between_two_commits_cannot_reach(
+    new_topic: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clients stay open for the next commit."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("levada"), "handlers", [])
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t")
+        query = Query(kafka, "t")
+        message = query.run_tasks(0, [[b"a"]])
+        monkeypatch.setattr(logging.getLogger("levada"), "handlers", [])
+        query.commit(0, message)
+        capsys.readouterr()
+    logging.getLogger("levada.client.network_client").warning("the broker closed the connection")
+    logging.getLogger("levada.x").warning("something else")
+    lines = capsys.readouterr().err
+    assert "the broker closed" not in lines
+    assert "WARNING levada.x something else" in lines

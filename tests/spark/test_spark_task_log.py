@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
+from levada import KafkaAdmin
 from levada.spark import clients
 from levada.spark.task_log import log_with_task, tell, with_task
 
@@ -45,7 +46,7 @@ def test_a_batch_query_has_no_ids_but_the_tasks(capsys: pytest.CaptureFixture[st
     assert "[task=4.2.1] hm" in capsys.readouterr().err
     in_worker(monkeypatch, None)
     logging.getLogger("levada.x").warning("between tasks")
-    assert "[] between tasks" in capsys.readouterr().err
+    assert "WARNING levada.x between tasks" in capsys.readouterr().err
 
 
 def test_only_warnings_are_written_and_only_where_nobody_else_does(
@@ -105,7 +106,7 @@ def test_a_line_is_written_though_a_program_has_put_its_own_factory_in_place(
     in_worker(monkeypatch, BATCH)
     logging.setLogRecordFactory(logging.LogRecord)
     logging.getLogger("levada.x").warning("hm")
-    assert "levada.x [] hm" in capsys.readouterr().err
+    assert "levada.x hm" in capsys.readouterr().err
 
 
 def test_outside_of_a_task_a_line_may_have_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,3 +140,16 @@ def test_a_program_that_wants_fewer_lines_is_not_told(capsys: pytest.CaptureFixt
     monkeypatch.setattr(logging.getLogger("levada"), "level", logging.ERROR)
     tell(logging.getLogger("levada.spark.x"), "topic %s", "paid")
     assert capsys.readouterr().err == ""
+
+
+def test_a_warning_about_settings_is_written_once_however_many_clients_have_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_worker(monkeypatch, None)
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
+    for _ in range(2):
+        KafkaAdmin({"bootstrap_servers": "127.0.0.1:1", **login}).close()
+    logging.getLogger("levada.face.logins").warning("another one")
+    lines = capsys.readouterr().err
+    assert lines.count("everybody on the way can read the password") == 1
+    assert "another one" in lines

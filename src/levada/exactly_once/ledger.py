@@ -143,7 +143,10 @@ class Verdict(Enum):
     """What is to be done with a batch."""
 
     WRITE = "write it"
-    WRITE_UNPROVEN = "write it, although the ledger cannot prove that it is new"
+    WRITE_UNPROVEN = (
+        "write it, although the ledger is empty and cannot prove that it is new: it was deleted or has expired, or this is the first batch "
+        "of the sink"
+    )
     REPEAT = "it was written before"
     SKIP_AHEAD = "a later batch was written before"
 

@@ -47,6 +47,19 @@ def reused_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
 
 
 @contextmanager
+def fresh_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
+    """Make an admin client for a moment: of a process that needs it once."""
+    from levada import KafkaAdmin
+
+    with KafkaAdmin(admin_settings(settings)) as client:
+        _in_use.append(client)
+        try:
+            yield client
+        finally:
+            _in_use.remove(client)
+
+
+@contextmanager
 def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
     """Take a consumer with these settings from the idle ones, or make one, and put it back at the end."""
     from levada import KafkaConsumer

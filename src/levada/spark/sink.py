@@ -22,7 +22,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
 from levada.exactly_once.batch import BatchId, SlotName
-from levada.spark.clients import Outstanding, admin_settings, reused_producer, roles
+from levada.spark.clients import Outstanding, fresh_admin, reused_producer, roles
 from levada.spark.exactly_once import committing as exactly_once
 from levada.spark.exactly_once.sealing import OpenSlot, SealedRows, Sealing, batch_of_task, budget_of_task, slot_producer, task_under_way
 from levada.spark.exactly_once.settings import ExactlyOnce
@@ -263,6 +263,7 @@ def begin_writing(options: SinkOptions) -> None:
 
     Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
     """
+    log_with_task()
     ledger_topic = None if options.exactly_once is None else options.exactly_once.ledger_topic
     key = (os.getpid(), options.client["bootstrap.servers"], options.topic, ledger_topic)
     if key in _begun:
@@ -279,9 +280,7 @@ def begin_writing(options: SinkOptions) -> None:
 
 
 def _exists(topic: str, client: Mapping[str, str]) -> bool:
-    from levada import KafkaAdmin
-
-    with KafkaAdmin(admin_settings(client)) as admin:
+    with fresh_admin(client) as admin:
         try:
             admin.describe_topics([topic])
         except UnknownTopicOrPartitionError:

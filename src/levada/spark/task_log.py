@@ -4,7 +4,8 @@ The ids are attributes of each record of levada from the moment it is made, so t
 levada's, which comes before those of levada's own logger.
 
 Python's logging has no handlers in Spark's Python workers, unless spark.sql.pyspark.worker.logging.enabled is true or the program sets some
-up. So levada's logger gets one there, which writes the line to standard error, which is the executor's, where no other handler does.
+up. So levada's logger gets one there, which writes the line to standard error, which is the executor's, where no other handler does. The
+processes in which the driver commits get it, too: there is no task, and standard error is the driver's.
 
 A worker runs one task at a time, so the task under way is right for the lines of a client's own thread, too.
 """
@@ -21,14 +22,16 @@ from pyspark import TaskContext
 from levada.spark.clients import are_in_use
 
 LOGGER = "levada"
-PLAIN = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 CONNECTIONS = "levada.client.network_client"
+ABOUT_SETTINGS = ("levada.face.logins", "levada.face.key_files", "levada.face.engines", "levada.config.producer")
+"""Loggers of warnings about settings, which are the same for each client of a process."""
 MakeRecord = Callable[..., logging.LogRecord]
-FORMAT = "%(asctime)s %(levelname)s %(name)s [%(task)s] %(message)s"
+PLAIN = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(task)s] %(message)s")
 
 
 def log_with_task() -> None:
-    """Make the log lines of this process name the task that is under way. Called by tasks, as often as they like."""
+    """Make the log lines of this process name the task that is under way. Called by tasks and commits, as often as they like."""
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(handler, TaskHandler) for handler in logger.handlers):
         logger.addHandler(TaskHandler())
@@ -90,13 +93,23 @@ class TaskHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        # A program may have put a factory of its own in the place of ours.
-        self.setFormatter(logging.Formatter(FORMAT, defaults={"task": ""}))
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record if no other handler does."""
         is_last = not logging.root.handlers and logging.getLogger(LOGGER).handlers == [self]
         if record.name == CONNECTIONS and not are_in_use():
             return
-        if is_last and record.levelno >= logging.WARNING:
-            sys.stderr.write(self.format(record) + "\n")
+        if is_last and record.levelno >= logging.WARNING and not self._is_repeated(record):
+            # A program may have put a factory of its own in the place of ours.
+            form = FORMAT if getattr(record, "task", "") else PLAIN
+            sys.stderr.write(form.format(record) + "\n")
+
+    def _is_repeated(self, record: logging.LogRecord) -> bool:
+        """Whether a warning about settings was written before: a commit makes a client for each micro-batch, which says it again."""
+        if record.name not in ABOUT_SETTINGS:
+            return False
+        text = record.getMessage()
+        is_repeated = text in self._said
+        self._said.add(text)
+        return is_repeated

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -27,10 +27,10 @@ from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import reused_admin
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
-from levada.spark.task_log import tell
+from levada.spark.task_log import log_with_task, tell
 
 if TYPE_CHECKING:
-    from levada import KafkaProducer
+    from levada import ArrowDelivery, KafkaProducer
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +94,7 @@ class Marker:
         Raises TransactionOutcomeUnknownError where it is not known which of the two happened; the next look at the ledger tells it.
         """
         self._producer.begin_transaction()
+        sent: ArrowDelivery | None = None
         try:
             sent = self._producer.send_sealed([batch for message in messages for batch in message.batches])
             for group, offset in entry.offsets(self._name).items() if entry is not None else ():
@@ -105,6 +106,10 @@ class Marker:
             raise
         except KafkaError:
             self._abort()
+            if sent is not None:
+                # This error says it all: rows that failed with the transaction are no second one, which the producer would warn of.
+                with suppress(KafkaError):
+                    sent.report(timeout=0)
             raise
 
     def _commit(self) -> None:
@@ -132,6 +137,7 @@ class Marker:
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     """Write the rows of a batch exactly once. Raises IllegalStateError where the ledger forbids it, and errors of the client."""
+    log_with_task()
     batch = _batch_of(messages)
     rows = sum((message.rows for message in messages), NO_ROWS)
     is_numbered, slots = settings.is_numbered(batch), _slots_of(messages)
@@ -324,6 +330,7 @@ class Committing:
 
 def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     """Abort the slots of a batch that was not committed. If it was decided all the same, its slots are committed."""
+    log_with_task()
     own = _slots_of(messages)
     if not own:
         return
