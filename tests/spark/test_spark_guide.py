@@ -5,8 +5,10 @@ The pipeline runs in test_spark_connect.py, and what is said of clusters in test
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 import levada as lv
 from levada.registry import Schema, SchemaRegistryClient
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
+from source_tree import ROOT
 from spark_guide import SECTIONS, blocks
 
 pytestmark = pytest.mark.spark
@@ -111,6 +114,27 @@ def test_the_values_that_are_written(spark: Any) -> None:
         for block in blocks("Writing", "python", kafka.bootstrap_servers):
             exec(block, {"orders": orders})
         assert records(kafka, "orders") == [(None, b'{"id":1,"item":"apple","price":3}')]
+
+
+def literals() -> str:
+    """Return the texts in levada's source, one a line."""
+    found = []
+    for path in (ROOT / "src" / "levada").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append("\0".join(str(part.value) for part in node.values if isinstance(part, ast.Constant)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_the_messages_that_the_guide_quotes_are_those_of_the_code() -> None:
+    told = SECTIONS["Exactly once"].partition("### What can still go wrong")[2]
+    quoted = [text for text in re.findall("`([^`]+)`", told) if text.count(" ") > 3 and not text.startswith("levada ")]
+    assert len(quoted) > 15
+    said = literals()
+    pieces = [piece.strip(" .,:;'") for text in quoted for piece in text.split("…")]
+    assert [piece for piece in pieces if piece not in said] == []
 
 
 def test_every_program_is_run() -> None:
