@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,11 +13,14 @@ from typing import Any
 import pytest
 
 import levada as lv
+from cli_kit import done
 from guarded_kafka import ALICE, REAL_PROPERTIES, ROOT, GuardedKafka, guarded_embedded
 from kafka_cluster import KafkaCluster
 from levada.errors import KafkaError
+from levada.exactly_once.batch import parsed
 from levada.spark.clients import close_idle
 from levada.testing import Authority
+from spark_guide import SECTIONS
 from spark_sink import Query
 
 Op, Type = lv.AclOperation, lv.ResourceType
@@ -60,6 +64,10 @@ def committed_values(kafka: GuardedKafka, topic: str) -> Counter[bytes | None]:
     return Counter(record.value for record in records if record.value != b"first")
 
 
+def login_of(kafka: GuardedKafka) -> dict[str, str]:
+    return {f"kafka.{name.replace('_', '.')}": str(value) for name, value in kafka.settings_of(ALICE).items()}
+
+
 WAYS = {"inline": {}, "slots": {"inlineMaxBytes": "1"}}
 
 
@@ -76,8 +84,7 @@ def test_each_permission_is_missed_by_name(kafka: GuardedKafka, way: str) -> Non
         "id": rule(Op.WRITE, Type.TRANSACTIONAL_ID, prefix),
         "group": rule(Op.READ, Type.GROUP, prefix),
     }
-    login = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in kafka.settings_of(ALICE).items()}
-    query = Query(None, topic, **login, ledgerTopic=ledger, transactionalIdPrefix=prefix, **WAYS[way])
+    query = Query(None, topic, **login_of(kafka), ledgerTopic=ledger, transactionalIdPrefix=prefix, **WAYS[way])
     kafka.create(needed.values())
     query.run(0, [b"a"], [b"b"])
     for number, (what, missed) in enumerate(needed.items(), 1):
@@ -95,3 +102,29 @@ def test_each_permission_is_missed_by_name(kafka: GuardedKafka, way: str) -> Non
         # Brokers answer EndTxn before records can be read.
         time.sleep(0.05)
     assert found == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_rules_that_the_guide_has_are_enough(kafka: GuardedKafka, way: str) -> None:
+    topic = f"once-{next(_numbers)}-guide"
+    kafka.create_topic(topic)
+    kafka.find_coordinators()
+    commands = re.findall(r"^levada (acls create .*)$", SECTIONS["Exactly once"], re.M)
+    assert len(commands) == 3
+    settings = {f"LEVADA_X_{name.upper()}": str(value) for name, value in kafka.settings_of(ROOT).items()}
+    for command in commands:
+        done(*command.replace("User:etl", f"User:{ALICE}").replace("paid", topic).split(), env=settings)
+    query = Query(None, topic, **login_of(kafka), **WAYS[way])
+    for number in range(3):
+        query.run(number, [b"%d" % number], [b"%d-2" % number])
+    with lv.KafkaAdmin(**kafka.settings_of(ROOT)) as admin:
+        slots = [slot[1] for group in admin.list_groups() if query.query_id in group.group_id and (slot := parsed(group.group_id))]
+    assert {slot.parity for slot in slots} <= {0}, "groups of the slots before the last batch are deleted"
+
+
+def test_the_guide_has_the_same_rules_for_kafkas_own_tool() -> None:
+    told = SECTIONS["Exactly once"].replace("\\\n", "")
+    ours = re.findall(r"^levada acls create (.*)$", told, re.M)
+    theirs = re.findall(r"^kafka-acls.sh --bootstrap-server host:9092 --add (.*)$", told, re.M)
+    prefixed = [rules.replace("--resource-pattern-type prefixed", "--prefixed").split() for rules in theirs]
+    assert [[word.lower() for word in rules] for rules in prefixed] == [rules.lower().split() for rules in ours]

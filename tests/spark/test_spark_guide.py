@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import levada as lv
+from levada.cli.commands.spark import SinkRow
 from levada.registry import Schema, SchemaRegistryClient
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from source_tree import ROOT
@@ -135,6 +136,12 @@ def test_the_messages_that_the_guide_quotes_are_those_of_the_code() -> None:
     said = literals()
     pieces = [piece.strip(" .,:;'") for text in quoted for piece in text.split("…")]
     assert [piece for piece in pieces if piece not in said] == []
+
+
+def test_the_guide_explains_the_columns_of_the_list_of_sinks() -> None:
+    heads = re.findall(r"^\| ([A-Z ,]+) \|", SECTIONS["Exactly once"], re.M)
+    explained = {name for head in heads for name in head.split(", ")}
+    assert explained == {name.replace("_", " ").upper() for name in SinkRow._fields}
 
 
 def test_every_program_is_run() -> None:
