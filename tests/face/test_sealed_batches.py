@@ -129,6 +129,13 @@ def test_a_small_memory_is_waited_for(kafka: Any, new_topic: Any) -> None:
     assert values(kafka, topic) == ROWS["v"].to_pylist()
 
 
+def test_no_batch_is_sealed_that_never_fits_into_memory(embedded: Any, new_topic: Any) -> None:
+    topic = new_topic(embedded)
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, buffer_memory=5000, batch_size=100_000) as producer:
+        assert producer.send_sealed(producer.seal_arrow(topic, ROWS, value="v")).result().rows == ROWS.num_rows
+    assert values(embedded, topic) == ROWS["v"].to_pylist()
+
+
 def test_a_batch_that_never_fits_is_refused(embedded: Any, new_topic: Any) -> None:
     topic = new_topic(embedded)
     with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:

@@ -293,7 +293,9 @@ class Producing:
 
         config, sealed = self.config, list[SealedBatch]()
         codec = Codec.parse(config.compression_type)
-        encoded = seal_rows(parts, codec, config.compression_level, queues.sticky.limit)
+        # send_sealed() takes a batch as a whole, so it has to fit into buffer.memory.
+        limit = min(queues.sticky.limit, config.buffer_memory - batch_memory(0))
+        encoded = seal_rows(parts, codec, config.compression_level, limit)
         while (batch := (yield Compute(partial(next, encoded, None), config.batch_size))) is not None:
             sealed.append(SealedBatch(topic, batch.partition, bytes(batch.data), batch.record_count))
         error = ArrowOutcomes(topic).reject(rejected)
