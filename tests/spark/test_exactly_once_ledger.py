@@ -121,6 +121,8 @@ def test_the_newest_offset_counts_after_the_topic_of_the_ledger_was_changed() ->
         "null",
         '{"v":0,"query":"q"}',
         '{"v":1,"query":"q","run":"r","rows":"x","digest":"0"}',
+        '{"v":1,"query":"q","run":"r","rows":Infinity,"digest":"0"}',
+        "[" * 4096,
         '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":"x","slots":"0"}',
         '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":0,"slots":7}',
         '{"v":2,"query":"q","run":"r","rows":1,"digest":"0","more":2,"slots":"0"}',
@@ -129,6 +131,10 @@ def test_the_newest_offset_counts_after_the_topic_of_the_ledger_was_changed() ->
 def test_an_offset_that_no_sink_has_committed_is_refused(metadata: str) -> None:
     with pytest.raises(CorruptRecordError, match=r"group 'levada-q', t-0\): cannot use .* offset 5 .*give another exactlyOnce.id"):
         read("levada-q", TP, OffsetAndMetadata(5, metadata=metadata))
+
+
+def test_an_offset_that_no_sink_has_committed_is_not_continued() -> None:
+    assert continued_in(OffsetAndMetadata(5, metadata="[" * 4096)) == 0
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def continued_in(offset: OffsetAndMetadata) -> int:
 def _number(offset: OffsetAndMetadata, name: str) -> int:
     try:
         found = json.loads(offset.metadata)[name]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return 0
     return found if isinstance(found, int) and found > 0 else 0
 
@@ -108,7 +108,7 @@ def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Seq
                 "that has written it, or a newer one"
             )
         why = f"version {said['v']!r} is none"
-    except (ValueError, TypeError, KeyError, AttributeError, struct.error, zlib.error) as fault:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, struct.error, zlib.error) as fault:
         why = f"no sink has written it ({fault!r})"
     raise CorruptRecordError(
         f"ledger of the exactly-once sink (group '{group}', {at}): cannot use the committed offset {offset.offset} with metadata "
