@@ -471,6 +471,27 @@ def test_a_slot_that_is_to_replace_a_lost_one_and_is_lost_too(embedded: Any, new
     assert settled(embedded, topic) == Counter([b"a", b"b"])
 
 
+def test_an_entry_that_changes_while_it_is_read_is_read_again(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ledger, "PIECE", 60)
+    topic, sink = new_topic(embedded), str(uuid.uuid4())
+    query = slots_only(embedded, topic, **{"exactlyOnce.id": sink})
+    rows = [[b"%d" % number] for number in range(6)]
+    query.run(0, *rows)
+    call = lv.KafkaAdmin.list_consumer_group_offsets
+
+    def read_slowly(admin: lv.KafkaAdmin, wanted: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(wanted, str):
+            monkeypatch.setattr(lv.KafkaAdmin, "list_consumer_group_offsets", call)
+            query.run(1, *rows)
+        return call(admin, wanted, *args, **kwargs)
+
+    monkeypatch.setattr(lv.KafkaAdmin, "list_consumer_group_offsets", read_slowly)
+    with lv.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers) as admin:
+        entry = Slots(admin, f"levada-{sink}").last_entry()
+    assert entry is not None
+    assert (entry.batch.number, len(entry.slots)) == (1, 6)
+
+
 def test_two_clusters_have_sinks_of_one_name(embedded: Any) -> None:
     """As where foreachBatch writes each batch to two clusters."""
     with EmbeddedKafka() as other:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, IllegalStateError, KafkaError
+from levada.errors import BrokerError, CorruptRecordError, IllegalStateError, KafkaError
 from levada.exactly_once.batch import RUN_SIZE, Slot, parsed
 from levada.exactly_once.ledger import Entry, continued_in, further_groups, newest, read
-from levada.types import TopicPartition, TransactionHandle
+from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from levada import KafkaAdmin, TransactionDescription
@@ -62,17 +62,28 @@ class Slots:
         at: where the sink keeps it. None where that is not known: then a first entry that is not committed yet is not waited for.
         stable: false to see what is committed so far, whatever is open.
         """
-        found = self._admin.list_consumer_group_offsets(self._sink, require_stable=stable, timeout=timeout_s)
-        if at is not None and found.get(at) is None:
-            # An entry that is the first one of its partition is left out above while it is pending.
-            found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
-        last = newest(found)
+        last = self._last_offset(at, timeout_s, stable=stable)
         if last is None:
             return None
         kept_at, offset = last
         groups = further_groups(self._sink, continued_in(offset))
         further = self._admin.list_consumer_group_offsets({group: [kept_at] for group in groups}, require_stable=stable) if groups else {}
-        return read(self._sink, kept_at, offset, [further[group].get(kept_at) for group in groups])
+        try:
+            return read(self._sink, kept_at, offset, [further[group].get(kept_at) for group in groups])
+        except CorruptRecordError:
+            if self._last_offset(at, timeout_s, stable=stable) == last:
+                raise
+        # The groups were read one after the other, and another driver has written its entry meanwhile.
+        return self.last_entry(at, timeout_s, stable=stable)
+
+    def _last_offset(
+        self, at: TopicPartition | None, timeout_s: float | None, *, stable: bool
+    ) -> tuple[TopicPartition, OffsetAndMetadata] | None:
+        found = self._admin.list_consumer_group_offsets(self._sink, require_stable=stable, timeout=timeout_s)
+        if at is not None and found.get(at) is None:
+            # An entry that is the first one of its partition is left out above while it is pending.
+            found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
+        return newest(found)
 
     def check(self, entry: Entry, *, decided: bool = False) -> None:
         """Look at the slots of an entry that is to be written. Raises IllegalStateError where one is not open, or will not be for long.
