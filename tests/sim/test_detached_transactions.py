@@ -147,6 +147,8 @@ def test_a_missing_permission_is_an_outcome_of_its_own(world: World, admin: lv.K
     world.nodes[0].faults.fail_next("EndTxn", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     found = admin.outcomes(admin.end_transactions, handles, commit=True)
     assert isinstance(found[handles[0]], TransactionalIdAuthorizationError)
+    name = handles[0].transactional_id
+    assert f"this user needs the permission WRITE on transactional id '{name}'" in str(found[handles[0]])
     assert found[handles[1]] is COMMITTED
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from levada.acls import ResourceType
 from levada.admin.retry import Attempts
 from levada.client.coordinator_finder import FORGET_ON, CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator
@@ -20,6 +21,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, TimeoutError, TransactionOutcomeUnknownError, broker_error
 from levada.flow import Call, Flow, Wait
 from levada.logs import Log
+from levada.permissions import refused
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.types import TransactionHandle
 
@@ -166,7 +168,9 @@ def _until_answered(
             return
         if not code.retriable or not attempts.may_go_on(handle):
             meaning = _SAID[commits].get(code)
-            raise broker_error(code, f"{_name(handle)}: {reasons[handle] if meaning is None else meaning.text}")
+            if meaning is not None:
+                raise broker_error(code, f"{_name(handle)}: {meaning.text}")
+            raise refused(EndTxnRequest.NAME, code, _name(handle), {ResourceType.TRANSACTIONAL_ID: handle.transactional_id})
         yield from attempts.pause(tries, refresh=False)
         tries += 1
 
