@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
+from fork_kit import told_by_child
 from levada.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once import ledger
@@ -58,8 +59,15 @@ def fence(kafka: Any, *messages: Any) -> None:
 def dies_before_slots_are_committed(monkeypatch: Any, query: Query, number: int, *tasks: list[bytes]) -> list[Any]:
     """Decide a batch and die. Returns the messages of its tasks."""
     messages = query.run_tasks(number, tasks)
+    finish = Slots.finish
+
+    def dies(slots: Slots, entry: ledger.Entry) -> Any:
+        if entry.unfinished:
+            raise Died
+        return finish(slots, entry)
+
     with monkeypatch.context() as struck:
-        struck.setattr(Slots, "finish", dying(Slots.finish, "before"))
+        struck.setattr(Slots, "finish", dies)
         with pytest.raises(Died):
             query.commit(number, messages)
     query.restart()
@@ -490,6 +498,39 @@ def test_an_entry_that_changes_while_it_is_read_is_read_again(embedded: Any, new
         entry = Slots(admin, f"levada-{sink}").last_entry()
     assert entry is not None
     assert (entry.batch.number, len(entry.slots)) == (1, 6)
+
+
+def commit_elsewhere(query: Query, number: int, messages: list[Any]) -> None:
+    """Spark shares its processes for commits between all queries of a driver, so none of them sees every batch."""
+
+    def commit() -> str:
+        query.commit(number, messages)
+        return "done"
+
+    assert told_by_child(commit) == "done"
+
+
+def test_a_batch_may_have_slots_of_the_same_names_as_the_one_before(kafka: Any, new_topic: Any) -> None:
+    """As where each second batch has no rows, or foreachBatch does not write it."""
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    commit_elsewhere(query, 0, query.run_tasks(0, [[b"a"], [b"b"]]))
+    query.run(1, [])
+    commit_elsewhere(query, 2, query.run_tasks(2, [[b"c"], [b"d"]]))
+    query.run(4, [b"e"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e"])
+
+
+def test_slots_of_the_same_names_as_those_before_are_not_taken_for_lost(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    query = slots_only(kafka, topic)
+    query.run(0, [b"a"], [b"b"])
+    messages = query.run_tasks(2, [[b"c"], [b"d"]])
+    commit_elsewhere(query, 2, messages)
+    fence(kafka, *messages)
+    query.restart()
+    query.run(2, [b"c"], [b"d"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c", b"d"])
 
 
 def test_two_clusters_have_sinks_of_one_name(embedded: Any) -> None:

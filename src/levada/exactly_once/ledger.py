@@ -35,7 +35,7 @@ class Entry:
     """The last batch that was decided.
 
     at: the partition whose offset it is. slots: what is to be committed of it. turn: how often the batch was repeated, which tells the
-    newer of two entries of one batch. written_s: when, in seconds since the epoch.
+    newer of two entries of one batch. written_s: when, in seconds since the epoch. is_finished: whether all slots are committed.
     """
 
     batch: BatchId
@@ -44,6 +44,12 @@ class Entry:
     slots: tuple[Slot, ...] = ()
     turn: int = 0
     written_s: int = 0
+    is_finished: bool = False
+
+    @property
+    def unfinished(self) -> tuple[Slot, ...]:
+        """The slots that may have to be committed."""
+        return () if self.is_finished else self.slots
 
     def offsets(self, group: str) -> dict[str, OffsetAndMetadata]:
         """Return what stands for the entry: an offset of the ledger's group, and of as many further ones as its slots take."""
@@ -58,7 +64,7 @@ class Entry:
         }
         pieces = _packed(self.slots)
         if pieces:
-            said |= {"more": len(pieces) - 1, "slots": pieces[0]}
+            said |= {"finished": self.is_finished, "more": len(pieces) - 1, "slots": pieces[0]}
         texts = {group: json.dumps(said, separators=(",", ":"))}
         texts |= dict(zip(further_groups(group, len(pieces) - 1), pieces[1:], strict=True))
         return {name: OffsetAndMetadata(self.batch.number, metadata=text) for name, text in texts.items()}
@@ -101,7 +107,8 @@ def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Seq
             if len(pieces) != 1 + said.get("more", 0):
                 raise ValueError(f"it is continued in {said['more']} more groups, {len(pieces) - 1} are there")
             rows, slots = Rows(int(said["rows"]), int(said["digest"], 16)), tuple(_unpacked("".join(pieces), group, batch))
-            return Entry(batch, rows, at, slots, _number(offset, "turn"), _number(offset, "written"))
+            finished = said.get("finished") is True
+            return Entry(batch, rows, at, slots, _number(offset, "turn"), _number(offset, "written"), finished)
         if isinstance(said["v"], int) and said["v"] > VERSION_WITH_SLOTS:
             raise IllegalStateError(
                 f"ledger of the exactly-once sink (group '{group}', {at}): version {said['v']} is not known to this levada; use the one "

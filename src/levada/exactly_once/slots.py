@@ -112,10 +112,10 @@ class Slots:
         """Commit the slots of a batch that was decided, which may be repeated, and return those that cannot be committed."""
         from levada import TransactionOutcome
 
-        if not entry.slots:
+        if not entry.unfinished:
             return NOTHING_LEFT
-        outcomes = self._admin.end_transactions([slot.handle for slot in entry.slots], commit=True)
-        unsure = [slot for slot in entry.slots if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
+        outcomes = self._admin.end_transactions([slot.handle for slot in entry.unfinished], commit=True)
+        unsure = [slot for slot in entry.unfinished if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
         if not unsure:
             return NOTHING_LEFT
         # A task that everybody takes for dead may have opened a slot of the same name since, which hides what became of the first one.

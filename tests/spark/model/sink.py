@@ -54,6 +54,7 @@ RULES = {
     "stable": "abort() waits until no open transaction may change the ledger",
     "end as written": "EndTxn is repeated with the version that the ledger names",
     "outcome": "a slot commits an offset of its own, which tells whether it was committed when EndTxn does not",
+    "finished": "once its slots are committed the ledger says so, as slots of a later batch of the run may have the same names",
     "same division": "a lost slot is written again only where its task has the same rows as before",
     "inline once": "rows that the decision carried are not written again with a lost slot",
     "clean afterwards": "slots of older runs are aborted after the own decision only",
@@ -109,12 +110,13 @@ class Message(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The ledger. parts: by task, with their handles. The rows stand for their digest."""
+    """The ledger. parts: by task, with their handles. is_finished: they are committed. The rows stand for their digest."""
 
     batch: int
     query: str
     run: int
     parts: tuple[Message, ...]
+    is_finished: bool = False
 
     @property
     def rows(self) -> list[Row]:
@@ -309,6 +311,7 @@ class Sink:
         lost = yield from self._roll_forward(decision)
         if lost:
             raise Failed("a slot is lost; the next run writes it again")
+        yield from self._finish(marker, decision)
         if not self.has("listed before"):
             listed = yield from self._listed(messages, decision)
         if self.has("clean afterwards"):
@@ -375,8 +378,14 @@ class Sink:
         yield from self._decide(marker, carried, decision)
         if (yield from self._roll_forward(decision)):
             raise Failed("a slot is lost again")
+        yield from self._finish(marker, decision)
         self._compare(messages, entry)
         yield from self._abort_slots([message for number, message in enumerate(messages) if number not in lost])
+
+    def _finish(self, marker: Client, decision: Entry) -> Steps:
+        """Write the entry again, whose slots are committed."""
+        if self.has("finished") and any(part.handle is not None for part in decision.parts):
+            yield from self._decide(marker, [], decision._replace(is_finished=True))
 
     def _decide(self, marker: Client, carried: list[tuple[Row, ...]], decision: Entry) -> Steps:
         """The decision: rows and entry in one transaction, whose commit makes the batch written."""
@@ -430,7 +439,7 @@ class Sink:
         """Commit the slots of a decision. Returns the numbers of lost ones."""
         lost = []
         for number, part in enumerate(entry.parts):
-            if part.handle is None:
+            if part.handle is None or entry.is_finished:
                 continue
             name, producer, version = part.handle
             if entry.run != self._run and not self.has("end as written"):

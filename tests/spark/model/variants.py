@@ -12,6 +12,7 @@ from .world import WRONG, Variant, Verdict
 
 INLINE = Query()
 SLOTS = Query(slots=(True, True))
+GAP = Query(sizes=(2, 0, 2), slots=(True, True))
 MIXED = Query(slots=(False, True))
 BOTH = (Brokers.TV1, Brokers.TV2)
 RIGHT = frozenset({Verdict.OK, Verdict.HELD})
@@ -47,6 +48,7 @@ VARIANTS = (
     Expected(Variant("inline, two writes", Query(sizes=(2, 2), writes=2)), NAMED),
     Expected(Variant("inline, two equal writes", Query(sizes=(2, 2), writes=2, equal_writes=True)), NAMED),
     Expected(Variant("slots", SLOTS), RIGHT),
+    Expected(Variant("slots, an empty batch", GAP), RIGHT),
     Expected(Variant("slots, other division each time", Query(slots=(True, True), varies="division")), UNDECIDED | {Verdict.REFUSED}),
     Expected(Variant("slots, the same, finished promptly", Query(slots=(True, True), varies="division"), prompt=True), RIGHT),
     Expected(Variant("slots, lost by INVALID_TXN_STATE only", SLOTS, without=BY_ANSWERS), UNDECIDED | {Verdict.REFUSED}),
@@ -86,7 +88,7 @@ def _mutant(
     faults: str = "",
     finds: frozenset[Verdict] = WRONG,
     policy: Policy = STRICT,
-    also: str = "",
+    also: tuple[str, ...] = (),
     prompt: bool = False,
     brokers: tuple[Brokers, ...] = BOTH,
     first: int = 0,
@@ -94,7 +96,7 @@ def _mutant(
     variant = Variant(
         f"without: {rule}",
         query,
-        frozenset({rule, also} if also else {rule}),
+        frozenset({rule, *also}),
         policy,
         frozenset({faults} if faults else ()),
         only=frozenset(only.split()),
@@ -124,11 +126,12 @@ MUTANTS = (
     _mutant("end after the decision", SLOTS),
     _mutant("slots of the ledger", SLOTS),
     _mutant("ids of the run", DIVIDED, finds=UNFINISHED, prompt=True),
-    _mutant("parity", SLOTS, "pause switch timeout crash", policy=ANY_ERROR, also="outcome"),
+    _mutant("parity", SLOTS, "pause switch timeout crash", policy=ANY_ERROR, also=("outcome", "finished")),
     _mutant("abort looks", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("stable", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("outcome", SLOTS, policy=ANY_ERROR),
-    _mutant("end as written", SLOTS, "crash crash-after", policy=ANY_ERROR, also="outcome", brokers=(Brokers.TV2,)),
+    _mutant("finished", Query(sizes=(1, 0, 1), slots=(True,)), "pause switch delayed late", first=5_000),
+    _mutant("end as written", SLOTS, "crash crash-after", policy=ANY_ERROR, also=("outcome",), brokers=(Brokers.TV2,)),
     _mutant("same division", DIVIDED),
     _mutant("inline once", MIXED),
     _mutant("clean afterwards", ONE_TASK, "pause switch", finds=UNFINISHED, policy=SKIPPING, prompt=True),

@@ -91,8 +91,8 @@ def recover(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PRE
         if entry is None:
             raise CommandError(f"{sink} has decided no batch so far; levada spark transactions abort {sink} ends what it has open")
         finished = _finished(slots, entry)
-        decided = {slot.handle.transactional_id for slot in entry.slots}
-        left = len(_opened(admin, sink).get(sink, {}).keys() - decided)
+        named = {slot.handle.transactional_id for slot in entry.unfinished}
+        left = len(_opened(admin, sink).get(sink, {}).keys() - named)
         rest = f"; {counted(left, 'transaction')} of no decided batch left open: start the query again, or abort" if left else ""
         return show_outcomes(invocation, [OutcomeRow(sink, finished + rest)])
 
@@ -113,7 +113,7 @@ def abort(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFI
         admin.fence_producers([sink])
         entry = _settled_entry(slots, waits=len(opened.keys() - {sink}) > 0)
         finished = _finished(slots, entry) if entry is not None else "no batch was decided"
-        decided = {slot.handle.transactional_id for slot in entry.slots} if entry is not None else set()
+        decided = {slot.handle.transactional_id for slot in entry.unfinished} if entry is not None else set()
         left = [name for name in opened if name not in decided and name != sink]
         if left:
             admin.fence_producers(left)
@@ -192,16 +192,16 @@ def _entry_of(admin: KafkaAdmin, sink: str) -> Entry | KafkaError | None:
 
 def _row(name: str, sink: Sink, now_ms: int) -> SinkRow:
     entry = sink.entry if isinstance(sink.entry, Entry) else None
-    slots = {slot.handle.transactional_id for slot in entry.slots} if entry is not None else set()
+    named = {slot.handle.transactional_id for slot in entry.unfinished} if entry is not None else set()
     began = [found.start_time_ms for found in sink.opened.values() if found.start_time_ms is not None]
     return SinkRow(
         name,
         entry.batch.query_id if entry is not None else "",
         entry.batch.number if entry is not None else None,
         entry.rows.count if entry is not None else 0,
-        len(slots),
-        len(sink.opened.keys() & slots),
-        len(sink.opened.keys() - slots),
+        len(entry.slots) if entry is not None else 0,
+        len(sink.opened.keys() & named),
+        len(sink.opened.keys() - named),
         (now_ms - min(began)) / 1000 if began else None,
         str(sink.entry) if isinstance(sink.entry, KafkaError) else None,
     )

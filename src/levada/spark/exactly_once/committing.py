@@ -160,6 +160,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         if slots and not is_numbered:
             marker.slots.forget(_names(slots))
             marker.forget_ledger()
+            _seen.pop(marker.sink, None)
 
 
 def _concerns(batch: BatchId, entry: Entry | None) -> bool:
@@ -171,8 +172,6 @@ def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     return _now_s() - entry.written_s > REFRESH_S
 
 
-_finished: dict[tuple[str, str], BatchId] = {}
-"""By cluster and sink: the batch all of whose slots this process has committed."""
 _seen: dict[tuple[str, str], str] = {}
 """By cluster and sink: the run that this process has seen, so that it knows what runs before have left."""
 
@@ -198,11 +197,11 @@ class Committing:
         known = [*self._own, *(entry.slots if entry is not None else ())]
         is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
         left_open = self._slots.left_open(known) if known or is_first else []
+        # Also of another batch: a program that gives the numbers may have gone on without repeating it.
+        left = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
         logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
-        # Also of another batch: a program that gives the numbers may have gone on without repeating it.
-        left = self._finish(entry) if entry is not None and _finished.get(self._sink) != entry.batch else NOTHING_LEFT
         if verdict is Verdict.SKIP_AHEAD:
             self._slots.abort([slot.handle for slot in self._own])
             return
@@ -238,13 +237,6 @@ class Committing:
             last,
         )
 
-    def _finish(self, entry: Entry) -> Unfinished:
-        """Commit the slots of an entry, and keep in mind that this was done."""
-        left = self._slots.finish(entry)
-        if not left.all:
-            _finished[self._sink] = entry.batch
-        return left
-
     def _leave_out(self, entry: Entry, left: Unfinished) -> None:
         """Go on without lost rows of an earlier batch, which no task has now, if onLostSlot=skip. Raises IllegalStateError otherwise."""
         count = sum(slot.rows.count for slot in left.all)
@@ -262,11 +254,12 @@ class Committing:
     def _decide(self, messages: Sequence[SealedRows], decision: Entry, *, decided: bool = False) -> None:
         """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's.
 
-        decided: whether an earlier run has decided the batch.
+        Then the entry is written again, as one whose slots are committed: a later batch of this run may have slots of the same names, and
+        nobody must take those for these. decided: whether an earlier run has decided the batch.
         """
         self._slots.check(decision, decided=decided)
         self._marker.write(messages, decision)
-        if left := self._finish(decision).all:
+        if left := self._slots.finish(decision).all:
             again = (
                 f"Run the {self._batch.program} again, which writes its rows again if its task has the same ones; if not, see onLostSlot"
                 if self._settings.is_numbered(self._batch)
@@ -276,6 +269,8 @@ class Committing:
                 f"{called(self._sink_id, self._batch)}: decided, but {_listed(left)} was aborted before it was committed: this took longer "
                 f"than transaction.timeout.ms, or somebody has fenced it. {again}"
             )
+        if decision.slots and self._settings.is_numbered(self._batch):
+            self._marker.write((), replace(decision, is_finished=True))
 
     def _repeat(self, entry: Entry, left: Unfinished) -> None:
         """Finish a batch that an earlier run has decided, and claim it for this run.
