@@ -171,6 +171,19 @@ def test_a_slot_with_little_time_left_is_not_relied_on(embedded: Any, new_topic:
     assert settled(embedded, topic) == Counter()
 
 
+def test_an_error_after_the_decision_says_that_there_was_one(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded)
+    query = slots_only(embedded, topic)
+    with monkeypatch.context() as broken:
+        broken.setattr(lv.KafkaAdmin, "end_transactions", lambda *_, **__: (_ for _ in ()).throw(KafkaError("nobody answers")))
+        with pytest.raises(KafkaError, match="nobody answers") as caught:
+            query.run(0, [b"a"])
+    assert "batch 0 was decided before, and is not known to be committed as a whole: run the query again" in caught.value.__notes__[0]
+    query.restart()
+    query.run(0, [b"a"])
+    assert settled(embedded, topic) == Counter([b"a"])
+
+
 def test_abort_commits_what_was_decided_and_aborts_what_was_not(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
     topic = new_topic(kafka, 2)
     query = slots_only(kafka, topic)

@@ -110,10 +110,20 @@ class Slots:
 
     def finish(self, entry: Entry) -> Unfinished:
         """Commit the slots of a batch that was decided, which may be repeated, and return those that cannot be committed."""
-        from levada import TransactionOutcome
-
         if not entry.unfinished:
             return NOTHING_LEFT
+        try:
+            return self._finish(entry)
+        except KafkaError as error:
+            error.add_note(
+                f"batch {entry.batch.number} was decided before, and is not known to be committed as a whole: run the query again before "
+                f"transaction.timeout.ms is over, which commits the rest, or levada spark transactions recover {self._sink}"
+            )
+            raise
+
+    def _finish(self, entry: Entry) -> Unfinished:
+        from levada import TransactionOutcome
+
         outcomes = self._admin.end_transactions([slot.handle for slot in entry.unfinished], commit=True)
         unsure = [slot for slot in entry.unfinished if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
         if not unsure:
