@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from levada.client.connection_key import Peer
 from levada.client.retry import Retries
 from levada.errors import KafkaError
-from levada.flow import Destination, Flow, Wait, WaitAny
+from levada.flow import Destination, Flow, Wait
 from levada.promise import Promise
 
 Whom: TypeAlias = Peer | Destination | None
@@ -105,15 +105,27 @@ class FanOut(Generic[K, V]):
         self._stop_at_error = stop_at_error
         self._next = self._turns(_Left(list(wanted), 0))
         turns: dict[Promise[_Left[K]], None] = {}
+        # To look at all turns each time that one ends would take minutes for ten thousand.
+        over: list[Promise[_Left[K]]] = []
+        some_over: Promise[None] = Promise()
+
+        def end(promise: Promise[_Left[K]]) -> None:
+            over.append(promise)
+            some_over.resolve(None)
+
         try:
             while not self._stops:
                 while self._next:
-                    turns[(yield from self._begin(self._next.pop(0)))] = None
+                    turn = yield from self._begin(self._next.pop(0))
+                    turns[turn] = None
+                    turn.on_done(end)
                 if not turns:
                     return
-                over = [promise for promise in turns if promise.done] or [(yield WaitAny(list(turns)))]
-                self._next += self._turns(_joined([promise.result() for promise in over]))
-                for promise in over:
+                if not over:
+                    yield Wait(some_over)
+                ended, over, some_over = over, [], Promise()
+                self._next += self._turns(_joined([promise.result() for promise in ended]))
+                for promise in ended:
                     del turns[promise]
         finally:
             self._cancel(turns)

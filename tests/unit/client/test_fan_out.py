@@ -15,6 +15,7 @@ from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, broker_error
 from levada.flow import Flow, Sleep
+from levada.promise import Promise
 from levada.testing import Simulation
 from sim_kit import SimClient, server
 
@@ -203,3 +204,21 @@ def test_a_policy_says_what_the_codes_mean_that_it_does_not_name() -> None:
     assert policy.reaction(41) is Reaction.REFRESH
     assert policy.reaction(3) is Reaction.RETRY
     assert policy.reaction(12345) is Reaction.RETRY
+
+
+def test_the_work_grows_with_the_number_of_subjects_and_not_with_its_square(client: SimClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, on_done = 0, Promise.on_done
+
+    def counted(promise: Promise[Any], callback: Callable[[Promise[Any]], None]) -> None:
+        nonlocal calls
+        calls += 1
+        on_done(promise, callback)
+
+    def numbered(node: Whom, keys: list[str]) -> Answer[str, int]:
+        return Answer(found={key: int(key) for key in keys})
+
+    asked = Asked(client, numbered, leader=int, takes_ms=lambda node: node if isinstance(node, int) else 0)
+    monkeypatch.setattr(Promise, "on_done", counted)
+    run(client, asked.fan.run([str(number) for number in range(300)]))
+    assert len(asked.fan.found) == 300
+    assert calls < 20 * 300
