@@ -108,6 +108,21 @@ def test_a_commit_that_fails_before_the_decision_leaves_nothing_behind(kafka: An
     assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
 
 
+def test_a_message_that_cannot_be_sent_leaves_nothing_open(embedded: Any, new_topic: Any) -> None:
+    topic = new_topic(embedded)
+    query = Query(embedded, topic)
+    messages = query.run_tasks(0, [[b"a"], [b"b"]])
+    batches = messages[1].batches
+    for data, error in ((batches[0].data[:-1], lv.errors.CorruptRecordError), (None, TypeError)):
+        damaged = replace(messages[1], batches=(batches[0]._replace(data=data),))
+        with pytest.raises(error):
+            query.commit(0, [messages[0], damaged])
+        assert is_settled(embedded, topic)
+    query.restart()
+    query.run(0, [b"a"], [b"b"])
+    assert committed(embedded, topic) == Counter([b"a", b"b"])
+
+
 def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
     topic = new_topic(kafka, 2)
     query = Query(kafka, topic)

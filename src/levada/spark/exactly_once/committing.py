@@ -104,7 +104,7 @@ class Marker:
             sent.result()
         except TransactionOutcomeUnknownError:
             raise
-        except KafkaError:
+        except Exception:
             self._abort()
             if sent is not None:
                 # This error says it all: rows that failed with the transaction are no second one, which the producer would warn of.
