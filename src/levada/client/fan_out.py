@@ -20,6 +20,9 @@ from levada.promise import Promise
 Whom: TypeAlias = Peer | Destination | None
 """Who is asked: a connection, a destination that is found when the call is made, or any node."""
 
+MOST_NOTES = 20
+"""Of an error that is one of many, so that it can still be seen in a log."""
+
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -191,7 +194,7 @@ def _joined(parts: Collection[_Left[K]]) -> _Left[K]:
 def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mapping[K, KafkaError], found: Mapping[K, Any]) -> None:
     """Raise the first error in the order of the subjects, if there is one, with the outcomes and results of all.
 
-    doing: names what was done to one. found: what is known of those without an error.
+    doing: names what was done to one. found: what is known of those without an error. Notes of the error tell of the first others.
     """
     outcomes = {subject: errors.get(subject) for subject in subjects}
     failed = [subject for subject, error in outcomes.items() if error is not None]
@@ -200,7 +203,9 @@ def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mappin
     first, error = failed[0], errors[failed[0]]
     error.outcomes = outcomes
     error.results = {subject: found.get(subject) for subject, refused in outcomes.items() if refused is None}
-    for subject, other in outcomes.items():
-        if subject != first:
-            error.add_note(str(other) if other is not None else f"{doing(subject)}: ok")
+    others = [(subject, other) for subject, other in outcomes.items() if subject != first]
+    for subject, other in others[:MOST_NOTES]:
+        error.add_note(str(other) if other is not None else f"{doing(subject)}: ok")
+    if len(others) > MOST_NOTES:
+        error.add_note(f"{len(others) - MOST_NOTES} more are in the error's outcomes; {len(failed)} of {len(outcomes)} have failed")
     raise error

@@ -13,7 +13,7 @@ from uuid import UUID
 from levada.acls import ResourceType
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator
-from levada.client.fan_out import Answer, FanOut, Spawn, raise_first
+from levada.client.fan_out import MOST_NOTES, Answer, FanOut, Spawn, raise_first
 from levada.client.metadata import Metadata
 from levada.client.partition_answer import Asked, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
@@ -267,7 +267,9 @@ def _ask_for_offsets(
     try:
         yield from asking.run(list(wanted))
     except TimeoutError as late:
-        why = "; ".join(f"group '{group}': {reason}" for group, reason in asking.reasons.items())
+        reasons = [f"group '{group}': {reason}" for group, reason in asking.reasons.items()]
+        more = f"; and {len(reasons) - MOST_NOTES} more groups" if len(reasons) > MOST_NOTES else ""
+        why = "; ".join(reasons[:MOST_NOTES]) + more
         over = TimeoutError(f"committed offsets not found in time ({late}): {why}")
         over.outcomes = {group: None if group in asking.found else asking.errors.get(group, over) for group in wanted}
         over.results = dict(asking.found)

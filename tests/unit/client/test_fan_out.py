@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.fan_out import Answer, FanOut, Whom
+from levada.client.fan_out import Answer, FanOut, Whom, raise_first
 from levada.client.flow_runner import FlowsBeside
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
@@ -222,3 +222,15 @@ def test_the_work_grows_with_the_number_of_subjects_and_not_with_its_square(clie
     run(client, asked.fan.run([str(number) for number in range(300)]))
     assert len(asked.fan.found) == 300
     assert calls < 20 * 300
+
+
+def test_an_error_of_many_tells_of_a_few_others_and_has_the_outcomes_of_all() -> None:
+    errors = {key: broker_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, key) for key in ("7", "8")}
+    subjects = [str(number) for number in range(10_000)]
+    with pytest.raises(BrokerError, match=r"^7: GROUP") as caught:
+        raise_first(lambda key: f"forget {key}", subjects, errors, dict.fromkeys(subjects))
+    *notes, last = caught.value.__notes__
+    assert (len(notes), notes[6], notes[7][:2]) == (20, "forget 6: ok", "8:")
+    assert last == "9979 more are in the error's outcomes; 2 of 10000 have failed"
+    assert caught.value.outcomes is not None
+    assert len(caught.value.outcomes) == 10_000
