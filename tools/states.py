@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from levada.broker.coordinators import group_states as group
-from levada.broker.coordinators import transaction_states as transaction
+from levada.broker.coordinators.groups import group_states as group
+from levada.broker.coordinators.transactions import transaction_states as transaction
 from levada.broker.share import record_states as record
 from levada.client.setup import states as connection
 from levada.consumer.acks import states as unacked

@@ -74,7 +74,7 @@ FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", 
 BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
 PURE = ("wire", "record", "protocol")
 SANS_IO = ("net", "client", "producer", "consumer", "admin", "broker")
-MAY_BLOCK = {"levada.net.selector", "levada.net.opening", "levada.net.resolver", "levada.broker.server"}
+MAY_BLOCK = {"levada.net.selector", "levada.net.opening", "levada.net.resolver", "levada.broker.network.server"}
 
 EXTRAS = {
     "pyarrow",

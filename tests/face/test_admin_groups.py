@@ -14,7 +14,7 @@ import levada as lv
 from altered_answers import altered
 from face_kit import BOTH_FACES, EVERYWHERE, SimulatedKafka, face_and_broker
 from group_kit import GroupMember, assignment, protocols
-from levada.broker.apis import find_coordinator
+from levada.broker.apis.groups import find_coordinator
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BrokerError,

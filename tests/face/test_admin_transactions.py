@@ -15,7 +15,7 @@ from broker_kit import produce_request
 from consumer_kit import batch
 from consumer_sim import World
 from face_kit import EVERYWHERE, SimulatedKafka, face_and_broker
-from levada.broker.apis import find_coordinator
+from levada.broker.apis.groups import find_coordinator
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, GroupError, TimeoutError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -22,7 +22,7 @@ import pytest
 import levada as lv
 from face_kit import WITH_SOCKETS, face_and_broker
 from levada import aio
-from levada.broker.control import Hold
+from levada.broker.node.control import Hold
 from levada.errors import (
     IllegalStateError,
     ProducerFencedError,

@@ -57,8 +57,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
             wire.on_answer(response)
             return encode_response_parts(response, version, correlation_id)
 
-        monkeypatch.setattr("levada.broker.node.decode_request", decode_and_note)
-        monkeypatch.setattr("levada.broker.node.encode_response_parts", change_and_encode)
+        monkeypatch.setattr("levada.broker.node.node.decode_request", decode_and_note)
+        monkeypatch.setattr("levada.broker.node.node.encode_response_parts", change_and_encode)
         yield wire
 
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from levada.broker.checks import Kind
+from levada.broker.config.checks import Kind
+from levada.broker.config.kafka_settings import Update, kafka_settings
+from levada.broker.config.settings import HOW_IT_IS_STARTED
 from levada.broker.foreground import setting
-from levada.broker.kafka_settings import Update, kafka_settings
-from levada.broker.settings import HOW_IT_IS_STARTED
 from levada.protocol.messages.alter_configs import AlterableConfig as WhollyAlterable
 from levada.protocol.messages.alter_configs import AlterConfigsRequest
 from levada.protocol.messages.alter_configs import AlterConfigsResource as WhollyAltered

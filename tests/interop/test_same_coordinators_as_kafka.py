@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from kafka_cluster import KafkaCluster
-from levada.broker.apis.find_coordinator import GROUP, SHARE, TRANSACTION
+from levada.broker.apis.groups.find_coordinator import GROUP, SHARE, TRANSACTION
 from levada.error_codes import ErrorCode
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest

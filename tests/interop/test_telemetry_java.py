@@ -17,7 +17,7 @@ import levada as lv
 from java_kit import SOURCES, JavaProgram, compiled
 from kafka_cluster import POMS
 from kafka_jars import jars
-from levada.broker.telemetry import NO_ID
+from levada.broker.cluster.telemetry import NO_ID
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from levada.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from levada.protocol.messages.push_telemetry import PushTelemetryRequest

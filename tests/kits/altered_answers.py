@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from levada.broker import node
+from levada.broker.node import node
 
 Change = Callable[[Any], None]
 """Changes an answer in place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.protocol.frame import decode_response, encode_request, response_correlation_id
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

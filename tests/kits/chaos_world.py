@@ -8,9 +8,9 @@ from typing import Any
 
 from chaos_app import PORT, SERVERS, TOPIC, TRANSACTIONAL_ID, App
 from chaos_plan import NODES, PARTITIONS, Plan
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.testing import Simulation

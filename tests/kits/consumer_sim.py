@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from consumer_kit import batch
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.record.batch import RecordBatch
 from levada.sync.consumer import KafkaConsumer
 from levada.testing.simulation import EPOCH_MS, Simulation

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from broker_kit import START_MS, Bench, make_batch
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.log import PartitionLog
-from levada.broker.settings import BrokerSettings
+from levada.broker.log.log import PartitionLog
 
 
 class Kept(Bench):

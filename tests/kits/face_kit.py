@@ -19,9 +19,9 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.record.batch import RecordBatch
 from levada.testing.simulation import EPOCH_MS, Simulation

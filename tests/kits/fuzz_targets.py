@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from json_kit import EVERYTHING
 from levada.broker.apis import SERVED
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import ProtocolError
 from levada.protocol.api import APIS
 from levada.protocol.codegen import decode, encode

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from levada.broker.apis import offset_commit, txn_offset_commit
-from levada.broker.coordinators.consumer_group import ConsumerGroup
-from levada.broker.group_offsets import GroupOffsets, _Group, _Written
+from levada.broker.apis.groups import offset_commit
+from levada.broker.apis.transactions import txn_offset_commit
+from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
+from levada.broker.coordinators.groups.group_offsets import GroupOffsets, _Group, _Written
 from levada.consumer.commits import Commits
 from levada.consumer.committed_positions import CommittedPositions
 from levada.consumer.group import joining

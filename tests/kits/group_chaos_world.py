@@ -11,9 +11,9 @@ from chaos_world import Mender
 from consumer_kit import batch
 from group_chaos_member import GROUP, OUT, PORT, SERVERS, SESSION_TIMEOUT_MS, Program
 from group_chaos_plan import NODES, OUT_PARTITIONS, TOPICS
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.record.batch import RecordBatch
 from levada.testing import Simulation

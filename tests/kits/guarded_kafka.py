@@ -9,7 +9,7 @@ from uuid import UUID
 
 import levada as lv
 from kafka_cluster import PASSWORD, KafkaCluster
-from levada.broker.settings import STANDARD_AUTHORIZER
+from levada.broker.config.settings import STANDARD_AUTHORIZER
 from levada.testing import EmbeddedKafka
 
 ROOT, ALICE, BOB = "root", "alice", "bob"

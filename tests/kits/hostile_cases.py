@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 
 from levada import KafkaAdmin
-from levada.broker.node import BrokerNode
-from levada.broker.server import BrokerServer
+from levada.broker.network.server import BrokerServer
+from levada.broker.node.node import BrokerNode
 from levada.errors import KafkaError, ProtocolError
 from levada.protocol.codegen import decode, encode
 from levada.protocol.frame import encode_request

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from chaos_plan import Plan, draw_records
-from levada.broker.cluster import Cluster
-from levada.broker.partition import Appended, Partition
-from levada.broker.producer_state import ProducerStates
-from levada.broker.state import BrokerState
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.log.producer_state import ProducerStates
+from levada.broker.node.state import BrokerState
+from levada.broker.replication.partition import Appended, Partition
 from levada.consumer import fetch_response
 from levada.consumer.fetch_buffer import CompletedFetch
 from levada.error_codes import ErrorCode

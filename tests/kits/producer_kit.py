@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.producer.core import ProducerCore
 from levada.producer.delivery import Delivery
 from levada.producer.record_accumulator import ToSend

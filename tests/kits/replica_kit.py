@@ -6,11 +6,11 @@ from random import Random
 from typing import Any
 
 from broker_kit import START_MS, Bench, Client, make_batch
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.partition import Partition
-from levada.broker.settings import BrokerSettings
-from levada.broker.storage import IN_MEMORY, ClusterStorage
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.log.storage import IN_MEMORY, ClusterStorage
+from levada.broker.node.node import BrokerNode
+from levada.broker.replication.partition import Partition
 
 
 class Trio:

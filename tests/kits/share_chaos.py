@@ -16,9 +16,9 @@ from typing import Any
 from chaos_plan import Plan, Step
 from chaos_world import Mender
 from consumer_kit import batch
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.broker.share.share_partition import SharePartition
 from levada.broker.share.share_partitions import Delivery, OpenShare
 from levada.broker.share.share_states import ShareKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.client.connection_key import ConnectionKey
 from levada.client.setup.flow import Authenticate
 from levada.clock import NEVER_MS

@@ -7,13 +7,15 @@ from functools import partial
 from typing import Any
 
 from chaos_plan import draw_transactions
-from levada.broker import endings
-from levada.broker.apis import SERVED, end_txn, fetch
-from levada.broker.coordinators.transaction import Ending, ProducerIdAndEpoch, Transaction
-from levada.broker.coordinators.transactions import Transactions as Coordinator
-from levada.broker.marker import Marker
+from levada.broker.apis import SERVED
+from levada.broker.apis.data import fetch
+from levada.broker.apis.transactions import end_txn
+from levada.broker.coordinators.transactions import endings
+from levada.broker.coordinators.transactions.transaction import Ending, ProducerIdAndEpoch, Transaction
+from levada.broker.coordinators.transactions.transactions import Transactions as Coordinator
+from levada.broker.log.marker import Marker
+from levada.broker.node.state import BrokerState
 from levada.broker.replication.replica import Replica
-from levada.broker.state import BrokerState
 from levada.consumer.fetch_cursor import AbortedTransactions
 from levada.errors import KafkaError
 from levada.producer.transactions import requests
@@ -106,7 +108,7 @@ def a_broker_that_answers_endtxn_and_writes_no_markers(patch: Patch) -> None:
         else:
             write(state, ending, now_ms)
 
-    patch.setattr("levada.broker.apis.end_txn.carry_out", forget)
+    patch.setattr("levada.broker.apis.transactions.end_txn.carry_out", forget)
 
 
 @mutant("K7")
@@ -137,7 +139,7 @@ def a_broker_that_aborts_when_asked_to_commit(patch: Patch) -> None:
     def abort(state: BrokerState, ending: Ending, now_ms: int) -> None:
         write(state, ending._replace(committed=ending.committed and not often()), now_ms)
 
-    patch.setattr("levada.broker.apis.end_txn.carry_out", abort)
+    patch.setattr("levada.broker.apis.transactions.end_txn.carry_out", abort)
 
 
 @mutant("K5")
@@ -147,7 +149,7 @@ def a_broker_that_commits_when_asked_to_abort(patch: Patch) -> None:
     def commit(state: BrokerState, ending: Ending, now_ms: int) -> None:
         write(state, ending._replace(committed=True), now_ms)
 
-    patch.setattr("levada.broker.apis.end_txn.carry_out", commit)
+    patch.setattr("levada.broker.apis.transactions.end_txn.carry_out", commit)
 
 
 @mutant("K5")

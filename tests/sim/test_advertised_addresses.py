@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import TimeoutError
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation

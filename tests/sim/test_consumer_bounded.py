@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumer_sim import World
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.consumer.fetch_request import FIRST_GUESS_BYTES, LEAST_BYTES, partition_bytes
 from levada.consumer.subscription_state import Generations, PartitionState
 from levada.errors import OffsetOutOfRangeError

@@ -11,7 +11,7 @@ import pytest
 from altered_answers import altered
 from consumer_sim import World
 from group_sim import PARTITIONS, SimulatedGroup
-from levada.broker.coordinators.consumer_groups import ConsumerGroups
+from levada.broker.coordinators.groups.consumer_groups import ConsumerGroups
 from levada.consumer.group.consumer_heartbeat import ON_HEARTBEAT_ERROR, Reaction
 from levada.error_codes import ErrorCode
 from levada.errors import (

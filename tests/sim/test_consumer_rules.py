@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer_sim import World
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.protocol.frame import decode_request, encode_response_parts
 from levada.protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse
 from levada.testing.simulation import Simulation
@@ -44,7 +44,7 @@ class Fetches:
 
         monkeypatch.setattr(BrokerNode, "receive", count_in)
         monkeypatch.setattr(BrokerNode, "_send", count_out)
-        monkeypatch.setattr("levada.broker.node.decode_request", note)
+        monkeypatch.setattr("levada.broker.node.node.decode_request", note)
 
     def partitions(self) -> set[int]:
         """The partitions asked for since the last call."""
@@ -140,7 +140,7 @@ def test_M_A29_a_log_of_aborted_transactions_only_is_read_to_its_end(world: Worl
                 partition.aborted_transactions = [AbortedTransaction(producer_id=9, first_offset=offset) for offset in range(0, 100, 2)]
         return encode_response_parts(response, version, correlation_id)
 
-    monkeypatch.setattr("levada.broker.node.encode_response_parts", tell_of_aborts)
+    monkeypatch.setattr("levada.broker.node.node.encode_response_parts", tell_of_aborts)
     consumer = world.consumer(T0, isolation_level="read_committed", max_partition_fetch_bytes=1000)
     assert [record for _ in range(20) for record in consumer.poll(timeout=1)] == []
     assert consumer.position(T0) == 100

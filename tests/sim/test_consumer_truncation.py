@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consumer_sim import World
-from levada.broker.leader_epochs import EpochEnd
+from levada.broker.log.leader_epochs import EpochEnd
 from levada.consumer.position_resetter import PositionReset
 from levada.error_codes import ErrorCode
 from levada.errors import (

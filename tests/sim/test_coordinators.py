@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.client.connection_key import ConnectionKey, Purpose
 from levada.client.destination import Coordinator, CoordinatorKind, Leader
 from levada.client.setup.states import ConnectionState

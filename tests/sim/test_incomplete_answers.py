@@ -10,7 +10,7 @@ import pytest
 import levada as lv
 from altered_answers import altered, truncated
 from consumer_sim import World
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import RetriableCommitError, TimeoutError, TransactionAbortableError
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS

@@ -8,7 +8,7 @@ from math import isnan
 
 import pytest
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import BufferExhaustedError, RecordTooLargeError, TransactionOutcomeUnknownError
 from levada.testing import Simulation

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from levada import AckBuffer, KafkaProducer
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BufferExhaustedError,

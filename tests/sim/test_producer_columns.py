@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from levada import KafkaProducer
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import ClosedError, KafkaError, Persisted, UnknownTopicOrPartitionError
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import AbortedError, FlushTimeout, Persisted
 from levada.producer.delivery import Delivery
 from levada.sync.producer import KafkaProducer

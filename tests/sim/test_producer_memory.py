@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import BufferExhaustedError, ClosedError, Persisted, RecordTooLargeError
 from levada.flow import Until
 from levada.producer.record_accumulator import ToSend

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, BufferExhaustedError, Persisted
 from levada.testing import Simulation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.errors import Persisted
 from levada.producer.sequences import MAX_EPOCH, ProducerIdentity
 from levada.testing import Simulation

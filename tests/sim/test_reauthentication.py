@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.broker.listeners import Listener
-from levada.broker.logins import Logins
-from levada.broker.node import BrokerNode
+from levada.broker.access.logins import Logins
+from levada.broker.network.listeners import Listener
+from levada.broker.node.node import BrokerNode
 from levada.client.connection_states import reauthentication_ms
 from levada.clock import NEVER_MS, SystemClock
 from levada.errors import DisconnectError, SaslAuthenticationError

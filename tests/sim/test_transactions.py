@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.broker.node import BrokerNode
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BrokerError,

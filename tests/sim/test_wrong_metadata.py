@@ -9,9 +9,9 @@ import pytest
 
 import levada as lv
 from altered_answers import altered
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS

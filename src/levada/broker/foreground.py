@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import Any, NamedTuple
 
-from levada.broker.checks import MAX_INT32, integer
-from levada.broker.cluster import Cluster
+from levada.broker.access.logins import Logins
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.checks import MAX_INT32, integer
+from levada.broker.config.kafka_settings import kafka_settings
+from levada.broker.config.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerSettings, dotted
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.disk.properties_file import read_properties
-from levada.broker.kafka_settings import kafka_settings
-from levada.broker.listeners import PROTOCOLS, Listener
-from levada.broker.logins import Logins
-from levada.broker.node import BrokerNode
-from levada.broker.server import BrokerServer, Endpoint
-from levada.broker.server import InsecureListenError as InsecureListenError
-from levada.broker.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerSettings, dotted
-from levada.broker.storage import IN_MEMORY
+from levada.broker.log.storage import IN_MEMORY
+from levada.broker.network.listeners import PROTOCOLS, Listener
+from levada.broker.network.server import BrokerServer, Endpoint
+from levada.broker.network.server import InsecureListenError as InsecureListenError
+from levada.broker.node.node import BrokerNode
 from levada.errors import ConfigError
 from levada.net.tls.file_error import TlsFileError as TlsFileError
 from levada.net.transport import PlaintextTransport, TransportLayer

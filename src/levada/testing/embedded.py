@@ -13,19 +13,19 @@ from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from levada.acls import AclBinding
+from levada.broker.access.logins import GSSAPI, OAUTHBEARER
 from levada.broker.apis import FAIL_BY_PARTITION, NAMES
-from levada.broker.cluster import DEFAULT, Cluster
-from levada.broker.control import Faults
+from levada.broker.cluster.cluster import DEFAULT, Cluster
+from levada.broker.cluster.telemetry import DEFAULT_INTERVAL_MS
+from levada.broker.config.settings import RACK_AWARE, STANDARD_AUTHORIZER, BrokerSettings
 from levada.broker.coordinators.placement import Placement
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.logins import GSSAPI, OAUTHBEARER
-from levada.broker.node import BrokerNode
-from levada.broker.partition import Partition
-from levada.broker.server import BrokerServer, Endpoint
-from levada.broker.session import Session
-from levada.broker.settings import RACK_AWARE, STANDARD_AUTHORIZER, BrokerSettings
-from levada.broker.storage import IN_MEMORY
-from levada.broker.telemetry import DEFAULT_INTERVAL_MS
+from levada.broker.log.storage import IN_MEMORY
+from levada.broker.network.server import BrokerServer, Endpoint
+from levada.broker.network.session import Session
+from levada.broker.node.control import Faults
+from levada.broker.node.node import BrokerNode
+from levada.broker.replication.partition import Partition
 from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
 from levada.face import arguments
 from levada.testing.listening import Listening, OAuth, Security, logins_of
@@ -49,7 +49,7 @@ class EmbeddedKafka:
     default_replication_factor says otherwise. Brokers can be stopped and started, kept from copying what leaders have, and leaders and
     coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
     (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...): all that Kafka has. Those in
-    levada.broker.settings have effect; others are only shown to whoever asks.
+    levada.broker.config.settings have effect; others are only shown to whoever asks.
 
     racks: in which rack each broker is; consumers with a client.rack read from a replica there (KIP-392).
 
@@ -77,7 +77,7 @@ class EmbeddedKafka:
     for GSSAPI (`pip install 'levada[gssapi]'`). Sessions end with their tokens, and after the setting connections_max_reauth_ms, if it is
     above 0.
 
-    faults: what is to go wrong next, a levada.broker.control.Faults.
+    faults: what is to go wrong next, a levada.broker.node.control.Faults.
     """
 
     def __init__(

@@ -7,12 +7,12 @@ from pathlib import Path
 from socket import socket
 from typing import Any, Literal
 
-from levada.broker.access import Access
-from levada.broker.aws import AwsAccounts
-from levada.broker.listeners import PLAINTEXT, PROTOCOLS, Listener
-from levada.broker.logins import Logins
-from levada.broker.server import Endpoint
-from levada.broker.tokens import ValidateToken, validate_unsecured
+from levada.broker.access.access import Access
+from levada.broker.access.aws import AwsAccounts
+from levada.broker.access.logins import Logins
+from levada.broker.access.tokens import ValidateToken, validate_unsecured
+from levada.broker.network.listeners import PLAINTEXT, PROTOCOLS, Listener
+from levada.broker.network.server import Endpoint
 from levada.errors import ConfigError
 from levada.net.sasl.kerberos import Keytab
 from levada.net.transport import PlaintextTransport, TransportLayer

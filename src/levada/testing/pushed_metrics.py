@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
 
-from levada.broker.telemetry import Pushed
+from levada.broker.cluster.telemetry import Pushed
 from levada.protocol.otlp import Payload, Point, Temporality, decode
 
 

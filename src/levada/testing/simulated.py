@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
 
-from levada.broker.cluster import DEFAULT
-from levada.broker.control import Faults
-from levada.broker.node import BrokerNode
+from levada.broker.cluster.cluster import DEFAULT
+from levada.broker.node.control import Faults
+from levada.broker.node.node import BrokerNode
 from levada.sync.admin import KafkaAdmin
 from levada.sync.consumer import KafkaConsumer
 from levada.sync.producer import KafkaProducer

@@ -16,7 +16,7 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
-from levada.broker.authorizer import Authorizer, Requester
+from levada.broker.access.authorizer import Authorizer, Requester
 
 Op, Type = AclOperation, ResourceType
 ALICE = Requester("User:alice", "10.0.0.1")

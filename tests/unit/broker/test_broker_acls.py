@@ -11,9 +11,9 @@ import pytest
 from broker_kit import Bench, Client, make_batch, produce_request
 from levada.acls import AccessControlEntry, AclBinding, AclOperation, PatternType, ResourcePattern, ResourceType
 from levada.broker.apis import SERVED
-from levada.broker.cluster import Cluster
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import STANDARD_AUTHORIZER, BrokerSettings
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.settings import STANDARD_AUTHORIZER, BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.permissions import NEEDS

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker_kit import Bench, make_batch
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

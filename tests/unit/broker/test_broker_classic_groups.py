@@ -10,10 +10,10 @@ import pytest
 
 from broker_kit import Bench, Client
 from group_kit import REBALANCE_MS, SESSION_MS, GroupMember, protocols, subscription
-from levada.broker.cluster import Cluster
-from levada.broker.coordinators.classic_rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
-from levada.broker.coordinators.group_states import TRANSITIONS, Event, State, after
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.classic_rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
+from levada.broker.coordinators.groups.group_states import TRANSITIONS, Event, State, after
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError
 from levada.protocol.messages.delete_groups import DeleteGroupsRequest

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, only_partition, produce_request
-from levada.broker.cluster import Cluster
-from levada.broker.node import BrokerNode
-from levada.broker.partition import Partition
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
+from levada.broker.replication.partition import Partition
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, only_partition
-from levada.broker.coordinators.transaction_states import State
+from levada.broker.coordinators.transactions.transaction_states import State
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_kit import START_MS, Bench, make_batch
-from levada.broker.log import PartitionLog
+from levada.broker.log.log import PartitionLog
 from levada.record.batch import RecordBatch, read_batches, seal
 from levada.record.compression import Codec
 from levada.types import TimestampType

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from levada.broker.apis import describe_configs
-from levada.broker.broker_config import Told, settings_of_broker
-from levada.broker.checks import Kind
-from levada.broker.settings import Layers
+from levada.broker.apis.configs import describe_configs
+from levada.broker.config.broker_config import Told, settings_of_broker
+from levada.broker.config.checks import Kind
+from levada.broker.config.settings import Layers
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

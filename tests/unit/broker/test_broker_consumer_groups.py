@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from broker_kit import Bench
 from group_kit import REBALANCE_MS, ConsumerGroupMember, GroupMember
-from levada.broker.cluster import Cluster
-from levada.broker.coordinators.assignor import Assignor, Subscription
-from levada.broker.coordinators.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Owned, reconcile
-from levada.broker.coordinators.range_assignor import assign_ranges
-from levada.broker.coordinators.topic_pattern import compile_pattern, matching
-from levada.broker.coordinators.uniform_assignor import assign_uniformly
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.assignor import Assignor, Subscription
+from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Owned, reconcile
+from levada.broker.coordinators.groups.range_assignor import assign_ranges
+from levada.broker.coordinators.groups.topic_pattern import compile_pattern, matching
+from levada.broker.coordinators.groups.uniform_assignor import assign_uniformly
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.api_versions import ApiVersionsRequest

@@ -11,10 +11,10 @@ import pytest
 
 from broker_kit import START_MS, Bench, fetch_request, make_batch, only_partition
 from disk_kit import Kept, kept, values, write
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.disk.files import write_whole
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, InvalidTopicError
 from levada.record.batch import read_batches

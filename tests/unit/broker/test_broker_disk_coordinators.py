@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from disk_kit import Kept, kept, write
-from levada.broker.coordinators.transaction_states import State
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.transactions.transaction_states import State
 from levada.broker.disk.coordinator_files import CoordinatorFiles
-from levada.broker.settings import BrokerSettings
-from levada.broker.storage import CoordinatorRecord
+from levada.broker.log.storage import CoordinatorRecord
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.prefixed import encode_prefixed

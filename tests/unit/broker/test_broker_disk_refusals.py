@@ -24,9 +24,9 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
+from levada.broker.config.settings import STANDARD_AUTHORIZER, BrokerSettings
 from levada.broker.disk import data_dir, files
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.settings import STANDARD_AUTHORIZER, BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Client, make_batch
-from levada.broker.leader_epochs import EpochEnd, LeaderEpochs
+from levada.broker.log.leader_epochs import EpochEnd, LeaderEpochs
 from levada.testing import EmbeddedKafka
 
 

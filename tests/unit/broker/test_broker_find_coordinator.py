@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from broker_kit import Client
-from levada.broker.apis.find_coordinator import GROUP, SHARE, TRANSACTION
+from levada.broker.apis.groups.find_coordinator import GROUP, SHARE, TRANSACTION
 from levada.broker.coordinators.placement import java_hash, partition_for
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from broker_kit import Bench, Client
-from levada.broker.cluster import Cluster
-from levada.broker.group_offsets import GroupOffsets
-from levada.broker.node import BrokerNode
-from levada.broker.settings import BrokerSettings
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.group_offsets import GroupOffsets
+from levada.broker.node.node import BrokerNode
 from levada.client.group_offsets import FIRST_VERSION_IN_KAFKA
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

@@ -11,9 +11,9 @@ import pytest
 from broker_kit import Bench, Client, fetch_request, make_batch, only_partition
 from disk_kit import kept
 from group_kit import ConsumerGroupMember
-from levada.broker.cluster import Cluster
-from levada.broker.internal_topics import ADMIN_CLIENT_ID
-from levada.broker.partition import NO_LEADER
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.coordinators.internal_topics import ADMIN_CLIENT_ID
+from levada.broker.replication.partition import NO_LEADER
 from levada.error_codes import ErrorCode
 from levada.errors import InvalidTopicError
 from levada.protocol.messages.alter_partition_reassignments import (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from levada.broker.offset_lookup import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from levada.broker.log.offset_lookup import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.record.batch import RecordBatch

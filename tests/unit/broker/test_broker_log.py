@@ -5,8 +5,8 @@ import random
 import pytest
 
 from broker_kit import START_MS, make_batch
-from levada.broker import log as log_module
-from levada.broker.log import PartitionLog
+from levada.broker.log import log as log_module
+from levada.broker.log.log import PartitionLog
 from levada.record.batch import RecordBatch, read_batches
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.node.purgatory import Delayed, Purgatory
 from levada.clock import NEVER_MS
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker_kit import Bench, Client, fetch_request, make_batch, produce_request
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.quotas.client_quotas import (
     CONSUMER_BYTE_RATE,
@@ -20,7 +21,6 @@ from levada.broker.quotas.client_quotas import (
 )
 from levada.broker.quotas.meters import LONGEST_MS, SampledRate, TokenBucket
 from levada.broker.quotas.throttles import IDLE_MS, Quoted, Throttles
-from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from levada.protocol.messages.api_versions import ApiVersionsRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_kit import fetch_request, only_partition
-from levada.broker.settings import RACK_AWARE, BrokerSettings
+from levada.broker.config.settings import RACK_AWARE, BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.messages.fetch import FetchRequest, PartitionData

@@ -9,9 +9,9 @@ import pytest
 
 from broker_kit import Bench, Client
 from levada.acls import AclBinding, AclBindingFilter
-from levada.broker.authorizer import Authorizer
+from levada.broker.access.authorizer import Authorizer
+from levada.broker.config.settings import STANDARD_AUTHORIZER
 from levada.broker.coordinators.placement import Placement
-from levada.broker.settings import STANDARD_AUTHORIZER
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest

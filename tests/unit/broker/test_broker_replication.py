@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import fetch_request, make_batch, only_partition, produce_request
-from levada.broker.partition import NO_LEADER
+from levada.broker.replication.partition import NO_LEADER
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
 from levada.protocol.messages.fetch import FetchResponse

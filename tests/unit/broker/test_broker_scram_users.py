@@ -9,7 +9,7 @@ import pytest
 
 import levada as lv
 from broker_kit import Bench, Client
-from levada.broker.scram_users import ScramUsers
+from levada.broker.access.scram_users import ScramUsers
 from levada.error_codes import ErrorCode
 from levada.errors import SaslAuthenticationError
 from levada.net.sasl.scram import ScramCredential, salted

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from broker_kit import fetch_request, make_batch, only_partition, produce_request
-from levada.broker.node import BrokerNode
-from levada.broker.server import BrokerServer
+from levada.broker.network.server import BrokerServer
+from levada.broker.node.node import BrokerNode
 from levada.errors import ConfigError, ConnectError, IllegalStateError, UnknownTopicOrPartitionError
 from levada.net.transport import PlaintextTransport
 from levada.protocol.frame import decode_response, encode_request

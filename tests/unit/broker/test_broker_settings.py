@@ -9,12 +9,12 @@ import pytest
 
 from broker_kit import START_MS, Bench, Client, make_batch
 from disk_kit import kept
-from levada.broker.broker_config import DEFAULT_SOURCE, OWN_SOURCE, SHARED_SOURCE, STARTED_SOURCE
-from levada.broker.checks import Kind
+from levada.broker.config.broker_config import DEFAULT_SOURCE, OWN_SOURCE, SHARED_SOURCE, STARTED_SOURCE
+from levada.broker.config.checks import Kind
+from levada.broker.config.kafka_settings import Update, kafka_settings
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.properties_file import read_properties
 from levada.broker.foreground import properties, setting
-from levada.broker.kafka_settings import Update, kafka_settings
-from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult

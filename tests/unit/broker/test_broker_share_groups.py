@@ -10,12 +10,12 @@ import pytest
 
 from broker_kit import Bench, make_batch, produce_request
 from group_kit import ConsumerGroupMember, GroupMember
-from levada.broker.coordinators.assignor import Subscription
-from levada.broker.coordinators.consumer_member import NO_PARTITIONS, Owned
-from levada.broker.coordinators.share_assignor import assign_shared
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.assignor import Subscription
+from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, Owned
+from levada.broker.coordinators.share.share_assignor import assign_shared
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
-from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData

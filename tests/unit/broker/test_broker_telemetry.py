@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from broker_kit import Bench
-from levada.broker.telemetry import NO_ID
+from levada.broker.cluster.telemetry import NO_ID
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from levada.protocol.messages.push_telemetry import PushTelemetryRequest

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from levada.broker.settings import BrokerSettings
+from levada.broker.config.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -6,7 +6,7 @@ import pytest
 
 from broker_kit import START_MS, Bench, Client, make_batch
 from levada.broker.coordinators.placement import partition_for
-from levada.broker.coordinators.transaction_states import TRANSITIONS, Event, State, after
+from levada.broker.coordinators.transactions.transaction_states import TRANSITIONS, Event, State, after
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError
 from levada.protocol.messages.add_partitions_to_txn import (

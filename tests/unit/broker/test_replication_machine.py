@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from broker_kit import START_MS, make_batch
-from levada.broker.cluster import Cluster
-from levada.broker.marker import Marker, read_marker
-from levada.broker.partition import NO_LEADER, Partition
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.log.marker import Marker, read_marker
+from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.replication.replica import Replica
 from levada.broker.replication.waiting import Written
-from levada.broker.settings import BrokerSettings
 from levada.record.batch import RecordBatch, seal
 from levada.types import Node
 

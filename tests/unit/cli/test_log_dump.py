@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.broker.marker import Marker
+from levada.broker.log.marker import Marker
 from levada.cli.log_dump import Dumped, Torn, dump
 from levada.protocol.prefixed import encode_prefixed
 from levada.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue

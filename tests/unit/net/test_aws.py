@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from levada.broker.aws import AwsAccounts
+from levada.broker.access.aws import AwsAccounts
 from levada.credentials import SaslError
 from levada.net.sasl import aws
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from levada.broker.compaction import clean
-from levada.broker.marker import Marker, read_marker
+from levada.broker.cluster.topics import TopicConfig
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.log.compaction import clean
+from levada.broker.log.marker import Marker, read_marker
+from levada.broker.log.storage import CoordinatorRecord, Written
 from levada.broker.replication.replica import Replica
-from levada.broker.settings import BrokerSettings
-from levada.broker.storage import CoordinatorRecord, Written
-from levada.broker.topics import TopicConfig
 from levada.errors import BrokerError
 from levada.logs import Log
 from levada.record.batch import RecordBatch, set_producer_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.node.purgatory import Delayed, Purgatory
 
 
 class Timers:

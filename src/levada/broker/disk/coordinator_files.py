@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Self
 from uuid import UUID, uuid5
 
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.logs import CoordinatorLogs
 from levada.broker.disk.replica_files import ReplicaFiles
+from levada.broker.log.storage import Written
 from levada.broker.replication.replica import Replica
-from levada.broker.settings import BrokerSettings
-from levada.broker.storage import Written
 from levada.types import TopicPartition
 
 _NAMESPACE = UUID(int=0)

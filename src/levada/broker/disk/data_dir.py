@@ -19,13 +19,13 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
+from levada.broker.cluster.topics import TopicConfig, check_topic_name
+from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.coordinator_files import CoordinatorFiles
 from levada.broker.disk.files import lock, make_private, storing, sync_folder, write_whole
 from levada.broker.disk.formats import decode_offsets, encode_offsets, meta_properties
 from levada.broker.disk.replica_files import ReplicaFiles
-from levada.broker.settings import BrokerSettings
-from levada.broker.storage import LogDir, StoredTopic
-from levada.broker.topics import TopicConfig, check_topic_name
+from levada.broker.log.storage import LogDir, StoredTopic
 from levada.errors import IllegalStateError, InvalidTopicError
 from levada.logs import Log
 from levada.types import TopicPartition

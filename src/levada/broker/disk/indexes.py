@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from levada.broker.partition_transactions import AbortedTransaction
+from levada.broker.log.partition_transactions import AbortedTransaction
 from levada.protocol.prefixed import encode_prefixed
 from levada.protocol.records.aborted_txn import AbortedTxn
 from levada.record.batch import RecordBatch

@@ -22,10 +22,10 @@ from levada.broker.disk.formats import (
 from levada.broker.disk.indexes import transaction_index
 from levada.broker.disk.recovery import finish_compaction, put_in_place, read_segment, remove_orphans, segments_in, tell_damage
 from levada.broker.disk.segments import CLEANED, LOG, SNAPSHOT, SWAP, TXN_INDEX, DiskSegment, file_name
-from levada.broker.log import PartitionLog
-from levada.broker.producer_state import AppendedBatch
-from levada.broker.segment import Segment
-from levada.broker.storage import SegmentFile
+from levada.broker.log.log import PartitionLog
+from levada.broker.log.producer_state import AppendedBatch
+from levada.broker.log.segment import Segment
+from levada.broker.log.storage import SegmentFile
 from levada.errors import BrokerError, CorruptRecordError, ProtocolError
 from levada.logs import Log
 from levada.record.batch import RecordBatch

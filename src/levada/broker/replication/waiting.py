@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from levada.broker.partition import Appended, Partition
-from levada.broker.purgatory import Delayed
-from levada.broker.state import BrokerState
+from levada.broker.node.purgatory import Delayed
+from levada.broker.node.state import BrokerState
+from levada.broker.replication.partition import Appended, Partition
 from levada.error_codes import ErrorCode
 
 

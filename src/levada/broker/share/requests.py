@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
-from levada.broker.features import SHARE_GROUPS
-from levada.broker.partition import Partition
-from levada.broker.permissions import find_topic
+from levada.broker.access.permissions import find_topic
+from levada.broker.cluster.features import SHARE_GROUPS
+from levada.broker.node.state import Call
+from levada.broker.replication.partition import Partition
 from levada.broker.share.acknowledgements import Told, acknowledgements
 from levada.broker.share.record_states import Event
 from levada.broker.share.share_partitions import OpenShare
 from levada.broker.share.share_sessions import SharedPart
-from levada.broker.state import Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from levada.broker.cluster import Cluster, Topic
+from levada.broker.cluster.cluster import Cluster, Topic
+from levada.broker.config.group_config import GroupConfig
 from levada.broker.coordinators.timers import Timers
-from levada.broker.group_config import GroupConfig
-from levada.broker.offset_lookup import EARLIEST, LATEST, NOTHING, find
-from levada.broker.partition import Partition
-from levada.broker.partition_transactions import AbortedTransaction
-from levada.broker.purgatory import Purgatory
+from levada.broker.log.offset_lookup import EARLIEST, LATEST, NOTHING, find
+from levada.broker.log.partition_transactions import AbortedTransaction
+from levada.broker.node.purgatory import Purgatory
+from levada.broker.replication.partition import Partition
 from levada.broker.share.acknowledgements import Acknowledgement
 from levada.broker.share.share_partition import Acquired, Asked, LogBatch, SharePartition
 from levada.broker.share.share_sessions import ShareSession, ShareSessions

@@ -1,0 +1,167 @@
+"""Delegation tokens: what a program logs in with on behalf of a user, without the user's password (KIP-48).
+
+A token is an id and an hmac of it, made with a secret that all brokers of the cluster share. They are user and password of SCRAM, which is
+told so (tokenauth=true), and a client that logs in with them is the token's owner. A token may be renewed up to its end by its owner, and
+by the principals that it names. Without delegation.token.secret.key there are none.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from levada.broker.config.settings import BrokerSettings
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.net.sasl.scram import ScramCredential
+
+USER: Final = "User"
+_SEPARATOR = ":"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token. Principals are written as Type:name; times are milliseconds since the epoch.
+
+    expiry_ms: until when it is good, unless it is renewed; max_ms: until when it may be renewed.
+    """
+
+    id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_ms: int
+    expiry_ms: int
+    max_ms: int
+
+    def may_be_changed_by(self, principal: str) -> bool:
+        """Whether a principal may renew and expire it: its owner and its renewers."""
+        return principal in (self.owner, *self.renewers)
+
+    def belongs_to(self, principal: str) -> bool:
+        """Whether a principal may see it: its owner, its renewers, and who asked for it."""
+        return principal == self.requester or self.may_be_changed_by(principal)
+
+    def has_ended(self, now_ms: int) -> bool:
+        """Whether it is too late to use or renew it."""
+        return min(self.expiry_ms, self.max_ms) < now_ms
+
+
+class DelegationTokens:
+    """All tokens of a cluster.
+
+    new_id: makes an id that no other token has. kept: what was kept before, as `keep` was given it. keep: called with all of them when they
+    have changed. Raises BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, _NOT_FOUND, _EXPIRED, _OWNER_MISMATCH.
+    """
+
+    def __init__(self, settings: BrokerSettings, new_id: Callable[[], str], kept: Any, keep: Callable[[Any], None]) -> None:
+        self._settings = settings
+        self._new_id = new_id
+        self._keep = keep
+        self._tokens = {token.id: token for token in (Token(**{**one, "renewers": tuple(one["renewers"])}) for one in kept or ())}
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._tokens.values())
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether there can be tokens."""
+        return bool(self._settings.delegation_token_secret_key)
+
+    def create(self, owner: str, requester: str, renewers: tuple[str, ...], max_lifetime_ms: int, now_ms: int) -> Token:
+        """Create a token. max_lifetime_ms: the broker's maximum where it is not above 0."""
+        self._check_enabled()
+        max_ms = now_ms + _shorter(self._settings.delegation_token_max_lifetime_ms, max_lifetime_ms)
+        token = Token(
+            id=self._new_id(),
+            owner=owner,
+            requester=requester,
+            renewers=renewers,
+            issue_ms=now_ms,
+            expiry_ms=min(max_ms, now_ms + self._settings.delegation_token_expiry_time_ms),
+            max_ms=max_ms,
+        )
+        self._change({**self._tokens, token.id: token})
+        return token
+
+    def renew(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
+        """Let a token live longer; return when it ends now. period_ms: the broker's default where it is not above 0."""
+        token = self._found(token_hmac)
+        self._check_alive(token, now_ms)
+        _check_owner(token, principal)
+        return self._set_expiry(token, now_ms + _shorter(self._settings.delegation_token_expiry_time_ms, period_ms))
+
+    def expire(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
+        """Let a token end after a period, or with a negative one at once; return when it ends."""
+        token = self._found(token_hmac)
+        _check_owner(token, principal)
+        if period_ms < 0:
+            self._change({name: known for name, known in self._tokens.items() if known is not token})
+            return now_ms
+        self._check_alive(token, now_ms)
+        return self._set_expiry(token, now_ms + period_ms)
+
+    def forget_ended(self, now_ms: int) -> None:
+        """Forget the tokens that have ended."""
+        self._change({name: token for name, token in self._tokens.items() if not token.has_ended(now_ms)})
+
+    def hmac_of(self, token: Token) -> bytes:
+        """Return what proves to know a token."""
+        return hmac.digest(self._settings.delegation_token_secret_key.encode(), token.id.encode(), "sha512")
+
+    def living(self, token_id: str, now_ms: int) -> Token | None:
+        """Return a token that is good for a login."""
+        token = self._tokens.get(token_id)
+        return None if token is None or token.has_ended(now_ms) else token
+
+    def credential(self, mechanism: str, token: Token) -> ScramCredential:
+        """Return what SCRAM knows of a token, whose password is its hmac in base64."""
+        return ScramCredential.of(mechanism, base64.b64encode(self.hmac_of(token)).decode())
+
+    def _check_enabled(self) -> None:
+        if not self.is_enabled:
+            raise BrokerError("delegation.token.secret.key is not set", code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+
+    def _found(self, token_hmac: bytes) -> Token:
+        self._check_enabled()
+        found = next((token for token in self if hmac.compare_digest(self.hmac_of(token), token_hmac)), None)
+        if found is None:
+            raise BrokerError("there is no token with this hmac", code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return found
+
+    def _check_alive(self, token: Token, now_ms: int) -> None:
+        if token.has_ended(now_ms):
+            raise BrokerError(f"token {token.id} has ended", code=ErrorCode.DELEGATION_TOKEN_EXPIRED)
+
+    def _set_expiry(self, token: Token, expiry_ms: int) -> int:
+        changed = replace(token, expiry_ms=min(token.max_ms, expiry_ms))
+        self._change({**self._tokens, token.id: changed})
+        return changed.expiry_ms
+
+    def _change(self, tokens: dict[str, Token]) -> None:
+        if tokens != self._tokens:
+            self._keep([asdict(token) for token in tokens.values()])
+            self._tokens = tokens
+
+
+def _check_owner(token: Token, principal: str) -> None:
+    if not token.may_be_changed_by(principal):
+        raise BrokerError(f"{principal} may not renew token {token.id}", code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def _shorter(longest_ms: int, wanted_ms: int) -> int:
+    return min(longest_ms, wanted_ms) if wanted_ms > 0 else longest_ms
+
+
+def written(kind: str, name: str) -> str:
+    """Return a principal as one text."""
+    return f"{kind}{_SEPARATOR}{name}"
+
+
+def parts_of(principal: str) -> tuple[str, str]:
+    """Return a principal's type and name."""
+    kind, _, name = principal.partition(_SEPARATOR)
+    return kind, name

@@ -1,0 +1,208 @@
+"""Who may log in to a broker, and how far one connection's login has come (E4, H15).
+
+A connection of a listener with logins may ask for versions and log in; anything else ends it. A login that fails ends it, too, once the
+client was told. Where sessions end (KIP-368), a client logs in again on the same connection, by the same mechanism and as the same user.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from levada.broker.access.aws import AwsAccounts
+from levada.broker.access.delegation_tokens import USER, DelegationTokens, Token, parts_of, written
+from levada.broker.access.scram_users import ScramUsers
+from levada.broker.access.tokens import ValidateToken
+from levada.clock import NEVER_MS
+from levada.credentials import SaslError
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.net.sasl import oauthbearer, plain, scram
+from levada.net.sasl.gssapi import Context, GssapiServer
+from levada.net.sasl.scram import TOKENAUTH, ScramCredential, ScramServer
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+PLAIN: Final = "PLAIN"
+OF_PASSWORDS: Final = (PLAIN, *scram.HASHES)
+OAUTHBEARER: Final = "OAUTHBEARER"
+AWS_MSK_IAM: Final = "AWS_MSK_IAM"
+GSSAPI: Final = "GSSAPI"
+_BEFORE_LOGIN: Final = frozenset({ApiVersionsRequest.API_KEY, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY})
+_AFTER_SESSION: Final = frozenset({SaslHandshakeRequest.API_KEY})
+_ANY_MORE: Final = b"\x01"
+"""What a client says once it was told that its token is refused."""
+
+
+class Logins:
+    """Who may log in to a cluster. mechanisms: those that there are.
+
+    users: their passwords for PLAIN, None without PLAIN and SCRAM. scram: the users of SCRAM. tokens: what SCRAM takes besides. validate:
+    of OAuth's tokens, None without OAUTHBEARER. accounts: whose signatures are believed, None without AWS_MSK_IAM. kerberos: begins the
+    broker's side of a connection, None without GSSAPI.
+    """
+
+    def __init__(
+        self,
+        users: Mapping[str, str] | None,
+        scram: ScramUsers,
+        tokens: DelegationTokens,
+        *,
+        validate: ValidateToken | None = None,
+        accounts: AwsAccounts | None = None,
+        kerberos: Callable[[], Context] | None = None,
+    ) -> None:
+        self._passwords = dict(users or {})
+        self._scram = scram
+        self.tokens = tokens
+        self.validate, self.accounts, self.kerberos = validate, accounts, kerberos
+        by_mechanism = {OAUTHBEARER: validate, GSSAPI: kerberos, AWS_MSK_IAM: accounts}
+        given = [mechanism for mechanism, what in by_mechanism.items() if what is not None]
+        self.mechanisms = [*(OF_PASSWORDS if users is not None else ()), *given]
+
+    def check_password(self, user: str, password: str) -> bool:
+        """Whether it is the user's; the time that this takes says nothing about it."""
+        known = self._passwords.get(user, "")
+        return hmac.compare_digest(known.encode(), password.encode()) and user in self._passwords
+
+    def credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return what SCRAM knows of a user."""
+        return self._scram.credential(mechanism, user)
+
+
+@dataclass(slots=True)
+class Login:
+    """One connection's. mechanism: the one that was agreed upon, "" before that. user: as whom it is logged in, "" before that.
+
+    credentials_end_ms: until when what the client has shown is good, in ms since the epoch. session_ends_ms: when it has to have logged in
+    again, in the node's time.
+    """
+
+    logins: Logins
+    mechanism: str = ""
+    user: str = ""
+    credentials_end_ms: int = NEVER_MS
+    session_ends_ms: int = NEVER_MS
+    _user_before: str = ""
+    _scram: ScramServer | None = field(default=None, repr=False)
+    _token: Token | None = field(default=None, repr=False)
+    _kerberos: GssapiServer | None = field(default=None, repr=False)
+    _refused: bytes = b""
+
+    @property
+    def is_by_token(self) -> bool:
+        """Whether it is made with a delegation token."""
+        return self._token is not None
+
+    @property
+    def principal(self) -> str:
+        """As whom it is logged in."""
+        return written(USER, self.user) if self._token is None else self._token.owner
+
+    def permits(self, api_key: int, now_ms: int) -> bool:
+        """Whether the client may ask this now: only logging in before that is done (E4), and after its session has ended (KIP-368)."""
+        if not self.user:
+            return api_key in _BEFORE_LOGIN
+        return now_ms <= self.session_ends_ms or api_key in _AFTER_SESSION
+
+    def agree(self, mechanism: str) -> None:
+        """Take up a mechanism. Raises BrokerError for one that there is not, and where one was taken up already."""
+        if self.mechanism and not self.user:
+            raise BrokerError("a mechanism was agreed upon already", code=ErrorCode.ILLEGAL_SASL_STATE)
+        if mechanism not in self.logins.mechanisms:
+            raise BrokerError(f"{mechanism!r} is not enabled", code=ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+        if self.user and mechanism != self.mechanism:
+            raise BrokerError("a client logs in again by the same mechanism", code=ErrorCode.ILLEGAL_SASL_STATE)
+        self._user_before = self.user
+        self.mechanism, self.user, self._refused = mechanism, "", b""
+        self._scram = self._token = self._kerberos = None
+        self.credentials_end_ms = NEVER_MS
+
+    def take(self, message: bytes, wall_ms: int) -> bytes:
+        """Return the answer to a client's message. Raises BrokerError where the login fails, with Kafka's words for it."""
+        if not self.mechanism or self.user:
+            raise BrokerError("SaslAuthenticate follows SaslHandshake", code=ErrorCode.ILLEGAL_SASL_STATE)
+        try:
+            answer = self._take(message, wall_ms)
+        except SaslError as error:
+            raise _failed(
+                f"Authentication failed during authentication due to invalid credentials with SASL mechanism {self.mechanism}"
+            ) from error
+        if self.user and self._user_before not in ("", self.user):
+            before, self.user = self._user_before, ""
+            raise _failed(f"Cannot change principals during re-authentication from User.{before}")
+        return answer
+
+    def begin_session(self, max_reauth_ms: int, now_ms: int, wall_ms: int) -> int:
+        """The client is logged in: return for how long, in ms, 0 for as long as the connection lasts. max_reauth_ms: 0 for no limit."""
+        limits = [self.credentials_end_ms - wall_ms] if self.credentials_end_ms != NEVER_MS else []
+        limits += [max_reauth_ms] if max_reauth_ms > 0 else []
+        lifetime_ms = max(min(limits), 0) if limits else 0
+        self.session_ends_ms = now_ms + lifetime_ms if limits else NEVER_MS
+        return lifetime_ms
+
+    def _take(self, message: bytes, wall_ms: int) -> bytes:
+        if self.mechanism == PLAIN:
+            return self._take_plain(message)
+        if self.mechanism == OAUTHBEARER:
+            return self._take_token(message, wall_ms)
+        if self.mechanism == AWS_MSK_IAM:
+            assert self.logins.accounts is not None
+            self.user, answer = self.logins.accounts.check(message, wall_ms)
+            return answer
+        if self.mechanism == GSSAPI:
+            return self._take_ticket(message)
+        return self._take_scram(message, wall_ms)
+
+    def _take_plain(self, message: bytes) -> bytes:
+        user, password = plain.parsed(message)
+        if not self.logins.check_password(user, password):
+            raise _failed("Authentication failed: Invalid username or password")
+        self.user = user
+        return b""
+
+    def _take_token(self, message: bytes, wall_ms: int) -> bytes:
+        if self._refused and message == _ANY_MORE:
+            raise _failed(self._refused.decode())
+        assert self.logins.validate is not None
+        first = oauthbearer.parsed(message)
+        try:
+            found = self.logins.validate(first.token, wall_ms)
+        except SaslError:
+            self._refused = oauthbearer.refusal()
+            return self._refused
+        if first.acting_as not in ("", found.user):
+            raise _failed("Authentication failed: Client requested an authorization id that is different from the token's principal name")
+        self.user, self.credentials_end_ms = found
+        return b""
+
+    def _take_ticket(self, message: bytes) -> bytes:
+        if self._kerberos is None:
+            assert self.logins.kerberos is not None
+            self._kerberos = GssapiServer(self.logins.kerberos())
+        answer = self._kerberos.take(message)
+        self.user = self._kerberos.user
+        return answer
+
+    def _take_scram(self, message: bytes, wall_ms: int) -> bytes:
+        if self._scram is None:
+            self._scram = ScramServer(self.mechanism, lambda user, extensions: self._credential(user, extensions, wall_ms))
+            return self._scram.first(message)
+        answer = self._scram.last(message)
+        self.user = self._scram.user
+        if self._token is not None:
+            self.user, self.credentials_end_ms = parts_of(self._token.owner)[1], self._token.expiry_ms
+        return answer
+
+    def _credential(self, user: str, extensions: Mapping[str, str], wall_ms: int) -> ScramCredential | None:
+        if extensions.get(TOKENAUTH, "").lower() != "true":
+            return self.logins.credential(self.mechanism, user)
+        self._token = self.logins.tokens.living(user, wall_ms)
+        return None if self._token is None else self.logins.tokens.credential(self.mechanism, self._token)
+
+
+def _failed(message: str) -> BrokerError:
+    return BrokerError(message, code=ErrorCode.SASL_AUTHENTICATION_FAILED)

@@ -1,0 +1,102 @@
+"""Whether the client of a request has the permissions that the request needs (levada.permissions has the table of these).
+
+A request that is about one group, one transactional id or the cluster is refused as a whole, before its API sees it. Where it names
+several resources, its API asks about each with check(), may() or find_topic(), and answers for it alone. Without an authorizer everything
+is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from levada.acls import CLUSTER_NAME, AclOperation, ResourceType
+from levada.broker.access.authorizer import Requester
+from levada.broker.cluster.cluster import Topic
+from levada.broker.node.state import Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, broker_error
+from levada.permissions import CODES, NEEDS
+
+_NAMED_BY: Final = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_ID: "transactional_id"}
+"""The field of a request with the one resource of its type."""
+
+
+def refusal(call: Call) -> ErrorCode:
+    """Return why nothing of a request may be done, NONE where some of it may be."""
+    if call.state.cluster.authorizer is None:
+        return ErrorCode.NONE
+    for resource_type, need in NEEDS[call.api.request.NAME].items():
+        if need.is_whole:
+            name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else getattr(call.request, _NAMED_BY[resource_type]) or ""
+            if not may(call, resource_type, name):
+                return CODES[resource_type]
+    return ErrorCode.NONE
+
+
+def allows(call: Call, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+    """Whether a request's client may do this with a resource."""
+    authorizer = call.state.cluster.authorizer
+    return authorizer is None or authorizer.allows(_requester(call), operation, resource_type, name)
+
+
+def allows_with_any(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
+    """Whether there may be a resource of this type with which a request's client may do this (KIP-679)."""
+    authorizer = call.state.cluster.authorizer
+    return authorizer is None or authorizer.allows_with_any(_requester(call), operation, resource_type)
+
+
+def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+    """Whether a request's client may do with a resource what the request is for."""
+    if call.state.cluster.authorizer is None:
+        return True
+    need = NEEDS[call.api.request.NAME][resource_type]
+    if need.or_on_cluster is not None and allows(call, need.or_on_cluster, ResourceType.CLUSTER):
+        return True
+    return any(allows(call, operation, resource_type, name) for operation in need.operations)
+
+
+def check(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+    """Raise AuthorizationError unless the request's client may do with a resource what the request is for."""
+    if not may(call, resource_type, name):
+        raise denied(resource_type)
+
+
+def check_each(call: Call, resource_type: ResourceType, names: Iterable[str]) -> None:
+    """Raise AuthorizationError unless the request's client may do with all these resources what the request is for."""
+    for name in names:
+        check(call, resource_type, name)
+
+
+def denied(resource_type: ResourceType) -> BrokerError:
+    """Return the error of a client that may not use a resource, in Kafka's words for it."""
+    code = CODES[resource_type]
+    return broker_error(code, _WORDS.get(code, ""))
+
+
+_WORDS: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+}
+
+
+def find_topic(call: Call, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
+    """Return the topic that a request means, which its client may use.
+
+    Raises TopicAuthorizationError, and what BrokerState.find_topic() raises. Whether a name exists is told to those only who may use it;
+    ids are no secret.
+    """
+    if not by_id:
+        check(call, ResourceType.TOPIC, name)
+    topic = call.state.find_topic(name, topic_id, by_id=by_id)
+    if by_id:
+        check(call, ResourceType.TOPIC, topic.name)
+    return topic
+
+
+def _requester(call: Call) -> Requester:
+    return Requester(call.session.principal, call.session.host)

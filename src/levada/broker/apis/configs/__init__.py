@@ -1,0 +1,1 @@
+"""APIs about settings and quotas."""

@@ -1,0 +1,106 @@
+"""DeleteRecords: move the start of logs forward, on all replicas that are up (KIP-107)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from levada.broker.cluster.cluster import Topic
+from levada.broker.node.each_partition import answer_each
+from levada.broker.node.purgatory import Delayed
+from levada.broker.node.state import Answer, Api, Call
+from levada.broker.replication.partition import Partition
+from levada.error_codes import ErrorCode
+from levada.errors import InvalidTopicError
+from levada.promise import Promise
+from levada.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from levada.protocol.schema import Response
+
+_UNKNOWN = -1
+
+
+def handle(call: Call) -> Answer:
+    """Delete at once where this node leads; answer when the logs of all nodes that are up start there, or after the request's timeout."""
+    deletion = _Deletion(call)
+    if deletion.is_done():
+        return deletion.response
+    promise: Promise[Response] = Promise()
+
+    def finish(now_ms: int) -> None:
+        deletion.fail_what_is_left()
+        promise.resolve(deletion.response)
+
+    names = [waiting.partition.name for waiting in deletion.waiting]
+    call.state.purgatory.add(Delayed(deletion.is_done, finish, names, call.connection_id), call.now_ms + call.request.timeout_ms)
+    return promise
+
+
+def refuse(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> DeleteRecordsResponse:
+    """Answer with an error in every partition."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(name=topic.name, partitions=[_failure(wanted, code) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _failure(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=_UNKNOWN, error_code=code)
+
+
+class _Waiting(NamedTuple):
+    """A partition whose replicas do not all start at an offset yet."""
+
+    partition: Partition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+
+class _Deletion:
+    """One request, and what it waits for."""
+
+    def __init__(self, call: Call) -> None:
+        self._cluster = call.state.cluster
+        self.waiting: list[_Waiting] = []
+        self.response = DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(
+                    name=topic.name, partitions=answer_each(call, topic.name, topic.partitions, self._delete, _failure)
+                )
+                for topic in call.request.topics
+            ]
+        )
+
+    def is_done(self) -> bool:
+        """Whether nothing is to be waited for any more."""
+        for waiting in list(self.waiting):
+            waiting.result.low_watermark = waiting.partition.low_watermark(self._cluster.alive)
+            if waiting.result.low_watermark >= waiting.offset:
+                self.waiting.remove(waiting)
+        return not self.waiting
+
+    def fail_what_is_left(self) -> None:
+        """The time is up: records are deleted, but not everywhere yet."""
+        for waiting in self.waiting:
+            waiting.result.low_watermark, waiting.result.error_code = _UNKNOWN, ErrorCode.REQUEST_TIMED_OUT
+
+    def _delete(self, call: Call, topic: Topic, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+        partition = call.state.lead_partition(topic, wanted.partition_index)
+        if topic.is_internal:
+            raise InvalidTopicError(f"records of the internal topic {topic.name} cannot be deleted")
+        call.state.raise_planned_fault(DeleteRecordsRequest.NAME, partition.name)
+        offset = partition.delete_records(wanted.offset)
+        call.state.cluster.replicate(partition)
+        call.state.cluster.tell_watchers(partition)
+        result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
+        self.waiting.append(_Waiting(partition, offset, result))
+        return result
+
+
+API = Api(DeleteRecordsRequest, 0, 2, handle, refuse, 0)

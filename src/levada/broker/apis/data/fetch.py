@@ -1,0 +1,242 @@
+"""Fetch: read record batches, waiting until there are enough of them (E9).
+
+A request that cannot be answered at once waits in the purgatory, woken by appends to its partitions. While it waits only sizes are
+compared; records are read when the answer is made. A reader of committed data is answered up to the last stable offset, and woken by
+markers as well. What is read, and which of the answers are sent, is the fetch session's to say (fetch_sessions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from levada.broker.access.permissions import find_topic
+from levada.broker.cluster.cluster import Topic
+from levada.broker.node.purgatory import Delayed
+from levada.broker.node.state import Answer, Api, Call
+from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
+from levada.broker.replication.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
+from levada.broker.replication.partition import NO_LEADER, Partition
+from levada.broker.replication.replica import Replica
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, OffsetOutOfRangeError
+from levada.promise import Promise
+from levada.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from levada.protocol.schema import Response
+from levada.types import IsolationLevel, TopicPartition
+
+_HAS_RACK = 11
+_NAMES_LEADERS = 16
+# Kafka puts them behind the partitions that it has.
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNKNOWN = -1
+
+
+def handle(call: Call) -> Answer:
+    """Answer at once if there is enough, nothing to wait for, or an error to report; else wait for up to max_wait_ms."""
+    request: FetchRequest = call.request
+    try:
+        fetch = _Fetch(call, call.state.fetch_sessions.context(request, call.version, call.now_ms))
+    except BrokerError as error:
+        return FetchResponse(error_code=error.code)
+    if request.max_wait_ms <= 0 or fetch.is_ready():
+        return fetch.answer(call.now_ms)
+    promise: Promise[Response] = Promise()
+    waiting = Delayed(fetch.is_ready, lambda now_ms: _settle(promise, fetch, now_ms), fetch.names(), call.connection_id)
+    call.state.purgatory.add(waiting, call.now_ms + request.max_wait_ms)
+    return promise
+
+
+def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+    """Answer with an error in every partition, and at the top where the version has one."""
+    return FetchResponse(
+        error_code=code,
+        responses=[_refuse_topic(topic, code) for topic in request.topics],
+    )
+
+
+def _settle(promise: Promise[Response], fetch: _Fetch, now_ms: int) -> None:
+    promise.resolve(fetch.answer(now_ms))
+
+
+def _refuse_topic(topic: FetchTopic, code: ErrorCode) -> FetchableTopicResponse:
+    failures = [_failure(wanted.partition, code) for wanted in topic.partitions]
+    return FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=failures)
+
+
+class _Place(NamedTuple):
+    """What is read from. preferred: the node to be asked instead, -1 for this one."""
+
+    partition: Partition
+    replica: Replica
+    preferred: int
+
+
+class _Fetch:
+    """One request and how to answer it. Partitions are looked up again each time: a topic may be deleted meanwhile."""
+
+    def __init__(self, call: Call, context: Context) -> None:
+        self._call = call
+        self._request: FetchRequest = call.request
+        self._context = context
+        self._state = call.state
+        self._by_id = call.version >= USES_TOPIC_IDS
+        self._names_leaders = call.version >= _NAMES_LEADERS
+        self._chooses_replicas = call.version >= _HAS_RACK and call.state.settings.replica_selector_class != ""
+        self._call = call
+        most_bytes = min(self._request.max_bytes, call.state.settings.fetch_max_bytes)
+        self._counts = not call.state.throttles.are_off
+        self._max_bytes = call.state.throttles.window_bytes(CONSUMER_BYTE_RATE, call.quoted, most_bytes) if self._counts else most_bytes
+        self._min_bytes = min(self._request.min_bytes, self._max_bytes)
+
+    def names(self) -> Iterator[TopicPartition]:
+        """The partitions whose appends are of interest."""
+        for wanted in self._context.wanted:
+            yield self._found(wanted).partition.name
+
+    def is_ready(self) -> bool:
+        """Whether min_bytes are there, an error has to be reported, or nothing was asked for."""
+        available = 0
+        for wanted in self._context.wanted:
+            try:
+                found = self._found(wanted)
+            except BrokerError:
+                return True
+            if found.preferred != _UNKNOWN:
+                return True
+            available += min(self._bytes_for(found.replica, wanted.request.fetch_offset), wanted.request.partition_max_bytes)
+        return not self._context.wanted or available >= self._min_bytes
+
+    def answer(self, now_ms: int) -> FetchResponse:
+        """Read what there is, within the limits; the first batch found is returned even beyond them (KIP-74)."""
+        budget = _Budget(self._max_bytes)
+        answers = [(wanted, self._read(wanted, budget)) for wanted in self._context.wanted]
+        answers.sort(key=lambda told: told[1].error_code in _NOT_THERE)
+        try:
+            session_id, told = self._context.respond(answers, now_ms) if self._may_be_given(answers, now_ms) else self._nothing(now_ms)
+        except BrokerError as error:
+            return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+        responses = _by_topic(told)
+        return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._leaders_named(responses))
+
+    def _may_be_given(self, answers: Sequence[Told], now_ms: int) -> bool:
+        """Count what was read against the client's quota; whether it is given this."""
+        if not self._counts:
+            return True
+        read = sum(len(data.records or b"") for _, data in answers)
+        pause_ms, given = self._state.throttles.record_read(CONSUMER_BYTE_RATE, self._call.quoted, read, now_ms)
+        self._call.throttle(pause_ms)
+        return given
+
+    def _nothing(self, now_ms: int) -> tuple[int, Sequence[Told]]:
+        """Answer without partitions (N29). A session goes on; none is opened for what was not answered."""
+        return self._context.respond((), now_ms) if self._context.is_incremental else (NO_SESSION, ())
+
+    def _bytes_for(self, replica: Replica, offset: int) -> int:
+        return replica.log.bytes_between(offset, replica.readable_end(self._request.isolation_level))
+
+    def _read(self, wanted: Wanted, budget: _Budget) -> PartitionData:
+        try:
+            place = self._found(wanted)
+            self._state.raise_planned_fault("Fetch", place.partition.name)
+        except BrokerError as error:
+            return self._failure(wanted, error.code)
+        replica, log, asked = place.replica, place.replica.log, wanted.request
+        readable = self._bytes_for(replica, asked.fetch_offset) if place.preferred == _UNKNOWN else 0
+        limit = min(asked.partition_max_bytes, budget.left, readable)
+        found = log.read(asked.fetch_offset, limit, at_least_one=budget.untouched and readable > 0)
+        budget.take(len(found))
+        return PartitionData(
+            partition_index=asked.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=replica.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=self._aborted(replica, asked.fetch_offset),
+            preferred_read_replica=place.preferred,
+            records=found,
+        )
+
+    def _aborted(self, replica: Replica, offset: int) -> list[AbortedTransaction] | None:
+        """Return the aborted transactions that the answer's records may belong to; up to the log's end, as Kafka does for small logs."""
+        if self._request.isolation_level != IsolationLevel.READ_COMMITTED:
+            return None
+        aborted = replica.transactions.aborted_between(offset, replica.log.end_offset)
+        return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted]
+
+    def _failure(self, wanted: Wanted, code: ErrorCode) -> PartitionData:
+        failure = _failure(wanted.request.partition, code)
+        cluster = self._state.cluster
+        found = cluster.topic_by_id(wanted.topic_id) if self._by_id else cluster.topic(wanted.topic)
+        moved = self._state.new_leader(found, wanted.request.partition, code)
+        if moved is not None and self._names_leaders:
+            failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
+        return failure
+
+    def _leaders_named(self, responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+        leaders = {partition.current_leader.leader_id for topic in responses for partition in topic.partitions} - {_UNKNOWN}
+        nodes = self._call.nodes if leaders else {}
+        named = [nodes[leader] for leader in sorted(leaders) if leader in nodes]
+        return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in named]
+
+    def _found(self, wanted: Wanted) -> _Place:
+        topic = find_topic(self._call, wanted.topic, wanted.topic_id, by_id=self._by_id)
+        partition = self._readable(topic, wanted.request.partition)
+        partition.check_leader_epoch(wanted.request.current_leader_epoch)
+        replica = partition.replicas[self._state.node_id]
+        log, offset = replica.log, wanted.request.fetch_offset
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRangeError(f"{partition.name}: offset {offset}, log {log.start_offset} to {log.end_offset}")
+        return _Place(partition, replica, self._preferred(partition, offset))
+
+    def _readable(self, topic: Topic, index: int) -> Partition:
+        """Return a partition that this node leads, or, where readers choose replicas by rack, has a replica of."""
+        partition = self._state.hosted_partition(topic, index)
+        if self._chooses_replicas and partition.leader != NO_LEADER and self._state.node_id in partition.replicas:
+            return partition
+        return self._state.lead_partition(topic, index)
+
+    def _preferred(self, partition: Partition, offset: int) -> int:
+        """Return the node to read from instead of this one, the leader; -1 for none."""
+        if not self._chooses_replicas or not self._request.rack_id or partition.leader != self._state.node_id:
+            return _UNKNOWN
+        nodes = self._state.cluster.nodes
+        in_rack = [node_id for node_id in self._state.cluster.alive if nodes[node_id].rack == self._request.rack_id]
+        nearest = partition.nearest(in_rack, offset)
+        return _UNKNOWN if nearest == partition.leader else nearest
+
+
+class _Budget:
+    """How many bytes one response may still take."""
+
+    def __init__(self, size: int) -> None:
+        self.left = max(size, 0)
+        self.untouched = True
+
+    def take(self, size: int) -> None:
+        self.left = max(self.left - size, 0)
+        self.untouched = self.untouched and size == 0
+
+
+def _failure(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=_UNKNOWN, records=b"")
+
+
+def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
+    """Put partitions of the same topic that follow one another together."""
+    return [
+        FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=[data for _, data in answers])
+        for (topic, topic_id), answers in groupby(told, lambda one: (one[0].topic, one[0].topic_id))
+    ]
+
+
+API = Api(FetchRequest, 4, 18, handle, refuse, 4)

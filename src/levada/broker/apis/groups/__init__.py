@@ -1,0 +1,1 @@
+"""APIs of classic and consumer groups and of their offsets."""

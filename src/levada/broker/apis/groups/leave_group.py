@@ -1,0 +1,55 @@
+"""LeaveGroup: members leave a classic group, or are removed from it by an administrator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
+from levada.broker.node.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+FIRST_VERSION_WITH_MEMBERS = 3
+
+
+def handle(call: Call) -> LeaveGroupResponse:
+    """Remove each member on its own; the rest rebalances once."""
+    request: LeaveGroupRequest = call.request
+    members = _leavers(request, call.version)
+    groups = call.state.groups
+    try:
+        groups.check_named(request.group_id)
+    except BrokerError as error:
+        return refuse(request, call.version, error.code)
+    try:
+        group = groups.existing_of_consumers(request.group_id)
+    except BrokerError as error:
+        return _response(members, [error.code] * len(members), call.version)
+    if isinstance(group, ConsumerGroup):
+        return _response(members, groups.mixed.leave(group, members, call.now_ms), call.version)
+    return _response(members, groups.classic.leave(group, members, call.now_ms), call.version)
+
+
+def refuse(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:
+    """Answer with an error for all."""
+    return LeaveGroupResponse(error_code=code)
+
+
+def _leavers(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
+    """Return who leaves, also of versions that know one member only."""
+    return request.members if version >= FIRST_VERSION_WITH_MEMBERS else [MemberIdentity(member_id=request.member_id)]
+
+
+def _response(members: Sequence[MemberIdentity], codes: Sequence[ErrorCode], version: int) -> LeaveGroupResponse:
+    if version < FIRST_VERSION_WITH_MEMBERS:
+        return LeaveGroupResponse(error_code=codes[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code)
+            for one, code in zip(members, codes, strict=True)
+        ]
+    )
+
+
+API = Api(LeaveGroupRequest, 0, 5, handle, refuse, 0)

@@ -1,0 +1,1 @@
+"""APIs to log in with, and about users, access rules and delegation tokens."""

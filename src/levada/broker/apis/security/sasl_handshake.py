@@ -1,0 +1,33 @@
+"""SaslHandshake: a client and a listener with logins agree on a mechanism (H15)."""
+
+from __future__ import annotations
+
+from levada.broker.node.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+# After version 0 a client sends its tokens without request headers. All clients since Kafka 1.0 use version 1.
+_OLDEST = 1
+
+
+def handle(call: Call) -> SaslHandshakeResponse:
+    """Take up the mechanism, or name those that there are."""
+    request: SaslHandshakeRequest = call.request
+    login = call.session.login
+    if login is None:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    try:
+        login.agree(request.mechanism)
+    except BrokerError as error:
+        call.session.is_refused = True
+        return SaslHandshakeResponse(error_code=error.code, mechanisms=login.logins.mechanisms)
+    return SaslHandshakeResponse(mechanisms=login.logins.mechanisms)
+
+
+def refuse(request: SaslHandshakeRequest, version: int, code: ErrorCode) -> SaslHandshakeResponse:
+    """Answer with an error."""
+    return SaslHandshakeResponse(error_code=code)
+
+
+API = Api(SaslHandshakeRequest, _OLDEST, 1, handle, refuse, 0)

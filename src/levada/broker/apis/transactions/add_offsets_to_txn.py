@@ -1,0 +1,34 @@
+"""AddOffsetsToTxn: make a group's offsets part of a transaction."""
+
+from __future__ import annotations
+
+from levada.broker.coordinators.transactions.transaction import ProducerIdAndEpoch
+from levada.broker.node.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+_KNOWS_FENCED = 2
+
+
+def handle(call: Call) -> AddOffsetsToTxnResponse:
+    """Note the group, and the partition of the offsets' topic that it belongs to."""
+    request: AddOffsetsToTxnRequest = call.request
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    cluster = call.state.cluster
+    try:
+        cluster.transaction_coordinators.check(request.transactional_id, call.state.node_id)
+        cluster.transactions.add_group(request.transactional_id, producer, request.group_id, call.wall_ms)
+    except BrokerError as error:
+        return refuse(request, call.version, error.code)
+    return AddOffsetsToTxnResponse()
+
+
+def refuse(request: AddOffsetsToTxnRequest, version: int, code: ErrorCode) -> AddOffsetsToTxnResponse:
+    """Answer with an error, in a code that the version knows."""
+    if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+API = Api(AddOffsetsToTxnRequest, 0, 4, handle, refuse, 0)

@@ -1,0 +1,60 @@
+"""InitProducerId: a producer id and epoch, for an idempotent producer or for the owner of a transactional id (I19, T14)."""
+
+from __future__ import annotations
+
+from levada.acls import AclOperation, ResourceType
+from levada.broker.access.permissions import allows_with_any, may
+from levada.broker.coordinators.transactions.endings import carry_out
+from levada.broker.coordinators.transactions.transaction import NO_ID, ProducerIdAndEpoch
+from levada.broker.node.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_KNOWS_FENCED = 4
+
+
+def handle(call: Call) -> InitProducerIdResponse:
+    """Return a new producer id with epoch 0, or the next epoch of a transactional id."""
+    request: InitProducerIdRequest = call.request
+    if (request.producer_id == NO_ID) != (request.producer_epoch == NO_ID):
+        return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
+    if (code := _refusal(call, request.transactional_id)) is not ErrorCode.NONE:
+        return refuse(request, call.version, code)
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=call.state.cluster.allocate_producer_id(), producer_epoch=0)
+    try:
+        producer = _initialise(call, request.transactional_id)
+    except BrokerError as error:
+        return refuse(request, call.version, error.code)
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+
+
+def _refusal(call: Call, transactional_id: str | None) -> ErrorCode:
+    """Return why the client gets no producer id. Permission to write to any topic is enough for idempotent writes (KIP-679)."""
+    if transactional_id is not None:
+        allowed = may(call, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    allowed = may(call, ResourceType.CLUSTER) or allows_with_any(call, AclOperation.WRITE, ResourceType.TOPIC)
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:
+    request, cluster = call.request, call.state.cluster
+    cluster.transaction_coordinators.check(transactional_id, call.state.node_id)
+    given = None if request.producer_id == NO_ID else ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    decision = cluster.transactions.initialise(transactional_id, request.transaction_timeout_ms, given, call.wall_ms)
+    if decision.ending is not None:
+        carry_out(call.state, decision.ending, call.now_ms)
+        raise BrokerError(f"the transaction of {transactional_id!r} is aborted first", code=ErrorCode.CONCURRENT_TRANSACTIONS)
+    return decision.producer
+
+
+def refuse(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:
+    """Answer with an error, in a code that the version knows."""
+    if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_ID)
+
+
+API = Api(InitProducerIdRequest, 0, 5, handle, refuse, 0)

@@ -1,0 +1,1 @@
+"""What all nodes share: the list of nodes, topics, features, and where replicas are placed."""

@@ -1,0 +1,567 @@
+"""What all nodes of a cluster share: the list of nodes, the topics, the offsets of groups, and the next producer id.
+
+It does the work of Kafka's controller, and it moves records from leaders to followers. Coordinators' knowledge is shared by all nodes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from random import Random
+from uuid import UUID
+
+from levada.broker.access.access import Access
+from levada.broker.cluster.assignment import (
+    are_nodes,
+    check_assignment,
+    check_new_partitions,
+    check_partition_count,
+    check_replication_factor,
+    place,
+)
+from levada.broker.cluster.features import Features
+from levada.broker.cluster.telemetry import ClientTelemetry
+from levada.broker.cluster.topics import TopicConfig, check_topic_name
+from levada.broker.config.group_config import GroupConfig
+from levada.broker.config.metrics_config import MetricsConfig, wanted_by
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.consumer_group import Topics, TopicSize
+from levada.broker.coordinators.groups.groups import StoredGroups
+from levada.broker.coordinators.internal_topics import InternalTopics, check_may_exist, is_internal, placements
+from levada.broker.coordinators.transactions.transactions import Transactions
+from levada.broker.log.storage import IN_MEMORY, ClusterStorage, LogDir, LogFiles, StoredTopic
+from levada.broker.network.listeners import PLAINTEXT
+from levada.broker.replication.partition import NO_LEADER, Partition
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, IllegalStateError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from levada.types import Node, TopicPartition
+
+DEFAULT = -1
+# As many as Kafka's controller gives a broker at once.
+_PRODUCER_ID_BLOCK = 1000
+
+_GROUPS = "groups"
+"""What the settings of groups are kept under."""
+_BROKERS = "brokers"
+"""What was changed of the settings of brokers is kept under."""
+_ALL_BROKERS = ""
+
+
+class Topic:
+    """A topic: its name, its id (a new one each time a name is created), its partitions in order of their numbers.
+
+    config: as it is where no node has settings of its own. new_partition: makes one of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        config: TopicConfig,
+        assignment: Iterable[tuple[int, ...]],
+        new_partition: Callable[[TopicPartition, TopicConfig, tuple[int, ...]], Partition] = Partition,
+    ) -> None:
+        self.name = name
+        self.id = topic_id
+        self.config = config
+        self._configs: Mapping[int, TopicConfig] = {}
+        self.is_internal = is_internal(name)
+        self.partitions = [new_partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
+
+    def add_partitions(self, assignment: Iterable[tuple[int, ...]]) -> list[Partition]:
+        """Add partitions, each on these nodes; return them."""
+        first = len(self.partitions)
+        added = [Partition(TopicPartition(self.name, index), self.config, replicas) for index, replicas in enumerate(assignment, first)]
+        for partition in added:
+            partition.configure(self.config, self._configs)
+        self.partitions += added
+        return added
+
+    def configure(self, config: TopicConfig, nodes: Mapping[int, BrokerSettings]) -> None:
+        """Change the topic's settings. nodes: those whose own settings differ from the cluster's."""
+        self.config = config
+        self._configs = {node_id: config.under(settings) for node_id, settings in nodes.items()}
+        for partition in self.partitions:
+            partition.configure(config, self._configs)
+
+    def config_at(self, node_id: int) -> TopicConfig:
+        """Return the topic's settings as they are at a node."""
+        return self._configs.get(node_id, self.config)
+
+
+class Cluster:
+    """The nodes, topics and offsets of groups, shared by all nodes. random gives ids, so a seeded cluster is the same every time.
+
+    nodes: all that have joined, with their addresses at the first listener; stopped: those of them that are down. now_ms: when a node was
+    last given the time. metadata_offset, controller_epoch: how often what the controller knows has changed, and how often another node
+    became the controller. authorizer: None where everybody may do everything.
+    """
+
+    def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
+        self._started = settings
+        self._broker_changes: dict[str, dict[str, str]] = storage.section(_BROKERS) or {}
+        self.settings = settings = settings.altered({}, self._changes_of(_ALL_BROKERS))
+        self._random = random
+        self._storage = storage
+        self.id = storage.cluster_id(lambda: base64.urlsafe_b64encode(self.new_uuid().bytes).decode().rstrip("="))
+        self.now_ms = 0
+        self.nodes: dict[int, Node] = {}
+        self._addresses: dict[str, dict[int, Node]] = {}
+        self.stopped: set[int] = set()
+        self._unregistered: dict[int, Node] = {}
+        self._paused: set[int] = set()
+        self._following: frozenset[int] = frozenset()
+        self.topics: dict[str, Topic] = {}
+        self._placements = placements(settings, storage.topics(), self.nodes, self.create_internal_topic)
+        self.group_coordinators, self.transaction_coordinators, self.share_coordinators = self._placements
+        self.stored_groups = StoredGroups()
+        self.topics_for_groups = Topics(self._size_of, self._name_of, lambda: iter(self.topics))
+        self.group_offsets = self.stored_groups.offsets
+        self.share_states = self.stored_groups.share_states
+        self._default_group_config = GroupConfig(settings)
+        self._group_configs = {name: GroupConfig(settings, overrides) for name, overrides in (storage.section(_GROUPS) or {}).items()}
+        self.access = Access(settings, storage, lambda: str(self.new_uuid()))
+        self._by_id: dict[UUID, Topic] = {}
+        self.authorizer = self.access.authorizer
+        self.features = Features(settings)
+        self.metadata_offset = 1
+        self.controller_epoch = 1
+        self._metrics: dict[str, MetricsConfig] = {}
+        self.transactions = Transactions(
+            settings, self.features, self.transaction_coordinators, self.group_coordinators, self.allocate_producer_id
+        )
+        self.telemetry = ClientTelemetry(settings.telemetry_max_bytes, self.new_uuid)
+        self._next_producer_id = self._kept_producer_ids = storage.first_producer_id()
+        self._watchers: list[Callable[[Partition], None]] = []
+        self._settings_watchers: list[Callable[[], None]] = []
+        self.internal_topics = InternalTopics(
+            settings=settings,
+            placements=self._placements,
+            stored_groups=self.stored_groups,
+            stored_transactions=self.transactions,
+            storage=storage,
+            alive=lambda: self.alive,
+            topics=self.topics,
+            changed=self.tell_watchers,
+        )
+
+    @property
+    def controller_id(self) -> int:
+        """The node that answers for the cluster, -1 before any has joined and while all are down."""
+        return min(self.alive, default=-1)
+
+    @property
+    def alive(self) -> list[int]:
+        """The ids of the nodes that are up, in order."""
+        return sorted(self.nodes.keys() - self.stopped)
+
+    def join(self, node: Node, listener: str = PLAINTEXT) -> None:
+        """Add a node, or give a known one its new address at a listener. All nodes have the same listeners, in the same order."""
+        self._addresses.setdefault(listener, {})[node.id] = node
+        self.nodes[node.id] = next(iter(self._addresses.values()))[node.id]
+        self._update_following()
+        self.group_coordinators.tell_watchers()
+
+    def nodes_at(self, listener: str) -> Mapping[int, Node]:
+        """Return all nodes with their addresses at a listener, by id."""
+        return {node_id: node for node_id, node in self._addresses[listener].items() if node_id in self.nodes}
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of this name."""
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        """The topic with this id."""
+        return self._by_id.get(topic_id)
+
+    def has(self, partition: Partition) -> bool:
+        """Whether a partition still exists; one of a topic that was created again is another one."""
+        topic, index = self.topics.get(partition.name.topic), partition.name.partition
+        return topic is not None and partition in topic.partitions[index : index + 1]
+
+    def partition(self, topic: Topic | None, index: int) -> Partition:
+        """A topic's partition; UnknownTopicOrPartitionError when there is none."""
+        if topic is None or not 0 <= index < len(topic.partitions):
+            raise UnknownTopicOrPartitionError("this server does not host this topic-partition")
+        return topic.partitions[index]
+
+    def partitions(self, named: Iterable[tuple[str, Iterable[int]]] | None) -> Iterator[Partition]:
+        """The partitions that exist of those named, by topic and index; of None all. It takes as long as there are names."""
+        if named is None:
+            yield from (partition for topic in self.topics.values() for partition in topic.partitions)
+            return
+        for name, indexes in named:
+            of_topic = self.topics[name].partitions if name in self.topics else []
+            yield from (of_topic[index] for index in indexes if 0 <= index < len(of_topic))
+
+    def plan(
+        self,
+        name: str,
+        partitions: int = DEFAULT,
+        replication_factor: int = DEFAULT,
+        config: Mapping[str, str | None] | None = None,
+        assignment: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Topic:
+        """Check what create_topic is asked for and return the topic it would create.
+
+        assignment: replicas per partition, instead of a number of partitions. Raises BrokerError or ConfigError with the reason.
+        """
+        check_topic_name(name)
+        check_may_exist(name)
+        if name in self.topics:
+            raise TopicAlreadyExistsError(f"topic '{name}' already exists")
+        topic_config = TopicConfig(self.settings, config)
+        if assignment:
+            placed = check_assignment(assignment, self.alive)
+        else:
+            count = check_partition_count(self.settings.num_partitions if partitions == DEFAULT else partitions)
+            factor = self.settings.default_replication_factor if replication_factor == DEFAULT else replication_factor
+            placed = place(count, check_replication_factor(factor, self.alive), self.alive)
+        return self._topic(name, self.new_uuid(), topic_config, placed)
+
+    def _topic(self, name: str, topic_id: UUID, config: TopicConfig, assignment: list[tuple[int, ...]]) -> Topic:
+        return Topic(name, topic_id, config, assignment, self.internal_topics.partition if is_internal(name) else Partition)
+
+    def create_internal_topic(self, name: str) -> Topic:
+        """Create an internal topic with the settings that coordinators want for it. Raises BrokerError where a disk refuses it."""
+        placed = self.internal_topics.assignment(name, self.nodes)
+        config = TopicConfig(self.settings, self.internal_topics.config(name, len(placed[0])))
+        return self.add(self._topic(name, self.new_uuid(), config, placed))
+
+    def add(self, topic: Topic) -> Topic:
+        """Create a planned topic, or none where a disk refuses it: one that is not kept would lose its records with the next start."""
+        for refusal in self.add_all([topic]).values():
+            raise refusal
+        return topic
+
+    def add_all(self, topics: Iterable[Topic]) -> dict[str, BrokerError]:
+        """Create planned topics, which are written down together; return why some of them could not be, by name."""
+        refused: dict[str, BrokerError] = {}
+        added: list[Topic] = []
+        for topic in topics:
+            try:
+                self._keep(topic)
+                added.append(topic)
+            except BrokerError as fault:
+                refused[topic.name] = fault
+                self._undo(topic)
+        try:
+            if added:
+                self._keep_topics()
+        except BrokerError as fault:
+            for topic in added:
+                refused[topic.name] = fault
+                self._undo(topic)
+        return refused
+
+    def _undo(self, topic: Topic) -> None:
+        self._forget(topic)
+        self._delete_files(topic.partitions)
+
+    def _delete_files(self, partitions: Iterable[Partition]) -> None:
+        for files in _files_of(partitions):
+            with suppress(BrokerError):
+                files.delete()
+
+    def _forget(self, topic: Topic) -> None:
+        self.topics.pop(topic.name, None)
+        self._by_id.pop(topic.id, None)
+        if topic.is_internal:
+            self.internal_topics.placement(topic.name).end()
+
+    def restore(self) -> None:
+        """Go on with the topics that were kept, once all nodes have joined."""
+        for stored in self._storage.topics():
+            topic = self._topic(stored.name, stored.id, TopicConfig(self.settings, stored.overrides), stored.assignment)
+            self._keep(topic)
+            for partition in topic.partitions:
+                partition.resume()
+                if partition.leader not in self.alive:
+                    partition.elect_any(self.alive, self.now_ms)
+                self.replicate(partition)
+        # A levada that knew no internal topics may have written there.
+        for name in sorted(self.internal_topics.written() - self.topics.keys()):
+            if is_internal(name):
+                self.create_internal_topic(name)
+        for group in self.stored_groups.consumer.values():
+            group.learn_sizes(self.topics_for_groups)
+
+    def _keep(self, topic: Topic) -> None:
+        topic.configure(topic.config, self._nodes_with_changes())
+        for partition in topic.partitions:
+            self._keep_partition(topic, partition)
+        self.topics[topic.name] = self._by_id[topic.id] = topic
+        if topic.is_internal:
+            self.internal_topics.placement(topic.name).begin(len(topic.partitions))
+
+    def _keep_partition(self, topic: Topic, partition: Partition) -> None:
+        partition.keep_in(partial(self._storage.files, name=partition.name, topic_id=topic.id, config=topic.config))
+
+    def _keep_topics(self, *, without: Topic | None = None) -> None:
+        self.metadata_offset += 1
+        self._storage.keep_topics(
+            StoredTopic(topic.name, topic.id, dict(topic.config.overrides), [tuple(partition.replicas) for partition in topic.partitions])
+            for topic in self.topics.values()
+            if topic is not without
+        )
+
+    def configure(self, topic: Topic, config: TopicConfig) -> None:
+        """Change a topic's settings."""
+        topic.configure(config, self._nodes_with_changes())
+        self._keep_topics()
+
+    def configure_brokers(self, node_id: int | None, changes: Mapping[str, str]) -> None:
+        """Change settings of a node, or of all nodes (None): these, instead of those that were changed before."""
+        name = _ALL_BROKERS if node_id is None else str(node_id)
+        brokers = {known: kept for known, kept in {**self._broker_changes, name: dict(changes)}.items() if kept}
+        self._storage.keep_section(_BROKERS, brokers)
+        self._broker_changes = brokers
+        self.settings = self._started.altered({}, self._changes_of(_ALL_BROKERS))
+        self._default_group_config = self._default_group_config.under(self.settings)
+        self._group_configs = {group: config.under(self.settings) for group, config in self._group_configs.items()}
+        for topic in self.topics.values():
+            topic.configure(topic.config.under(self.settings), self._nodes_with_changes())
+        for changed in self._settings_watchers:
+            changed()
+
+    def settings_at(self, node_id: int, started: BrokerSettings) -> BrokerSettings:
+        """Return a node's settings as they are now. started: what it was started with."""
+        return started.altered(self._changes_of(str(node_id)), self._changes_of(_ALL_BROKERS))
+
+    def watch_settings(self, changed: Callable[[], None]) -> None:
+        """Call back when settings of brokers have changed."""
+        self._settings_watchers.append(changed)
+
+    def _changes_of(self, broker: str) -> Mapping[str, str]:
+        return self._broker_changes.get(broker, {})
+
+    def _nodes_with_changes(self) -> dict[int, BrokerSettings]:
+        return {int(name): self.settings_at(int(name), self._started) for name in self._broker_changes if name != _ALL_BROKERS}
+
+    def group_config(self, group_id: str) -> GroupConfig:
+        """Return a group's settings, whether it exists or not."""
+        return self._group_configs.get(group_id) or self._default_group_config
+
+    def configure_group(self, group_id: str, config: GroupConfig) -> None:
+        """Change a group's settings."""
+        self._group_configs[group_id] = config
+        self._storage.keep_section(_GROUPS, {name: dict(known.overrides) for name, known in self._group_configs.items()})
+
+    @property
+    def configured_groups(self) -> list[str]:
+        """The ids of the groups that have settings."""
+        return [name for name, config in self._group_configs.items() if config.overrides]
+
+    @property
+    def metrics_subscriptions(self) -> list[str]:
+        """The names of the subscriptions for the metrics of clients."""
+        return list(self._metrics)
+
+    def metrics_config(self, name: str) -> MetricsConfig:
+        """Return the settings of a subscription, whether it exists or not."""
+        return self._metrics.get(name) or MetricsConfig(self.settings)
+
+    def configure_metrics(self, name: str, config: MetricsConfig) -> None:
+        """Change a subscription; without any setting it does not exist any more."""
+        self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
+        self.telemetry.wanted = wanted_by(self._metrics.values())
+
+    def log_dir(self, node_id: int) -> LogDir:
+        """Return the folder in which a node keeps its replicas."""
+        return self._storage.log_dir(node_id)
+
+    def plan_partitions(self, topic: Topic, total: int, assignment: list[tuple[int, ...]] | None) -> list[tuple[int, ...]]:
+        """Return the nodes of each new partition. Raises BrokerError with the reason.
+
+        total: how many partitions the topic is to have. assignment: the nodes of the new ones, instead of leaving them to the cluster.
+        """
+        if topic.is_internal:
+            # Kafka adds them. The groups whose names belong to other partitions then have no coordinator.
+            raise InvalidTopicError(f"{topic.name} is an internal topic, and keeps its partitions: they say which node coordinates what")
+        now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
+        check_new_partitions(total - now)
+        if assignment is None:
+            return place(total, check_replication_factor(factor, self.alive), self.alive)[now:]
+        if any(len(replicas) != factor or not are_nodes(replicas, self.alive) for replicas in assignment):
+            fault = f"each new partition needs {factor} known brokers, each once"
+            raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+        return assignment
+
+    def add_partitions(self, topic: Topic, assignment: Iterable[tuple[int, ...]]) -> None:
+        """Give a topic more partitions, each on these nodes, or none where a disk refuses it, as add() does."""
+        before = len(topic.partitions)
+        added = topic.add_partitions(assignment)
+        try:
+            for partition in added:
+                self._keep_partition(topic, partition)
+            self._keep_topics()
+        except BrokerError:
+            del topic.partitions[before:]
+            self._delete_files(added)
+            raise
+
+    def reassign(self, partition: Partition, target: tuple[int, ...], *, may_change_factor: bool) -> None:
+        """Have these nodes keep a partition, the first of them as its leader; done at once where all of them follow.
+
+        Raises INVALID_REPLICA_ASSIGNMENT for nodes that do not exist, INVALID_REPLICATION_FACTOR for another number of them than before.
+        """
+        if not target or len(set(target)) < len(target) or not set(target) <= self.nodes.keys():
+            raise BrokerError("replicas must be known brokers, each once, at least one", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+        factor = len(partition.original_replicas)
+        if not may_change_factor and len(target) != factor:
+            raise BrokerError(f"{partition.name} has {factor} replicas, and keeps as many", code=ErrorCode.INVALID_REPLICATION_FACTOR)
+        partition.reassign(target)
+        self._keep_topics()
+        self._bring_up_to_date(partition)
+
+    def cancel_reassignment(self, partition: Partition) -> None:
+        """Leave a partition where it was. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        partition.cancel_reassignment(self.alive, self.now_ms)
+        self._keep_topics()
+        self._bring_up_to_date(partition)
+
+    def remove(self, topic: Topic) -> None:
+        """Delete a topic, its records, and what groups have committed for it."""
+        self._keep_topics(without=topic)
+        if topic.is_internal:
+            self.internal_topics.delete(topic.name)
+        self._forget(topic)
+        self.group_offsets.forget_topic(topic.name)
+        self.share_states.forget_topic(topic.id)
+        for files in _files_of(topic.partitions):
+            files.delete()
+        for partition in topic.partitions:
+            self.tell_watchers(partition)
+
+    def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
+        """Let a node lead a partition (Partition.elect). IllegalStateError for one that is down."""
+        if node_id in self.stopped:
+            raise IllegalStateError(f"node {node_id} is down and cannot lead {partition.name}")
+        partition.elect(node_id, self.now_ms, lose_from=lose_from)
+        self._keep_topics()
+        self._bring_up_to_date(partition)
+
+    # Replication
+
+    def replicate(self, partition: Partition) -> None:
+        """Let a partition's followers copy what they lack, but for those that are down or held back."""
+        was_under_way = partition.reassignment is not None
+        partition.replicate(self._following, self.now_ms)
+        if was_under_way and partition.reassignment is None:
+            self._keep_topics()
+            self.tell_watchers(partition)
+        if self.settings.replica_selector_class and len(partition.replicas) > 1:
+            # Readers wait at followers, too.
+            self.tell_watchers(partition)
+
+    def pause_replication(self, node_id: int) -> None:
+        """Let a node copy nothing as a follower from now on. It goes on to lead."""
+        self._replicate_all()
+        self._paused.add(node_id)
+        self._update_following()
+
+    def resume_replication(self, node_id: int) -> None:
+        """Let a node follow again: it catches up at once."""
+        self._paused.discard(node_id)
+        self._update_following()
+        self._replicate_all()
+
+    def drop_lagging(self, leader: int) -> None:
+        """Take replicas that lag for longer than replica.lag.time.max.ms out of those in sync, in the partitions that a node leads."""
+        since_ms = self.now_ms - self.settings.replica_lag_time_max_ms
+        for partition in self._partitions():
+            if partition.leader == leader and partition.drop_lagging(since_ms):
+                self._bring_up_to_date(partition)
+
+    def stop_node(self, node_id: int) -> None:
+        """A node goes down: other nodes lead and coordinate in its place."""
+        self.controller_epoch += node_id == self.controller_id
+        self.stopped.add(node_id)
+        self._update_following()
+        alive = self.alive
+        self._move_coordinators(node_id)
+        for partition in self._partitions():
+            if node_id in partition.replicas:
+                partition.leave(node_id, alive, self.now_ms)
+                self._bring_up_to_date(partition)
+
+    def unregister(self, node_id: int) -> None:
+        """Forget a node that is down, until it is started again. INVALID_REQUEST for one that is up, BROKER_ID_NOT_REGISTERED."""
+        if node_id not in self.nodes:
+            raise BrokerError(f"broker {node_id} is not registered", code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if node_id not in self.stopped:
+            raise BrokerError(f"broker {node_id} is up", code=ErrorCode.INVALID_REQUEST)
+        self._unregistered[node_id] = self.nodes.pop(node_id)
+        self.metadata_offset += 1
+
+    def start_node(self, node_id: int) -> None:
+        """Start a node: it catches up as a follower, and leads the partitions that have no other leader."""
+        if node_id in self._unregistered:
+            self.nodes[node_id] = self._unregistered.pop(node_id)
+        self.stopped.discard(node_id)
+        self._update_following()
+        for down in self.stopped:
+            self._move_coordinators(down)
+        for partition in self._partitions():
+            if partition.leader == NO_LEADER:
+                partition.elect_any(self.alive, self.now_ms)
+        self._replicate_all()
+
+    def _update_following(self) -> None:
+        # Kept, because every append asks for it.
+        self._following = frozenset(self.nodes.keys() - self.stopped - self._paused)
+
+    def _move_coordinators(self, down: int) -> None:
+        for placement in self._placements:
+            placement.leave(down, self.alive)
+
+    def _replicate_all(self) -> None:
+        for partition in self._partitions():
+            self._bring_up_to_date(partition)
+
+    def _bring_up_to_date(self, partition: Partition) -> None:
+        self.replicate(partition)
+        self.tell_watchers(partition)
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
+    def watch(self, changed: Callable[[Partition], None]) -> None:
+        """Call back when requests that wait for a partition may have to be answered: it is deleted, or its leader, its replicas in sync or
+        its high watermark have changed, but for appends to it, which their node sees itself.
+        """
+        self._watchers.append(changed)
+
+    def tell_watchers(self, partition: Partition) -> None:
+        """Something about a partition has changed that requests may wait for."""
+        for changed in self._watchers:
+            changed(partition)
+
+    def allocate_producer_id(self) -> int:
+        """Return a producer id that was never given out before (I19)."""
+        if self._next_producer_id == self._kept_producer_ids:
+            self._kept_producer_ids += _PRODUCER_ID_BLOCK
+            self._storage.keep_producer_ids(self._kept_producer_ids)
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def _size_of(self, name: str) -> TopicSize | None:
+        topic = self.topics.get(name)
+        return None if topic is None else TopicSize(topic.id, len(topic.partitions))
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def new_uuid(self) -> UUID:
+        """Return an id that nothing else has."""
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+
+def _files_of(partitions: Iterable[Partition]) -> Iterator[LogFiles]:
+    """Yield the files of all replicas, but for those that coordinators share."""
+    for partition in partitions:
+        if not partition.is_internal:
+            yield from (replica.files for replica in partition.replicas.values())

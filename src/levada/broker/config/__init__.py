@@ -1,0 +1,1 @@
+"""How brokers, topics and groups are configured: Kafka's settings with their types, defaults and effects."""

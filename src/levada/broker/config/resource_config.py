@@ -1,0 +1,86 @@
+"""The settings of a resource, such as a topic or a group: those that it was given, over the broker's defaults (KIP-226)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
+
+from levada.broker.config.checks import Check
+from levada.broker.config.settings import BrokerSettings
+from levada.errors import ConfigError
+
+
+class Setting(NamedTuple):
+    """default: a text, unless broker_setting names where it comes from."""
+
+    check: Check
+    default: str = ""
+    broker_setting: str | None = None
+
+
+class EffectiveSetting(NamedTuple):
+    """A setting's text as it holds for one resource, and whether the resource itself set it."""
+
+    name: str
+    text: str
+    overridden: bool
+
+
+class ResourceConfig:
+    """The settings of one resource. ConfigError for an unknown name or a bad value.
+
+    SETTINGS: which there are. WHAT: the kind of resource, in errors. SOURCE: what DescribeConfigs names as the origin of overrides.
+    TELLS_DEFAULTS: whether those that come from no setting of a broker are among the synonyms.
+    """
+
+    SETTINGS: ClassVar[Mapping[str, Setting]]
+    WHAT: ClassVar[str]
+    SOURCE: ClassVar[int]
+    TELLS_DEFAULTS: ClassVar[bool] = False
+
+    def __init__(self, settings: BrokerSettings, overrides: Mapping[str, str | None] | None = None) -> None:
+        self._settings = settings
+        self.overrides: Mapping[str, str] = {name: self._checked(name, text) for name, text in (overrides or {}).items()}
+
+    def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
+        """Return other settings of the same resource. ConfigError for an unknown name or a bad value."""
+        return type(self)(self._settings, overrides)
+
+    def under(self, settings: BrokerSettings) -> Self:
+        """Return the same overrides over other settings of a broker."""
+        return type(self)(settings, self.overrides)
+
+    def setting(self, name: str) -> Setting | None:
+        """Return the setting of a name, None for an unknown one."""
+        return self.SETTINGS.get(name)
+
+    def effective(self) -> list[EffectiveSetting]:
+        """Every setting with its value for this resource."""
+        return [EffectiveSetting(name, self.text(name), name in self.overrides) for name in self.SETTINGS]
+
+    def default(self, name: str) -> str:
+        """Return what holds for a setting that the resource has not set."""
+        setting = self.SETTINGS[name]
+        if setting.broker_setting is None:
+            return setting.default
+        return self._settings.text(setting.broker_setting)
+
+    def integer(self, name: str) -> int:
+        """Return the value of a setting that is a whole number."""
+        return int(self.text(name))
+
+    def text(self, name: str) -> str:
+        """Return what holds for a setting."""
+        return self.overrides[name] if name in self.overrides else self.default(name)
+
+    def _checked(self, name: str, text: str | None) -> str:
+        setting = self.SETTINGS.get(name)
+        if setting is None:
+            raise ConfigError(f"unknown {self.WHAT} config name: {name}")
+        if text is None:
+            raise ConfigError(f"null is no value for {self.WHAT} config {name}")
+        try:
+            setting.check.parse(text)
+        except ValueError as fault:
+            raise ConfigError(f"invalid value '{text}' for {self.WHAT} config {name}: {fault}") from None
+        return text

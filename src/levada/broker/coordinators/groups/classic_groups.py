@@ -1,0 +1,302 @@
+"""The classic group protocol: what each request of a member may do to its group, and what it is refused (G23-G32, KIP-345, KIP-394).
+
+Requests arrive checked for their coordinator. A refusal is a BrokerError with the code that Kafka answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.classic_group import (
+    NO_MEMBER_ID,
+    ClassicGroup,
+    ClassicMember,
+    ClientOrigin,
+    JoinRefusedError,
+    Protocol,
+    StoredGroup,
+    protocols_of,
+)
+from levada.broker.coordinators.groups.classic_rebalance import Rebalances
+from levada.broker.coordinators.groups.group_states import Event, State
+from levada.broker.coordinators.timers import Timers
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.promise import Promise
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from levada.protocol.messages.leave_group import MemberIdentity
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+REQUIRES_MEMBER_ID = 4
+"""The version of JoinGroup since which a new member is told its id before it becomes a member (KIP-394)."""
+
+SKIPS_ASSIGNMENT = 9
+"""The version of JoinGroup since which a static leader that comes back can be told not to assign (KIP-814)."""
+
+KEEPS_SESSION = frozenset({State.STABLE, State.PREPARING_REBALANCE})
+"""The states in which a commit is as good as a heartbeat."""
+
+
+class Rejoin(Enum):
+    """What the join of a member leads to that is in the group already."""
+
+    REBALANCE = auto()
+    REPEAT = auto()
+    START_OVER = auto()
+
+
+def classify_rejoin(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Rejoin:
+    """Decide what a known member's join leads to (G27): a rebalance, what it was told before, or that it joins anew."""
+    if group.state is State.EMPTY:
+        return Rejoin.START_OVER
+    if group.state is State.PREPARING_REBALANCE or member.protocols != tuple(protocols):
+        return Rejoin.REBALANCE
+    if group.state is State.STABLE and group.leader == member.id:
+        return Rejoin.REBALANCE
+    return Rejoin.REPEAT
+
+
+class ClassicGroups:
+    """The classic groups of a node. store: keeps a group as it is now. new_id: makes what follows the client's name in a member id."""
+
+    def __init__(
+        self, settings: BrokerSettings, timers: Timers, store: Callable[[ClassicGroup, int], None], new_id: Callable[[], str]
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._new_id = new_id
+        self._rebalances = Rebalances(settings, timers, store)
+
+    # JoinGroup
+
+    def check_session_timeout(self, request: JoinGroupRequest) -> None:
+        """Raise INVALID_SESSION_TIMEOUT for one that the broker does not allow."""
+        shortest, longest = self._settings.group_min_session_timeout_ms, self._settings.group_max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            raise BrokerError(
+                f"a session timeout of {request.session_timeout_ms} ms; the broker allows {shortest} to {longest}",
+                code=ErrorCode.INVALID_SESSION_TIMEOUT,
+            )
+
+    def join(
+        self, group: ClassicGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int
+    ) -> Promise[JoinGroupResponse]:
+        """Let somebody join, or come back. The answer comes when the rebalance has everybody, or at once where there is none.
+
+        Besides BrokerError raises JoinRefusedError, now or in the promise, which tells the member id to answer with.
+        """
+        self._check_size(group, request.member_id)
+        if not group.supports(request.protocol_type, (offered.name for offered in request.protocols)):
+            raise BrokerError(
+                f"group '{group.id}' of type {group.protocol_type!r} has no assignor in common with a member of type "
+                f"{request.protocol_type!r} that offers {', '.join(offered.name for offered in request.protocols) or 'none'}",
+                code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            )
+        if request.member_id != NO_MEMBER_ID:
+            return self._join_again(group, request, origin, now_ms)
+        new_id = f"{request.group_instance_id or origin.client_id}-{self._new_id()}"
+        replaced = group.static_member(request.group_instance_id)
+        if replaced is not None:
+            return self._replace_static(group, replaced, new_id, request, version, now_ms)
+        if request.group_instance_id is None and version >= REQUIRES_MEMBER_ID:
+            self._rebalances.expect(group, new_id, request.session_timeout_ms, now_ms)
+            raise JoinRefusedError(f"join group '{group.id}' again as {new_id!r}", ErrorCode.MEMBER_ID_REQUIRED, new_id)
+        return self._add(group, new_id, request, origin, now_ms)
+
+    def _check_size(self, group: ClassicGroup, member_id: str) -> None:
+        limit = self._settings.group_max_size
+        if group.state is State.EMPTY:
+            return
+        if group.state is State.PREPARING_REBALANCE:
+            known = group.members.get(member_id)
+            is_in = known is not None and known.joining is not None
+            size = sum(member.joining is not None for member in group.members.values())
+        else:
+            is_in, size = member_id in group.members, len(group.members)
+        if not is_in and size >= limit:
+            self._rebalances.forget_pending(group, member_id)
+            raise JoinRefusedError(f"group '{group.id}' has group.max.size={limit} members", ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
+
+    def _join_again(self, group: ClassicGroup, request: JoinGroupRequest, origin: ClientOrigin, now_ms: int) -> Promise[JoinGroupResponse]:
+        if request.member_id in group.pending:
+            return self._add(group, request.member_id, request, origin, now_ms)
+        member = group.check_member(request.member_id, request.group_instance_id)
+        match classify_rejoin(group, member, _protocols(request)):
+            case Rejoin.REBALANCE:
+                answer = _wait_for_join(member, request)
+                self._rebalances.start_or_go_on(group, f"member {member.id!r} joins again{_reason(request.reason)}", now_ms)
+                return answer
+            case Rejoin.REPEAT:
+                return Promise.resolved(group.joined(member))
+            case Rejoin.START_OVER:
+                raise BrokerError(f"group '{group.id}' is empty", code=ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _add(
+        self, group: ClassicGroup, member_id: str, request: JoinGroupRequest, origin: ClientOrigin, now_ms: int
+    ) -> Promise[JoinGroupResponse]:
+        member = ClassicMember(member_id, request.group_instance_id, origin)
+        member.is_new = True
+        answer = _wait_for_join(member, request)
+        if group.state is State.PREPARING_REBALANCE and group.before is State.EMPTY:
+            group.member_added = True
+        group.add(member, request.protocol_type)
+        self._rebalances.restart_session(group, member, now_ms)
+        self._rebalances.start_or_go_on(group, f"member {member_id!r} joins{_reason(request.reason)}", now_ms)
+        return answer
+
+    def _replace_static(
+        self, group: ClassicGroup, old: ClassicMember, new_id: str, request: JoinGroupRequest, version: int, now_ms: int
+    ) -> Promise[JoinGroupResponse]:
+        """Let the next process of an instance id take the place of the one before, without a rebalance if the group is stable (KIP-345)."""
+        led = group.leader
+        member = self._rebalances.replace_static(group, old, new_id)
+        answer = _wait_for_join(member, request)
+        self._rebalances.restart_session(group, member, now_ms)
+        if group.state is State.STABLE and group.choose_protocol() == group.protocol_name:
+            self._store(group, now_ms)
+            if version >= SKIPS_ASSIGNMENT:
+                member.settle_join(group.joined(member, skip_assignment=group.leader == new_id))
+            else:
+                # The leader's id in the response is that of the process before, so the new one computes no assignment: none is waited for.
+                member.settle_join(group.joined(member, leader=led))
+        else:
+            self._rebalances.start_or_go_on(group, f"{member.instance_id!r} is member {new_id!r} now", now_ms)
+        return answer
+
+    # SyncGroup, Heartbeat, LeaveGroup
+
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Promise[SyncGroupResponse]:
+        """Give a member its assignment, as soon as the leader has sent it (G28)."""
+        member = group.check_member(request.member_id, request.group_instance_id)
+        group.check_generation(request.generation_id)
+        if not (_agrees(request.protocol_type, group.protocol_type) and _agrees(request.protocol_name, group.protocol_name)):
+            raise BrokerError(
+                f"group '{group.id}' has assignor {group.protocol_name!r} of type {group.protocol_type!r}",
+                code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            )
+        if group.state is State.PREPARING_REBALANCE:
+            raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
+        answer: Promise[SyncGroupResponse] = Promise()
+        member.syncing = answer
+        self._rebalances.synced(group, member)
+        if group.state is State.STABLE:
+            member.settle_sync(group.synced(member))
+        elif group.leader == member.id:
+            given = [(assigned.member_id, bytes(assigned.assignment)) for assigned in request.assignments]
+            self._rebalances.take_assignment(group, given, now_ms)
+        return answer
+
+    def heartbeat(self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
+        """Keep a member's session. Raises REBALANCE_IN_PROGRESS when it has to join again (G29)."""
+        member = group.check_member(member_id, instance_id)
+        group.check_generation(generation)
+        self._rebalances.restart_session(group, member, now_ms)
+        if group.state is State.PREPARING_REBALANCE:
+            raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def leave(self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
+        """Remove members; return what became of each. Without a member id it is an administrator who removes an instance id (G30)."""
+        codes = []
+        for one in members:
+            try:
+                self._remove(group, one)
+            except BrokerError as error:
+                codes.append(error.code)
+            else:
+                codes.append(ErrorCode.NONE)
+        gone = [one.member_id or one.group_instance_id for one, code in zip(members, codes, strict=True) if code is ErrorCode.NONE]
+        if gone and group.state is not State.EMPTY:
+            self._rebalances.start_or_go_on(group, f"{', '.join(map(repr, gone))} left", now_ms)
+        return codes
+
+    def _remove(self, group: ClassicGroup, one: MemberIdentity) -> None:
+        if one.member_id in group.pending:
+            self._rebalances.forget_pending(group, one.member_id)
+            return
+        static = group.static_member(one.group_instance_id)
+        if one.member_id == NO_MEMBER_ID and static is not None:
+            self._rebalances.remove(group, static)
+        else:
+            self._rebalances.remove(group, group.check_member(one.member_id, one.group_instance_id))
+
+    # Commits
+
+    def check_commit(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int, *, in_transaction: bool
+    ) -> None:
+        """Raise what Kafka answers to a commit that a member may not make (G32). A commit keeps the member's session.
+
+        A request that names neither member nor generation may commit for an empty group, or within a transaction, without membership.
+        """
+        names_member = member_id != NO_MEMBER_ID or instance_id is not None
+        if generation < 0 and (group.state is State.EMPTY or (in_transaction and not names_member)):
+            return
+        if generation < 0 and not names_member:
+            raise BrokerError(f"group '{group.id}' has members; commit as one of them", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        member = group.check_member(member_id, instance_id)
+        group.check_generation(generation)
+        if in_transaction:
+            return
+        if group.state is State.COMPLETING_REBALANCE:
+            raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
+        if group.state in KEEPS_SESSION:
+            self._rebalances.restart_session(group, member, now_ms)
+
+    # Groups come and go
+
+    def restore(self, group_id: str, stored: StoredGroup, now_ms: int) -> ClassicGroup:
+        """Return a group as it was stored; its members' sessions begin now."""
+        group = ClassicGroup.restored(group_id, stored)
+        self.resume(group, now_ms)
+        return group
+
+    def resume(self, group: ClassicGroup, now_ms: int) -> None:
+        """Begin the sessions of a group's members anew."""
+        self._rebalances.resume(group, now_ms)
+
+    def adopt(self, group: ClassicGroup, now_ms: int) -> None:
+        """Go on with a group that was a consumer group until now: its members have to agree on a leader."""
+        self._store(group, now_ms)
+        self._rebalances.resume(group, now_ms)
+        self._rebalances.start_or_go_on(group, "no member of the consumer group protocol is left", now_ms)
+
+    def give_up(self, group: ClassicGroup) -> None:
+        """The group is a consumer group from now on: whatever waits has to be asked again."""
+        self._rebalances.end(group, Event.CONVERT, _refusal(group, "is a consumer group now", ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def unload(self, group: ClassicGroup) -> None:
+        """Another node coordinates the group from now on."""
+        self._rebalances.end(group, Event.UNLOAD, _refusal(group, "has another coordinator", ErrorCode.NOT_COORDINATOR))
+
+    def delete(self, group: ClassicGroup) -> None:
+        """Forget a group. IllegalStateError for one with members."""
+        self._rebalances.end(group, Event.DELETE, _refusal(group, "was deleted", ErrorCode.UNKNOWN_MEMBER_ID))
+
+
+def _refusal(group: ClassicGroup, reason: str, code: ErrorCode) -> BrokerError:
+    return BrokerError(f"group '{group.id}' {reason}", code=code)
+
+
+def _protocols(request: JoinGroupRequest) -> tuple[Protocol, ...]:
+    return protocols_of([(offered.name, offered.metadata) for offered in request.protocols])
+
+
+def _wait_for_join(member: ClassicMember, request: JoinGroupRequest) -> Promise[JoinGroupResponse]:
+    """Take over what a member says of itself, and let its join wait. An earlier one of the same member is not answered any more."""
+    answer: Promise[JoinGroupResponse] = Promise()
+    member.joining = answer
+    member.protocols = _protocols(request)
+    member.session_timeout_ms = request.session_timeout_ms
+    # Version 0 has no rebalance timeout.
+    member.rebalance_timeout_ms = request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+    return answer
+
+
+def _agrees(said: str | None, known: str | None) -> bool:
+    return said is None or known is None or said == known
+
+
+def _reason(text: str | None) -> str:
+    return f": {text}" if text else ""

@@ -1,0 +1,207 @@
+"""How a classic group rebalances, and what time does to it: requests that wait, sessions that end (G23, G28, G30).
+
+The first rebalance of a group waits group.initial.rebalance.delay.ms for more members, and that again whenever one came, at most the
+rebalance timeout. Later ones wait for all members that are known. Each member's session ends when nothing was heard of it for its session
+timeout; while a request of it waits it is alive. A member whose first join waits cannot be told from one that has given up, so that ends
+after a time of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.classic_group import NO_MEMBER_ID, ClassicGroup, ClassicMember, JoinRefusedError
+from levada.broker.coordinators.groups.group_states import Event, State
+from levada.broker.coordinators.timers import Timers
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.logs import Log
+
+_log = Log("levada.broker")
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+
+CAN_REBALANCE = frozenset({State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE})
+
+
+class Rebalances:
+    """Carries rebalances out. store: keeps a group as it is now, for its next coordinator; called with the node's time."""
+
+    def __init__(self, settings: BrokerSettings, timers: Timers, store: Callable[[ClassicGroup, int], None]) -> None:
+        self._settings = settings
+        self._timers = timers
+        self._store = store
+
+    # Rounds
+
+    def start_or_go_on(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
+        """Begin a rebalance, or let the one that is under way go on if this was what it waited for."""
+        if group.state in CAN_REBALANCE:
+            self._prepare(group, reason, now_ms)
+        else:
+            self.go_on(group, now_ms)
+
+    def go_on(self, group: ClassicGroup, now_ms: int) -> None:
+        """Complete the join phase when all members have joined. The first rebalance of a group waits for its initial delay instead."""
+        if group.state is State.PREPARING_REBALANCE and group.all_joined and group.before is not State.EMPTY:
+            self._complete_join(group, now_ms)
+
+    def take_assignment(self, group: ClassicGroup, assignments: Iterable[tuple[str, bytes]], now_ms: int) -> None:
+        """Hand the leader's assignment to all members. Those that it leaves out get nothing."""
+        given = dict(assignments)
+        for member in group.members.values():
+            member.assignment = given.get(member.id, b"")
+        group.move(Event.ASSIGN)
+        self._store(group, now_ms)
+        for member in group.members.values():
+            self._answer_sync(group, member, now_ms)
+
+    def synced(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """A member has asked for its assignment."""
+        group.unsynced.discard(member.id)
+        if not group.unsynced:
+            self._timers.cancel(_sync_key(group))
+
+    def _prepare(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
+        _log.debug("group '%s': rebalance after generation %d: %s", group.id, group.generation, reason)
+        if group.state is State.COMPLETING_REBALANCE:
+            self._cancel_syncs(group, now_ms)
+        self._timers.cancel(_sync_key(group))
+        is_first = group.state is State.EMPTY
+        group.move(Event.PREPARE)
+        if is_first:
+            delay_ms = self._settings.group_initial_rebalance_delay_ms
+            self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+        elif group.all_joined:
+            self._complete_join(group, now_ms)
+        else:
+            self._complete_join_later(group, now_ms)
+
+    def _wait_for_more(self, group: ClassicGroup, delay_ms: int, left_ms: int, now_ms: int) -> None:
+        def after_delay(at_ms: int) -> None:
+            if not group.member_added or not left_ms:
+                self._complete_join(group, at_ms)
+                return
+            group.member_added = False
+            next_delay_ms = min(self._settings.group_initial_rebalance_delay_ms, left_ms)
+            self._wait_for_more(group, next_delay_ms, max(left_ms - delay_ms, 0), at_ms)
+
+        self._timers.schedule(_join_key(group), now_ms + delay_ms, after_delay)
+
+    def _complete_join_later(self, group: ClassicGroup, now_ms: int) -> None:
+        at_ms = now_ms + group.rebalance_timeout_ms
+        self._timers.schedule(_join_key(group), at_ms, lambda late_ms: self._complete_join(group, late_ms))
+
+    def _complete_join(self, group: ClassicGroup, now_ms: int) -> None:
+        self._timers.cancel(_join_key(group))
+        for member in [member for member in group.members.values() if member.joining is None and member.instance_id is None]:
+            self._forget(group, member.id)
+        if not group.elect_joined_leader() and group.members:
+            # Static members only, and none is back. Their sessions decide.
+            self._complete_join_later(group, now_ms)
+            return
+        group.begin_generation()
+        if group.state is State.EMPTY:
+            self._store(group, now_ms)
+            return
+        for member in group.members.values():
+            member.settle_join(group.joined(member))
+            member.is_new = False
+            self.restart_session(group, member, now_ms)
+        generation = group.generation
+        at_ms = now_ms + group.rebalance_timeout_ms
+        self._timers.schedule(_sync_key(group), at_ms, lambda late_ms: self._end_waiting_for_syncs(group, generation, late_ms))
+
+    def _end_waiting_for_syncs(self, group: ClassicGroup, generation: int, now_ms: int) -> None:
+        if group.generation != generation or group.state not in CAN_REBALANCE or not group.unsynced:
+            return
+        missing = sorted(group.unsynced)
+        for member_id in missing:
+            self._forget(group, member_id)
+        self._prepare(group, f"{', '.join(missing)} did not ask for the assignment in time", now_ms)
+
+    def _cancel_syncs(self, group: ClassicGroup, now_ms: int) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+            if member.syncing is not None:
+                member.settle_sync(BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS))
+                self.restart_session(group, member, now_ms)
+
+    def _answer_sync(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+        if member.syncing is not None:
+            member.settle_sync(group.synced(member))
+            self.restart_session(group, member, now_ms)
+
+    # Sessions
+
+    def restart_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+        """Something was heard of a member."""
+        timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+        self._timers.schedule(_session_key(group, member.id), now_ms + timeout_ms, lambda at_ms: self._end_session(group, member, at_ms))
+
+    def expect(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, now_ms: int) -> None:
+        """An id was given to a member that has to join again with it: rebalances wait for it, as long as its session would last."""
+        group.pending.add(member_id)
+        at_ms = now_ms + session_timeout_ms
+        self._timers.schedule(_session_key(group, member_id), at_ms, lambda late_ms: self._end_pending(group, member_id, late_ms))
+
+    def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Take a member out of its group; the caller rebalances then. What the member waits for is answered with UNKNOWN_MEMBER_ID."""
+        gone = f"member {member.id!r} is no longer in group '{group.id}'"
+        member.settle_join(JoinRefusedError(gone, ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
+        member.settle_sync(BrokerError(gone, code=ErrorCode.UNKNOWN_MEMBER_ID))
+        self._forget(group, member.id)
+
+    def replace_static(self, group: ClassicGroup, old: ClassicMember, new_id: str) -> ClassicMember:
+        """Give an instance id to its next process, and return the member that it is now."""
+        self._timers.cancel(_session_key(group, old.id))
+        return group.replace_static(old, new_id)
+
+    def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
+        """Wait no more for an id that was given out."""
+        self._forget(group, member_id)
+
+    def _end_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+        if not member.is_waiting:
+            self.remove(group, member)
+            self.start_or_go_on(group, f"the session of member {member.id!r} has ended", now_ms)
+
+    def _end_pending(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
+        self._forget(group, member_id)
+        self.go_on(group, now_ms)
+
+    def _forget(self, group: ClassicGroup, member_id: str) -> None:
+        self._timers.cancel(_session_key(group, member_id))
+        group.remove(member_id)
+
+    # Groups come and go
+
+    def resume(self, group: ClassicGroup, now_ms: int) -> None:
+        """A group was restored: its members' sessions begin now."""
+        for member in group.members.values():
+            self.restart_session(group, member, now_ms)
+
+    def end(self, group: ClassicGroup, event: Event, refusal: BrokerError) -> None:
+        """A group is no longer there. refusal: the answer to what waits."""
+        for member_id in group.pending:
+            self._timers.cancel(_session_key(group, member_id))
+        for member in group.members.values():
+            member.settle_join(refusal)
+            member.settle_sync(refusal)
+            self._timers.cancel(_session_key(group, member.id))
+        self._timers.cancel(_join_key(group))
+        self._timers.cancel(_sync_key(group))
+        group.move(event)
+
+
+def _session_key(group: ClassicGroup, member_id: str) -> tuple[str, str, str]:
+    return "session", group.id, member_id
+
+
+def _join_key(group: ClassicGroup) -> tuple[str, str]:
+    return "join", group.id
+
+
+def _sync_key(group: ClassicGroup) -> tuple[str, str]:
+    return "sync", group.id

@@ -1,0 +1,246 @@
+"""One consumer group (KIP-848): its members, what each shall have, and in which epoch.
+
+The group's epoch rises with every change of its members, their subscriptions or the topics. An assignment is made for an epoch, and
+members reach it one by one (consumer_member). All of this is stored as it changes, so a new coordinator goes on where the one before ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from functools import cache
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.broker.coordinators.groups.assignor import Assignor, Subscription
+from levada.broker.coordinators.groups.classic_group import CONSUMER
+from levada.broker.coordinators.groups.consumer_member import (
+    LEAVING_FOR_A_WHILE,
+    NO_PARTITIONS,
+    ConsumerMember,
+    MemberState,
+    Owned,
+    Partitions,
+    reconcile,
+)
+from levada.broker.coordinators.groups.range_assignor import assign_ranges
+from levada.broker.coordinators.groups.topic_pattern import matching
+from levada.broker.coordinators.groups.uniform_assignor import assign_uniformly
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
+"""By the names that members may ask for. The first one is that of groups whose members ask for none."""
+
+
+FIRST_EPOCH = 1
+"""The epoch of a group before its first member joins, as in Kafka 4.4."""
+
+
+class TopicSize(NamedTuple):
+    """A topic as far as assignments depend on it."""
+
+    id: UUID
+    partitions: int
+
+
+class Topics(NamedTuple):
+    """The topics of the cluster.
+
+    find: returns the size of one, None where there is none. name_of: returns the name for an id, None where there is none. names: of all.
+    """
+
+    find: Callable[[str], TopicSize | None]
+    name_of: Callable[[UUID], str | None]
+    names: Callable[[], Iterator[str]]
+
+
+class GroupState(StrEnum):
+    """The values are the names in ConsumerGroupDescribe and ListGroups. They follow from the members; nothing is decided by them."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    """A group. assignment_epoch: for which epoch the targets are. sizes: of the topics that it subscribes to, as the targets know them.
+
+    expires_offsets: as of ClassicGroup.
+    """
+
+    TYPE = "consumer"
+    protocol_type = CONSUMER
+    expires_offsets = True
+
+    def __init__(self, group_id: str) -> None:
+        self.id = group_id
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.sizes: Mapping[str, TopicSize] = {}
+
+    @property
+    def state(self) -> GroupState:
+        """How far the group is with its changes."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.has_reached(self.assignment_epoch) for member in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members ask for."""
+        asked = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
+        return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether any member reads a topic."""
+        return any(topic in member.topics or topic in matching(member.pattern, [topic]) for member in self.members.values())
+
+    def target(self, member_id: str) -> Partitions:
+        """Return what a member shall have."""
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    # Members
+
+    def existing(self, member_id: str) -> ConsumerMember:
+        """Return a member. Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise BrokerError(f"Member {member_id} is not a member of group {self.id}.", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        """Return the member of an instance id."""
+        return next((member for member in self.members.values() if member.instance_id == instance_id), None)
+
+    def existing_static(self, member_id: str, instance_id: str) -> ConsumerMember:
+        """Return the member of an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when it is another one now."""
+        member = self.static_member(instance_id)
+        if member is None:
+            raise BrokerError(f"Instance id {instance_id} is unknown.", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        if member.id != member_id:
+            raise BrokerError(
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {member.id}.",
+                code=ErrorCode.FENCED_INSTANCE_ID,
+            )
+        return member
+
+    def joining(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """Return who joins: a new member, a known one, or the next process of a static one, with all that the one before had.
+
+        Raises UNRELEASED_INSTANCE_ID while the member before it has not left, unless that one uses the
+        classic protocol, in which members do not say that they will be back.
+        """
+        before = None if instance_id is None else self.static_member(instance_id)
+        if before is None:
+            return self.members.get(member_id) or ConsumerMember(id=member_id)
+        if before.epoch != LEAVING_FOR_A_WHILE and before.classic is None:
+            raise BrokerError(
+                f"Static member {member_id} with instance id {instance_id} cannot join the group {self.id} because the instance id is "
+                f"owned by {before.id} member.",
+                code=ErrorCode.UNRELEASED_INSTANCE_ID,
+            )
+        return before
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member: what it had is free, and the rest gets a new assignment with its next heartbeat."""
+        del self.members[member_id]
+        self.targets.pop(member_id, None)
+        if self.is_all_classic:
+            return  # It becomes a classic group, which begins a generation of its own.
+        self.epoch += 1
+        if not self.members:
+            self.assignment_epoch = self.epoch
+
+    # Members of the classic protocol
+
+    @property
+    def is_all_classic(self) -> bool:
+        """Whether there are members, and none of the new protocol is among them."""
+        return bool(self.members) and all(member.classic is not None for member in self.members.values())
+
+    def common_protocols(self, names: Iterable[str]) -> set[str]:
+        """Return those of these assignors that all members of the classic protocol offer."""
+        offers = [{offered.name for offered in member.classic.protocols} for member in self.members.values() if member.classic is not None]
+        return set(names).intersection(*offers)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether somebody else still has a partition that a member lacks."""
+        held = self._held()
+        return any(partition in held for partition in self.target(member.id) - member.assigned.keys())
+
+    # Assignments
+
+    def advance(self, topics: Topics, before: ConsumerMember, after: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
+        """Let a member be as it is after a change, decide anew what all shall have if need be, and let it go a step towards that.
+
+        Returns the member as it is then. owned: what it says it has, None if it does not say.
+        """
+        has_changed = (after.topics, after.pattern) != (before.topics, before.pattern)
+        sizes_changed = self._refresh_sizes(topics, including=after)
+        self._replace(before, after)
+        if has_changed or sizes_changed:
+            self.epoch += 1
+        if self.epoch > self.assignment_epoch:
+            self._assign(topics)
+        held = cache(self._held)  # Computed when first used: most heartbeats have no partition to take.
+        reconciled = reconcile(after, self.target(after.id), self.assignment_epoch, lambda partition: partition not in held(), owned)
+        self.members[after.id] = reconciled
+        return reconciled
+
+    def leave_for_a_while(self, member: ConsumerMember) -> None:
+        """Let a static member be away. It keeps what it has."""
+        self.members[member.id] = replace(
+            member, epoch=LEAVING_FOR_A_WHILE, previous_epoch=member.epoch, state=MemberState.STABLE, revoking={}
+        )
+
+    def learn_sizes(self, topics: Topics) -> None:
+        """Take the topics as they are for those that the targets were made for: they are not kept when a broker ends."""
+        self.sizes = self._sizes(topics, self.members.values())
+
+    def _refresh_sizes(self, topics: Topics, *, including: ConsumerMember) -> bool:
+        """Look the topics up that the group subscribes to, with a member as it is after a change; whether anything differs."""
+        sizes = self._sizes(topics, [*(member for member in self.members.values() if member.id != including.id), including])
+        changed, self.sizes = sizes != self.sizes, sizes
+        return changed
+
+    def _sizes(self, topics: Topics, members: Iterable[ConsumerMember]) -> dict[str, TopicSize]:
+        names = {name for member in members for name in self._subscribed(member, topics)}
+        found = {name: topics.find(name) for name in names}
+        return {name: size for name, size in found.items() if size is not None}
+
+    def _assign(self, topics: Topics) -> None:
+        """Decide what each member shall have, for the present epoch."""
+        subscriptions = {
+            member.id: Subscription(
+                frozenset(self.sizes[name].id for name in self._subscribed(member, topics) if name in self.sizes),
+                self.target(member.id),
+                member.instance_id,
+            )
+            for member in self.members.values()
+        }
+        counts = {size.id: size.partitions for size in self.sizes.values()}
+        self.targets = ASSIGNORS[self.assignor](subscriptions, counts)
+        self.assignment_epoch = self.epoch
+
+    def _replace(self, before: ConsumerMember, after: ConsumerMember) -> None:
+        """Let a member be as it is after a change, of its id too."""
+        if before.id != after.id:
+            self.members.pop(before.id, None)
+            self.targets[after.id] = self.targets.pop(before.id, NO_PARTITIONS)
+        self.members[after.id] = after
+
+    def _held(self) -> frozenset[Owned]:
+        return frozenset(partition for member in self.members.values() for partition in member.held)
+
+    def _subscribed(self, member: ConsumerMember, topics: Topics) -> frozenset[str]:
+        return member.topics | matching(member.pattern, filter(member.sees, topics.names())) if member.pattern else member.topics

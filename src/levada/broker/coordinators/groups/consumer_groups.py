@@ -1,0 +1,202 @@
+"""The consumer group protocol (KIP-848): what a heartbeat does, and what it is refused (G33-G40).
+
+Requests arrive checked for their coordinator and for what every broker would refuse. A refusal is a BrokerError with the code that Kafka
+answers; the words are Kafka's too, since clients log them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.classic_group import ClientOrigin
+from levada.broker.coordinators.groups.consumer_deadlines import Deadlines
+from levada.broker.coordinators.groups.consumer_group import ConsumerGroup, Topics
+from levada.broker.coordinators.groups.consumer_member import (
+    JOINING,
+    LEAVING_FOR_A_WHILE,
+    ConsumerMember,
+    Owned,
+    Partitions,
+)
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+UNCHANGED_MS = -1
+
+FIRST_COMMIT_WITH_EPOCHS = 9
+"""The version of OffsetCommit since which members of consumer groups can commit."""
+
+
+class Beat(NamedTuple):
+    """What a heartbeat has led to. tells_assignment: whether the member is told what it has."""
+
+    member: ConsumerMember
+    tells_assignment: bool
+
+
+class ConsumerGroups:
+    """The consumer groups of a node. new_id: makes a member id for clients that do not have one."""
+
+    def __init__(self, settings: BrokerSettings, deadlines: Deadlines, topics: Topics, new_id: Callable[[], str]) -> None:
+        self._settings = settings
+        self._deadlines = deadlines
+        self._topics = topics
+        self._new_id = new_id
+
+    # Heartbeats
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        origin: ClientOrigin,
+        now_ms: int,
+        sees: Callable[[str], bool],
+    ) -> Beat:
+        """Take a member in or keep it, with what it says of itself, and let it go a step towards what it shall have.
+
+        sees: which topics its user may know of.
+        """
+        owned = _owned(request.topic_partitions)
+        before = self._member(group, request, owned)
+        after = replace(self._updated(before, request, origin), sees=sees)
+        if before.id != after.id:
+            self._deadlines.cancel(group, before.id)
+        member = group.advance(self._topics, before, after, owned)
+        self._deadlines.restart_session(group, member, now_ms)
+        self._deadlines.limit_revocation(group, after, member, now_ms)
+        is_full = request.rebalance_timeout_ms != UNCHANGED_MS and owned is not None and _names_topics(request)
+        changed = member.assigned.keys() != before.assigned.keys()
+        return Beat(member, request.member_epoch == JOINING or is_full or changed)
+
+    def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
+        """Let a member go. A static one may leave for a while: it keeps its partitions until its session ends."""
+        if request.instance_id is None:
+            member = group.existing(request.member_id)
+        else:
+            member = group.existing_static(request.member_id, request.instance_id)
+        if request.member_epoch == LEAVING_FOR_A_WHILE:
+            group.leave_for_a_while(member)
+            self._deadlines.limit_revocation(group, member, group.members[member.id], now_ms)
+        else:
+            self._deadlines.remove(group, member.id, now_ms)
+
+    def _member(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, owned: Partitions | None) -> ConsumerMember:
+        """Return the member before this heartbeat."""
+        if request.member_epoch == JOINING:
+            member_id = request.member_id or self._new_id()
+            check_size(group, member_id, self._settings)
+            return group.joining(member_id, request.instance_id)
+        if request.instance_id is None:
+            member = group.existing(request.member_id)
+        else:
+            member = group.existing_static(request.member_id, request.instance_id)
+        _check_epoch(member, request.member_epoch, owned)
+        return member
+
+    def _updated(self, before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, origin: ClientOrigin) -> ConsumerMember:
+        """Return the member with what the request says; null and -1 say that it is as before."""
+        return replace(
+            before,
+            id=before.id if request.member_epoch != JOINING else request.member_id or before.id,
+            instance_id=_or(request.instance_id, before.instance_id),
+            rack_id=_or(request.rack_id, before.rack_id),
+            rebalance_timeout_ms=(
+                before.rebalance_timeout_ms if request.rebalance_timeout_ms == UNCHANGED_MS else request.rebalance_timeout_ms
+            ),
+            topics=before.topics if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+            pattern=_or(request.subscribed_topic_regex, before.pattern) or "",
+            assignor=_or(request.server_assignor, before.assignor),
+            origin=origin,
+            classic=None,
+        )
+
+    # Offsets
+
+    def check_commit(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        partitions: Sequence[Owned],
+        version: int,
+        *,
+        in_transaction: bool,
+    ) -> None:
+        """Raise what Kafka answers to a commit that a member may not make, as ClassicGroups.check_commit does.
+
+        A member may commit with an epoch that it has left behind for partitions that it has had since then at the latest (KIP-1251); one
+        that it may not commit has all of them refused.
+        """
+        if epoch < 0 and not group.members:
+            return
+        if in_transaction and epoch < 0 and not member_id and instance_id is None:
+            return
+        member = group.existing(member_id)
+        if not in_transaction and member.classic is None and version < FIRST_COMMIT_WITH_EPOCHS:
+            raise BrokerError(
+                f"OffsetCommit version {version} or lower cannot be used by members of consumer groups", code=ErrorCode.UNSUPPORTED_VERSION
+            )
+        if epoch != member.epoch and (epoch > member.epoch or not all(_had(member, partition, epoch) for partition in partitions)):
+            raise _stale(group, member, epoch, ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
+
+    def check_fetch(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
+        """Raise what Kafka answers to a member that may not ask for offsets. Who names no member may."""
+        if member_id is None and epoch < 0:
+            return
+        member = group.existing(member_id or "")
+        if epoch != member.epoch:
+            raise _stale(group, member, epoch, ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def check_size(group: ConsumerGroup, member_id: str, settings: BrokerSettings) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+    limit = settings.group_consumer_max_size
+    if member_id not in group.members and len(group.members) >= limit:
+        raise BrokerError(f"The consumer group has reached its maximum capacity of {limit} members.", code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
+    """Raise FENCED_MEMBER_EPOCH for an epoch that is not the member's.
+
+    The epoch before is that of a member which has missed the last answer; it has to own nothing that it may not.
+    """
+    if epoch == member.epoch:
+        return
+    if epoch < member.epoch and epoch == member.previous_epoch and owned is not None and owned <= member.assigned.keys():
+        return
+    greater = "greater" if epoch > member.epoch else "smaller"
+    raise BrokerError(
+        f"The consumer group member has a {greater} member epoch ({epoch}) than the one known by the group coordinator ({member.epoch}). "
+        "The member must abandon all its partitions and rejoin.",
+        code=ErrorCode.FENCED_MEMBER_EPOCH,
+    )
+
+
+def _stale(group: ConsumerGroup, member: ConsumerMember, epoch: int, code: ErrorCode) -> BrokerError:
+    return BrokerError(f"member {member.id!r} of group '{group.id}' is at epoch {member.epoch}, not {epoch}", code=code)
+
+
+def _had(member: ConsumerMember, partition: Owned, epoch: int) -> bool:
+    """Whether a member has had a partition without a break since an epoch that it has left behind."""
+    since = member.held_since(partition)
+    return since is not None and since <= epoch
+
+
+def _owned(topics: Sequence[TopicPartitions] | None) -> Partitions | None:
+    if topics is None:
+        return None
+    return frozenset(Owned(topic.topic_id, partition) for topic in topics for partition in topic.partitions)
+
+
+def _names_topics(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+
+
+def _or(said: str | None, before: str | None) -> str | None:
+    return before if said is None else said

@@ -1,0 +1,236 @@
+"""How far groups have read: what Kafka keeps in __consumer_offsets.
+
+What is committed within a transaction is pending until the transaction ends: it is not to be seen
+before, it counts as if it were committed when the transaction is, and never if that is aborted. Of several commits for one partition the
+one that was written last wins, whatever their transactions' order of ending (as in Kafka, where their place in the log decides).
+
+Who may commit is the coordinator's question (coordinators/groups.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count, groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from levada.broker.coordinators.groups.kept_offsets import KeptOffsets, offsets_in
+from levada.broker.log.storage import Written
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.types import OffsetAndMetadata, TopicPartition
+
+BY_BROKER_MS = -1
+"""The retention time of a commit that leaves it to the broker."""
+
+
+class _Written(NamedTuple):
+    """An offset, its place among all commits, and when it was committed, in milliseconds since the epoch.
+
+    retention_ms: how long this commit is kept after that, if the request said so.
+    """
+
+    number: int
+    offset: OffsetAndMetadata
+    committed_ms: int
+    retention_ms: int = BY_BROKER_MS
+
+    def is_expired(self, now_ms: int, unused_since_ms: int | None, retention_ms: int) -> bool:
+        """Whether it has to go. unused_since_ms: since when it counts as unused; None for since it was committed."""
+        if self.retention_ms != BY_BROKER_MS:
+            return now_ms >= self.committed_ms + self.retention_ms
+        return now_ms >= (self.committed_ms if unused_since_ms is None else unused_since_ms) + retention_ms
+
+
+class _Batch(NamedTuple):
+    """What offsets that are written down together have in common. producer_id: None outside of transactions."""
+
+    group: str
+    producer_id: int | None
+    producer_epoch: int
+    committed_ms: int
+    retention_ms: int
+
+
+class _OpenTransaction:
+    """What one producer has committed within a transaction that has not ended."""
+
+    def __init__(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.offsets: dict[TopicPartition, _Written] = {}
+
+
+class _Group:
+    def __init__(self) -> None:
+        self.offsets: dict[TopicPartition, _Written] = {}
+        self.open: dict[int, _OpenTransaction] = {}
+
+    def keep(self, written: Mapping[TopicPartition, _Written]) -> None:
+        """Take over what was written after what is here."""
+        for tp, new in written.items():
+            if tp not in self.offsets or self.offsets[tp].number < new.number:
+                self.offsets[tp] = new
+
+    def partitions(self) -> set[TopicPartition]:
+        """Return the partitions for which something is committed, or pending."""
+        return set(self.offsets).union(*(transaction.offsets for transaction in self.open.values()))
+
+    def forget(self, tp: TopicPartition) -> bool:
+        """Forget what is committed for a partition, or pending; False where nothing was."""
+        found = [self.offsets.pop(tp, None), *(transaction.offsets.pop(tp, None) for transaction in self.open.values())]
+        return any(one is not None for one in found)
+
+
+class GroupOffsets:
+    """See the module's theory. One for all nodes of a cluster."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self._numbers = count()
+        self._kept: KeptOffsets | None = None
+
+    def keep_in(self, kept: KeptOffsets) -> None:
+        """Write down what is committed from now on."""
+        self._kept = kept
+
+    def keep_all(self, kept: KeptOffsets) -> None:
+        """Write down what is committed and what is pending, in the order in which it came, and what is committed from now on."""
+        self._kept = kept
+        for batch, offsets in groupby(sorted(self._all_written(), key=lambda found: found[1].number), key=itemgetter(0)):
+            group, producer_id, epoch, committed_ms, retention_ms = batch
+            together = {tp: written.offset for _, written, tp in offsets}
+            if producer_id is None:
+                kept.commit(group, together, committed_ms, retention_ms)
+            else:
+                kept.commit_in_transaction(group, producer_id, epoch, together, committed_ms)
+
+    def _all_written(self) -> Iterator[tuple[_Batch, _Written, TopicPartition]]:
+        for name, group in self._groups.items():
+            for tp, written in group.offsets.items():
+                yield _Batch(name, None, 0, written.committed_ms, written.retention_ms), written, tp
+            for producer_id, transaction in group.open.items():
+                for tp, written in transaction.offsets.items():
+                    yield _Batch(name, producer_id, transaction.producer_epoch, written.committed_ms, written.retention_ms), written, tp
+
+    def clear(self) -> None:
+        """Forget everything, because the topic that holds it was deleted."""
+        self._groups.clear()
+
+    def restore(self, written: Written, place_of: Callable[[str], TopicPartition]) -> None:
+        """Take over what was written down. place_of: the partition of __consumer_offsets that a group belongs to."""
+        if written.committed is not None:
+            groups = [group for group in self.open_groups(written.producer_id) if place_of(group) == written.place]
+            self.end_transaction(written.producer_id, committed=written.committed, groups=groups)
+        for group, offsets in offsets_in(written).items():
+            for tp, (offset, at_ms, retention_ms) in offsets.items():
+                if offset is None:
+                    self.delete(group, [tp])
+                elif written.producer_id >= 0:
+                    self.commit_in_transaction(group, written.producer_id, written.epoch, {tp: offset}, at_ms)
+                else:
+                    self.commit(group, {tp: offset}, at_ms, retention_ms)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the groups that something is committed for."""
+        return iter(self._groups)
+
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int = 0, retention_ms: int = BY_BROKER_MS
+    ) -> None:
+        """Store offsets. now_ms: since the epoch. retention_ms: how long to keep them, unless as long as the broker does."""
+        if self._kept is not None:
+            self._kept.commit(group, offsets, now_ms, retention_ms)
+        self._group(group).keep(self._written(offsets, now_ms, retention_ms))
+
+    def commit_in_transaction(
+        self, group: str, producer_id: int, producer_epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int = 0
+    ) -> None:
+        """Store offsets that count once the producer's transaction is committed. now_ms: since the epoch.
+
+        Raises INVALID_PRODUCER_EPOCH when a newer instance of the producer has a transaction open with this group.
+        """
+        transaction = self._group(group).open.setdefault(producer_id, _OpenTransaction(producer_epoch))
+        if producer_epoch < transaction.producer_epoch:
+            raise BrokerError(
+                f"group '{group}': producer {producer_id} has epoch {transaction.producer_epoch}, not {producer_epoch}",
+                code=ErrorCode.INVALID_PRODUCER_EPOCH,
+            )
+        if self._kept is not None:
+            self._kept.commit_in_transaction(group, producer_id, producer_epoch, offsets, now_ms)
+        transaction.producer_epoch = producer_epoch
+        transaction.offsets.update(self._written(offsets, now_ms))
+
+    def end_transaction(self, producer_id: int, *, committed: bool, groups: Iterable[str]) -> None:
+        """A transaction has ended: let what it committed for these groups count, or forget it. Nothing happens for one that is not open."""
+        for name in groups:
+            group = self._groups.get(name)
+            transaction = group.open.pop(producer_id, None) if group is not None else None
+            if group is None or transaction is None:
+                continue
+            if self._kept is not None:
+                self._kept.end_transaction(name, producer_id, transaction.producer_epoch, committed=committed)
+            if committed:
+                group.keep(transaction.offsets)
+
+    def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget offsets of a group, also those that are pending."""
+        gone = [tp for tp in partitions if self._group(group).forget(tp)]
+        if self._kept is not None:
+            self._kept.delete(group, gone)
+
+    def expire(self, group: str, now_ms: int, unused_since_ms: int | None, retention_ms: int, is_in_use: Callable[[str], bool]) -> None:
+        """Forget the offsets of a group that were not used for long; not those of topics in use, nor what a transaction may change."""
+        self.delete(
+            group,
+            [
+                tp
+                for tp, written in self._group(group).offsets.items()
+                if not (is_in_use(tp.topic) or self.is_pending(group, tp)) and written.is_expired(now_ms, unused_since_ms, retention_ms)
+            ],
+        )
+
+    def has_any(self, group: str) -> bool:
+        """Whether a group has committed offsets, or may have once a transaction ends."""
+        known = self._groups.get(group)
+        return known is not None and bool(known.partitions())
+
+    def delete_group(self, group: str) -> None:
+        """Forget all offsets of a group, also those that are pending."""
+        if group in self._groups:
+            self.delete(group, self._groups[group].partitions())
+            del self._groups[group]
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted: forget its offsets, also those that are pending."""
+        for name, group in self._groups.items():
+            self.delete(name, [tp for tp in group.partitions() if tp.topic == topic])
+
+    def committed(self, group: str, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Return what counts for a partition, None where nothing does."""
+        known = self._groups.get(group)
+        return None if known is None or tp not in known.offsets else known.offsets[tp].offset
+
+    def partitions(self, group: str) -> list[TopicPartition]:
+        """Return the partitions that have a committed offset, in order."""
+        known = self._groups.get(group)
+        return [] if known is None else sorted(known.offsets)
+
+    def is_pending(self, group: str, tp: TopicPartition) -> bool:
+        """Whether a transaction that has not ended may yet change the offset of a partition."""
+        known = self._groups.get(group)
+        return known is not None and any(tp in transaction.offsets for transaction in known.open.values())
+
+    def open_groups(self, producer_id: int, producer_epoch: int | None = None) -> Iterator[str]:
+        """Yield the groups for which a producer has committed offsets within a transaction that has not ended; with this epoch, or any."""
+        for name, group in self._groups.items():
+            transaction = group.open.get(producer_id)
+            if transaction is not None and producer_epoch in (None, transaction.producer_epoch):
+                yield name
+
+    def _group(self, group: str) -> _Group:
+        return self._groups.setdefault(group, _Group())
+
+    def _written(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int, retention_ms: int = BY_BROKER_MS
+    ) -> dict[TopicPartition, _Written]:
+        return {tp: _Written(next(self._numbers), offset, now_ms, retention_ms) for tp, offset in offsets.items()}

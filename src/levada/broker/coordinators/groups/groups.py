@@ -1,0 +1,382 @@
+"""The groups that one node coordinates: which there are, and what happens when coordinators move.
+
+A node knows the groups of the partitions of __consumer_offsets that it leads. When it becomes the leader it loads what was stored of
+them: classic groups as they were when they were stable or empty last, consumer and share groups as they are, and all committed offsets.
+When it stops being the leader it forgets them, and answers what waits with NOT_COORDINATOR. A rebalance of a classic group that was under
+way is lost; members find that out and join again.
+
+A group changes its kind when it is empty and a member of the other kind joins, when the first member of the new protocol joins a classic
+group, and when the last one leaves it again. Its offsets stay. A share group stays one until it is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from levada.broker.config.group_config import GroupConfig
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.classic_group import CONSUMER, ClassicGroup, StoredGroup
+from levada.broker.coordinators.groups.classic_groups import ClassicGroups
+from levada.broker.coordinators.groups.consumer_deadlines import Deadlines
+from levada.broker.coordinators.groups.consumer_group import ConsumerGroup, Topics
+from levada.broker.coordinators.groups.consumer_groups import ConsumerGroups
+from levada.broker.coordinators.groups.consumer_member import Owned
+from levada.broker.coordinators.groups.group_conversion import to_classic_group, to_consumer_group
+from levada.broker.coordinators.groups.group_offsets import GroupOffsets
+from levada.broker.coordinators.groups.group_states import State
+from levada.broker.coordinators.groups.kept_groups import KeptGroups
+from levada.broker.coordinators.groups.mixed_groups import MixedGroups
+from levada.broker.coordinators.placement import Placement
+from levada.broker.coordinators.share.share_group import ShareGroup
+from levada.broker.coordinators.share.share_groups import ShareGroups
+from levada.broker.coordinators.timers import Timers
+from levada.broker.share.share_states import ShareStates
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
+
+
+MINUTE_MS = 60_000
+
+
+class Commit(NamedTuple):
+    """On whose behalf offsets are committed. generation: or the member's epoch. version: of the request."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    version: int
+
+
+@dataclass(slots=True)
+class StoredGroups:
+    """What all nodes share of groups: the offsets, what is stored of classic groups that had members, and the other groups.
+
+    share_states: where share groups are in their partitions. kept: writes down what outlives the broker, None where nothing does.
+    """
+
+    offsets: GroupOffsets = field(default_factory=GroupOffsets)
+    classic: dict[str, StoredGroup] = field(default_factory=dict)
+    consumer: dict[str, ConsumerGroup] = field(default_factory=dict)
+    share: dict[str, ShareGroup] = field(default_factory=dict)
+    share_states: ShareStates = field(default_factory=ShareStates)
+    kept: KeptGroups | None = None
+
+    def keep_all(self, kept: KeptGroups, now_ms: int) -> None:
+        """Write down what there is of groups with members, and what changes from now on. now_ms: since the epoch."""
+        self.kept = kept
+        for group_id in sorted(self.classic.keys() | self.consumer.keys()):
+            self.keep(group_id, now_ms)
+
+    def keep(self, group_id: str, now_ms: int) -> None:
+        """Write down what has become of a group, where anything is written down. now_ms: since the epoch."""
+        if self.kept is not None:
+            self.kept.keep(group_id, self.consumer.get(group_id) or self.classic.get(group_id), now_ms)
+
+    def clear(self) -> None:
+        """Forget all groups and their offsets, because the topic that holds them was deleted."""
+        self.offsets.clear()
+        for known in (self.classic, self.consumer, self.share):
+            known.clear()
+        if self.kept is not None:
+            self.kept.clear()
+
+
+class GroupCoordinator:
+    """The groups of a node. config_of: returns a group's settings. wall_ms: turns the node's time into milliseconds since the epoch.
+
+    new_id: as in ClassicGroups.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        node_id: int,
+        placement: Placement,
+        stored: StoredGroups,
+        timers: Timers,
+        topics: Topics,
+        config_of: Callable[[str], GroupConfig],
+        wall_ms: Callable[[int], int],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._node_id = node_id
+        self._placement = placement
+        self._settings = settings
+        self._stored = stored
+        self._wall_ms = wall_ms
+        self._groups: dict[str, Group] = {}
+        self._touched: set[str] = set()
+        """Groups that may have changed since keep()."""
+        self._loaded: dict[int, int] = {}
+        self._topics = topics
+        self._deadlines = Deadlines(config_of, timers, self._after_removal)
+        self.classic = ClassicGroups(settings, timers, self._store, new_id)
+        self.consumer = ConsumerGroups(settings, self._deadlines, topics, new_id)
+        self.mixed = MixedGroups(settings, self._deadlines, topics, new_id)
+        self.share = ShareGroups(settings, timers, topics, config_of, stored.share_states, wall_ms)
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    # Which groups there are
+
+    def check(self, group_id: str) -> None:
+        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS when the node cannot speak for a group."""
+        self._placement.check(group_id, self._node_id)
+
+    def check_named(self, group_id: str) -> None:
+        """Raise as check() does, and INVALID_GROUP_ID for the group without a name, which can have offsets but no members."""
+        if not group_id:
+            raise BrokerError("a group without a name", code=ErrorCode.INVALID_GROUP_ID)
+        self.check(group_id)
+
+    def check_all_loaded(self) -> None:
+        """Raise COORDINATOR_LOAD_IN_PROGRESS unless the node knows all groups that it coordinates."""
+        if self._placement.is_loading(self._node_id):
+            raise BrokerError("groups are being loaded", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def existing(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> Group:
+        """Return a group. missing: the error when there is none of this name."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            # Of the others nothing is written but by _store().
+            self._touched.add(group_id)
+        if group is None:
+            # The words, here and below, are Kafka's: descriptions answer with them.
+            raise BrokerError(f"Group {group_id} not found.", code=missing)
+        return group
+
+    def existing_classic(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> ClassicGroup:
+        """Return a classic group. missing: the error for one that does not exist or is of the other kind."""
+        group = self.existing(group_id, missing=missing)
+        if not isinstance(group, ClassicGroup):
+            raise BrokerError(f"Group {group_id} is not a classic group.", code=missing)
+        return group
+
+    def existing_of_consumers(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """Return a group that members of the classic protocol may be in. Raises UNKNOWN_MEMBER_ID."""
+        group = self.existing(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ShareGroup):
+            raise BrokerError(f"Group {group_id} is a share group.", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    def existing_consumer(self, group_id: str) -> ConsumerGroup:
+        """Return a consumer group. Raises GROUP_ID_NOT_FOUND for one that does not exist or is of the other kind."""
+        group = self.existing(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise BrokerError(f"Group {group_id} is not a consumer group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return group
+
+    def existing_share(self, group_id: str) -> ShareGroup:
+        """Return a share group. Raises GROUP_ID_NOT_FOUND for one that does not exist or is of another kind."""
+        group = self.existing(group_id)
+        if not isinstance(group, ShareGroup):
+            raise BrokerError(f"Group {group_id} is not a share group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return group
+
+    def joinable_by_share(self, group_id: str) -> ShareGroup:
+        """Return the share group of a name, a new one where there is none. Raises GROUP_ID_NOT_FOUND for a group of another kind."""
+        if group_id not in self._groups:
+            self._groups[group_id] = self._stored.share[group_id] = ShareGroup(group_id)
+        return self.existing_share(group_id)
+
+    def joinable_by_classic(self, group_id: str, *, is_new: bool) -> ClassicGroup | ConsumerGroup:
+        """Return the group that a member of the classic protocol can join: also a consumer group that has members.
+
+        is_new: it has no member id yet, so there may be no group either. Raises UNKNOWN_MEMBER_ID, and INCONSISTENT_GROUP_PROTOCOL for a
+        share group.
+        """
+        group = self._groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            raise BrokerError(f"Group {group_id} is a share group.", code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if isinstance(group, ConsumerGroup) and group.members:
+            return self.existing_consumer(group_id)
+        if is_new and not isinstance(group, ClassicGroup):
+            self._forget(group_id)
+            self._groups[group_id] = ClassicGroup(group_id)
+        return self.existing_classic(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def joinable_by_consumer(self, group_id: str, now_ms: int) -> ConsumerGroup:
+        """Return the group that a member of the new protocol can join: a classic group of consumers becomes one (group_conversion).
+
+        Raises GROUP_ID_NOT_FOUND for a group that cannot.
+        """
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup | ShareGroup):
+            return self.existing_consumer(group_id)
+        if group is None or group.state is State.EMPTY:
+            converted = ConsumerGroup(group_id)
+            if group is not None:
+                self.classic.delete(group)
+        else:
+            converted = to_consumer_group(group, self._topics)
+            self.classic.give_up(group)
+        self._forget(group_id)
+        self._groups[group_id] = self._stored.consumer[group_id] = converted
+        self._deadlines.load(converted, now_ms)
+        return converted
+
+    def _after_removal(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Let a group be a classic one again whose last member of the new protocol has gone."""
+        self._touched.add(group.id)
+        if group.is_all_classic:
+            self._deadlines.unload(group)
+            self._forget(group.id)
+            classic = to_classic_group(group, self._topics, self._wall_ms(now_ms))
+            self._groups[group.id] = classic
+            self.classic.adopt(classic, now_ms)
+
+    # What APIs about offsets ask
+
+    def check_commit(self, commit: Commit, partitions: Sequence[Owned], now_ms: int, *, in_transaction: bool) -> None:
+        """Raise what Kafka answers to a commit that may not be made, GROUP_ID_NOT_FOUND among it. A simple group begins to exist.
+
+        A generation below 0 is how an administrator commits, or a consumer of assigned partitions.
+        """
+        if commit.generation < 0 and commit.group_id not in self._groups:
+            self._groups[commit.group_id] = ClassicGroup(commit.group_id)
+        group = self.existing(commit.group_id)
+        who = commit.member_id, commit.instance_id, commit.generation
+        if isinstance(group, ClassicGroup):
+            self.classic.check_commit(group, *who, now_ms, in_transaction=in_transaction)
+        elif isinstance(group, ShareGroup):
+            raise BrokerError(f"Group {group.id} is a share group, which commits no offsets.", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        else:
+            self.consumer.check_commit(group, *who, partitions, commit.version, in_transaction=in_transaction)
+
+    def check_offset_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Raise what Kafka answers to a member of a consumer group that may not ask for offsets."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            self.consumer.check_fetch(group, member_id, epoch)
+
+    def check_offset_delete(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """Return a group whose offsets may be deleted.
+
+        Raises NON_EMPTY_GROUP for one with members that are no consumers, GROUP_ID_NOT_FOUND for a share group.
+        """
+        group = self.existing(group_id)
+        if isinstance(group, ShareGroup):
+            raise BrokerError(f"Group {group_id} is a share group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        if not _is_empty(group) and group.protocol_type != CONSUMER:
+            raise _non_empty(group)
+        return group
+
+    def delete(self, group_id: str) -> None:
+        """Delete a group with its offsets. Raises NON_EMPTY_GROUP while it has members."""
+        group = self.existing(group_id)
+        check_is_empty(group)
+        if isinstance(group, ClassicGroup):
+            self.classic.delete(group)
+        self._forget(group_id)
+        self._stored.share_states.forget_group(group_id)
+        self._stored.offsets.delete_group(group_id)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget offsets that were not used for offsets.retention.minutes, and groups that have neither members nor offsets left."""
+        wall_ms = self._wall_ms(now_ms)
+        for group in [group for group in self._groups.values() if not isinstance(group, ShareGroup)]:
+            offsets, retention_ms = self._stored.offsets, self._settings.offsets_retention_minutes * MINUTE_MS
+            if group.expires_offsets and offsets.has_any(group.id):
+                offsets.expire(group.id, wall_ms, self._empty_since_ms(group), retention_ms, group.is_subscribed)
+            is_awaited = isinstance(group, ClassicGroup) and group.pending
+            if _is_empty(group) and not is_awaited and not offsets.has_any(group.id):
+                self.delete(group.id)
+
+    def _empty_since_ms(self, group: Group) -> int | None:
+        """Since when a classic group that had members is empty; None for others, whose offsets count from their commit on."""
+        stored = self._stored.classic.get(group.id)
+        return stored.since_ms if isinstance(group, ClassicGroup) and group.state is State.EMPTY and stored is not None else None
+
+    def _forget(self, group_id: str) -> None:
+        self._touched.add(group_id)
+        self._groups.pop(group_id, None)
+        self._stored.classic.pop(group_id, None)
+        self._stored.consumer.pop(group_id, None)
+        self._stored.share.pop(group_id, None)
+
+    def keep(self, now_ms: int) -> None:
+        """Have what a step has changed written down, before anybody is told of it.
+
+        Raises what a disk refuses (BrokerError), once all groups were tried; what was not written is tried again with the next step.
+        """
+        touched, self._touched = self._touched, set()
+        refused: BrokerError | None = None
+        for group_id in sorted(touched) if self._stored.kept is not None else ():
+            try:
+                self._stored.keep(group_id, self._wall_ms(now_ms))
+            except BrokerError as fault:
+                self._touched.add(group_id)
+                refused = refused or fault
+        if refused is not None:
+            raise refused
+
+    # Coordinators come and go
+
+    def follow_placement(self, now_ms: int) -> None:
+        """Load the groups of partitions that the node leads since now, and forget those of others."""
+        led = self._placement.loaded_by(self._node_id)
+        gone = {partition for partition, epoch in self._loaded.items() if led.get(partition) != epoch}
+        new = {partition for partition, epoch in led.items() if self._loaded.get(partition) != epoch}
+        self._loaded = led
+        for group in [group for group in self._groups.values() if self._placement.partition_of(group.id) in gone]:
+            del self._groups[group.id]
+            self._unload(group)
+        if new:
+            self._load(new, now_ms)
+
+    def begin(self, now_ms: int) -> None:
+        """The node's time begins, and with it the sessions of the members that are there."""
+        for group in self._groups.values():
+            if isinstance(group, ClassicGroup):
+                self.classic.resume(group, now_ms)
+            elif isinstance(group, ConsumerGroup):
+                self._deadlines.load(group, now_ms)
+
+    def _unload(self, group: Group) -> None:
+        if isinstance(group, ClassicGroup):
+            self.classic.unload(group)
+        elif isinstance(group, ShareGroup):
+            self.share.unload(group)
+        else:
+            self._deadlines.unload(group)
+
+    def _load(self, partitions: set[int], now_ms: int) -> None:
+        stored = self._stored
+        for group_id in dict.fromkeys([*stored.offsets, *stored.classic, *stored.consumer, *stored.share_states, *stored.share]):
+            if self._placement.partition_of(group_id) not in partitions:
+                continue
+            if group_id in stored.consumer:
+                self._groups[group_id] = stored.consumer[group_id]
+                self._deadlines.load(stored.consumer[group_id], now_ms)
+            elif group_id in stored.share or group_id in stored.share_states:
+                self._groups[group_id] = stored.share.setdefault(group_id, ShareGroup(group_id))
+                self.share.load(stored.share[group_id], now_ms)
+            elif group_id in stored.classic:
+                self._groups[group_id] = self.classic.restore(group_id, stored.classic[group_id], now_ms)
+            else:
+                self._groups[group_id] = ClassicGroup(group_id)
+
+    def _store(self, group: ClassicGroup, now_ms: int) -> None:
+        self._touched.add(group.id)
+        self._stored.classic[group.id] = group.stored(self._wall_ms(now_ms))
+
+
+def check_is_empty(group: Group) -> None:
+    """Raise NON_EMPTY_GROUP for a group with members."""
+    if not _is_empty(group):
+        raise _non_empty(group)
+
+
+def _is_empty(group: Group) -> bool:
+    return group.state is State.EMPTY if isinstance(group, ClassicGroup) else not group.members
+
+
+def _non_empty(group: Group) -> BrokerError:
+    return BrokerError(f"group '{group.id}' has members", code=ErrorCode.NON_EMPTY_GROUP)

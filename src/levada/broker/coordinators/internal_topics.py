@@ -1,0 +1,343 @@
+"""Kafka's internal topics: what coordinators know, as records that any consumer can read (KIP-98, KIP-932; kept_*.py has their formats).
+
+- A topic is created when a coordinator is first asked, or when metadata is asked for it and may create it, as in Kafka.
+- Its partitions are led by the coordinators (Placement). All nodes share one log per partition, so replicas are never behind.
+- Coordinators work with objects in memory. Without a data directory nothing is written down before somebody looks at a partition of any of
+  these topics. Then the present state is written, as compaction would have left it, and from there on every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from levada.broker.cluster.topics import TopicConfig
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.groups.groups import StoredGroups
+from levada.broker.coordinators.groups.kept_groups import KeptGroups
+from levada.broker.coordinators.groups.kept_offsets import KeptOffsets
+from levada.broker.coordinators.logs import CoordinatorLogs
+from levada.broker.coordinators.placement import Placement
+from levada.broker.coordinators.share.kept_shares import KeptShares, shares_in
+from levada.broker.coordinators.transactions.kept_transactions import KeptTransactions, transactions_in
+from levada.broker.coordinators.transactions.transactions import Transactions
+from levada.broker.log.marker import Marker
+from levada.broker.log.storage import ClusterStorage, LogFiles, StoredTopic
+from levada.broker.replication.partition import NO_LEADER, Appended, Partition
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.logs import Log
+from levada.protocol.schema import ZERO_UUID
+from levada.record.batch import RecordBatch
+from levada.types import Node, TopicPartition
+
+_log = Log("levada.broker")
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""Kafka's name for the controllers' log. It is not a topic, and no topic of this name can be created."""
+ADMIN_CLIENT_ID = "__admin_client"
+"""Kafka lets clients with this id write to internal topics. Coordinators do not read what they write."""
+
+_EPOCHS = "internal_topic_epochs"
+_MOST_REPLICAS = 3
+_SEGMENT_BYTES = {"segment.bytes": "104857600"}
+_PRODUCER = {"compression.type": "producer"}
+# transaction.state.log.min.isr and share.coordinator.state.topic.min.isr of Kafka, as far as there are replicas.
+_MIN_IN_SYNC = 2
+_CONFIGS = {
+    GROUP_METADATA_TOPIC: {**_PRODUCER, "cleanup.policy": "compact", **_SEGMENT_BYTES},
+    TRANSACTION_STATE_TOPIC: {
+        "compression.type": "uncompressed",
+        "cleanup.policy": "compact",
+        **_SEGMENT_BYTES,
+        "unclean.leader.election.enable": "false",
+    },
+    SHARE_GROUP_STATE_TOPIC: {**_PRODUCER, "cleanup.policy": "delete", **_SEGMENT_BYTES, "retention.ms": "-1"},
+}
+
+
+def is_internal(name: str) -> bool:
+    """Whether this is the name of an internal topic, which need not exist."""
+    return name in _CONFIGS
+
+
+def check_may_exist(name: str) -> None:
+    """Raise INVALID_REQUEST for a topic with the name of the controllers' log, in Kafka's words."""
+    if name == CLUSTER_METADATA_TOPIC:
+        raise BrokerError(f"Creation of internal topic {name} is prohibited.", code=ErrorCode.INVALID_REQUEST)
+
+
+class Placements(NamedTuple):
+    """Who coordinates groups, transactional ids and share partitions."""
+
+    groups: Placement
+    transactions: Placement
+    shares: Placement
+
+
+def placements(
+    settings: BrokerSettings, kept: Iterable[StoredTopic], nodes: Mapping[int, Node], create: Callable[[str], object]
+) -> Placements:
+    """Return the placements of a cluster. kept: its topics, which go on with the partitions they had. create: an internal topic."""
+    partitions = {
+        GROUP_METADATA_TOPIC: settings.offsets_topic_num_partitions,
+        TRANSACTION_STATE_TOPIC: settings.transaction_state_log_num_partitions,
+        SHARE_GROUP_STATE_TOPIC: settings.share_coordinator_state_topic_num_partitions,
+    }
+    partitions.update((topic.name, len(topic.assignment)) for topic in kept if is_internal(topic.name))
+    return Placements(*(Placement(name, count, nodes, partial(create, name)) for name, count in partitions.items()))
+
+
+class InternalPartition(Partition):
+    """A partition of an internal topic. alive: returns the nodes that are up, in order."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        config: TopicConfig,
+        replicas: tuple[int, ...],
+        placement: Placement,
+        logs: CoordinatorLogs,
+        alive: Callable[[], list[int]],
+    ) -> None:
+        super().__init__(name, config, replicas)
+        self.is_internal = True
+        self._placement = placement
+        self._logs = logs
+        self._alive = alive
+        self._leading = logs.replica(name)
+        self._put_on(replicas)
+        self.leader_epoch = -1
+        self.follow()
+
+    def _put_on(self, replicas: Iterable[int]) -> None:
+        self.replicas = dict.fromkeys(replicas, self._leading)
+        self.isr = tuple(node_id for node_id in self.replicas if node_id in self._alive()) or tuple(self.replicas)
+
+    def follow(self) -> bool:
+        """Let the coordinator lead; return whether that is new."""
+        leader, epoch = self._placement.leader_and_epoch(self.name.partition)
+        if leader not in self._alive():
+            leader = NO_LEADER
+        if (leader, epoch) == (self.leader, self.leader_epoch):
+            return False
+        if leader not in self.replicas and leader != NO_LEADER:
+            self._put_on([leader, *list(self.replicas)[1:]])
+        self.leader = leader
+        if epoch != self.leader_epoch:
+            self.leader_epoch = epoch
+            self._leading.lead(epoch)
+        return True
+
+    def keep_in(self, files: Callable[[int], LogFiles]) -> None:
+        """Nothing has to be done: CoordinatorLogs keeps it where anything is kept."""
+
+    def resume(self) -> None:
+        """Go on with the log that was kept."""
+        self.follow()
+
+    def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
+        self._logs.open(self.name)
+        return super()._write(batch, now_ms)
+
+    def replicate(self, nodes: Collection[int], now_ms: int) -> None:
+        """Count the nodes that are up as in sync: they have everything."""
+        self.isr = tuple(node_id for node_id in self.replicas if node_id in self.isr or node_id in nodes)
+        self._commit()
+
+    def _commit(self) -> None:
+        self.log.advance_high_watermark(self.log.end_offset)
+
+    def drop_lagging(self, since_ms: int) -> bool:
+        """Return False: no replica is ever behind."""
+        return False
+
+    def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
+        """Let a node coordinate. It has everything, so that nothing is lost."""
+        self._placement.move_partition(self.name.partition, node_id)
+
+    def elect_any(self, alive: Collection[int], now_ms: int) -> None:
+        """Let the coordinator lead if it is up."""
+        self.follow()
+
+    def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
+        """A node has stopped. Another one coordinates by now, unless all are down."""
+        self.isr = tuple(known for known in self.isr if known != node_id) or self.isr
+        self.follow()
+
+    def reassign(self, target: tuple[int, ...]) -> None:
+        """Move to other nodes, which is done at once."""
+        self._put_on(target)
+        if self.leader not in target:
+            self.elect(next((node_id for node_id in target if node_id in self._alive()), target[0]), 0)
+
+    def retain(self, now_ms: int) -> None:
+        """Do nothing: what coordinators write is compacted, and never too old."""
+
+
+class _Topic(Protocol):
+    """What of a topic is asked for here."""
+
+    @property
+    def id(self) -> UUID:
+        """Its id."""
+        ...
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """Its partitions, in order."""
+        ...
+
+
+class InternalTopics:
+    """What is behind the internal topics of a cluster.
+
+    storage: its logs of coordinators are kept in files; where it has none, they are in memory as soon as somebody looks. alive: as of
+    InternalPartition. topics: of the cluster, by name. changed: told the partition that has a new leader, or, once somebody has looked,
+    new records of a coordinator.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        placements: Placements,
+        stored_groups: StoredGroups,
+        stored_transactions: Transactions,
+        storage: ClusterStorage,
+        alive: Callable[[], list[int]],
+        topics: Mapping[str, _Topic],
+        changed: Callable[[Partition], None],
+    ) -> None:
+        groups, transactions, shares = placements
+        self._placements = {placement.topic: placement for placement in placements}
+        self._groups = stored_groups
+        self._transactions = stored_transactions
+        self._storage = storage
+        self._logs = storage.coordinators or CoordinatorLogs(settings)
+        self._alive = alive
+        self._topics = topics
+        self._changed = changed
+        self._is_written = False
+        self._is_observed = False
+        self._kept_shares = KeptShares(self._logs, shares.place_of)
+        self._kept_transactions = KeptTransactions(self._logs, transactions.place_of, min(settings.transaction_version, 1))
+        self._kept_offsets = KeptOffsets(self._logs, groups.place_of, self._id_of)
+        self._kept_groups = KeptGroups(self._logs, groups.place_of)
+        if storage.coordinators is not None:
+            self._restore()
+        stored_groups.share_states.watch(shares.need)
+        for placement in placements:
+            placement.watch(partial(self._follow, placement.topic))
+            placement.watch(self._keep_epochs)
+
+    def placement(self, name: str) -> Placement:
+        """Return who leads the partitions of a topic."""
+        return self._placements[name]
+
+    def partition(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> InternalPartition:
+        """Return a partition for a topic."""
+        return InternalPartition(name, config, replicas, self._placements[name.topic], self._logs, self._alive)
+
+    def config(self, name: str, replicas: int) -> dict[str, str | None]:
+        """Return the settings that a topic is created with."""
+        in_sync = {} if name == GROUP_METADATA_TOPIC else {"min.insync.replicas": str(min(_MIN_IN_SYNC, replicas))}
+        return {**_CONFIGS[name], **in_sync}
+
+    def assignment(self, name: str, nodes: Iterable[int]) -> list[tuple[int, ...]]:
+        """Return the nodes of each partition of a topic that is created: first the coordinator."""
+        placement, known = self._placements[name], sorted(nodes)
+        leaders = (placement.leader_and_epoch(index)[0] for index in range(placement.partitions))
+        return [tuple(dict.fromkeys([leader, *known]))[:_MOST_REPLICAS] for leader in leaders]
+
+    def written(self) -> set[str]:
+        """Return the topics that something was written to."""
+        return {place.topic for place in self._logs.places()}
+
+    def observe(self, now_ms: int) -> None:
+        """Somebody looks at what is in these topics: have it there from now on. now_ms: since the epoch."""
+        if self._is_observed:
+            return
+        self._is_observed = True
+        self._logs.watch(self._tell)
+        if self._is_written:
+            return
+        self._is_written = True
+        self._groups.share_states.keep_all(self._kept_shares, now_ms)
+        self._transactions.keep_all(self._kept_transactions)
+        self._groups.offsets.keep_all(self._kept_offsets)
+        self._groups.keep_all(self._kept_groups, now_ms)
+
+    def end_transaction(self, place: TopicPartition, marker: Marker) -> None:
+        """End a transaction in a partition that somebody else than the coordinator has written to."""
+        if self._logs.replica(place).transactions.first_offset_of(marker.producer_id) is not None:
+            self._logs.end_transaction(place, marker.producer_id, marker.epoch, committed=marker.committed)
+
+    def delete(self, name: str) -> None:
+        """Forget what a topic holds. Members and producers begin anew, as in Kafka."""
+        if name == GROUP_METADATA_TOPIC:
+            self._groups.clear()
+        elif name == TRANSACTION_STATE_TOPIC:
+            self._transactions.clear()
+        else:
+            self._groups.share_states.clear()
+        self._logs.delete(name)
+
+    def _follow(self, name: str) -> None:
+        topic = self._topics.get(name)
+        for partition in () if topic is None else topic.partitions:
+            if isinstance(partition, InternalPartition) and partition.follow():
+                self._changed(partition)
+
+    def _tell(self, place: TopicPartition) -> None:
+        topic = self._topics.get(place.topic)
+        if topic is not None:
+            self._changed(topic.partitions[place.partition])
+
+    def _id_of(self, name: str) -> UUID:
+        topic = self._topics.get(name)
+        return ZERO_UUID if topic is None else topic.id
+
+    def _keep_epochs(self) -> None:
+        epochs = {name: {str(index): epoch for index, epoch in one.epochs.items()} for name, one in self._placements.items() if one.epochs}
+        try:
+            self._storage.keep_section(_EPOCHS, epochs)
+        except BrokerError as fault:
+            # Leaders change whatever a disk says. It is tried again with the next change.
+            _log.error("leader epochs of internal topics cannot be kept, and may go back with the next start: %s", fault)
+
+    def _restore_epochs(self) -> None:
+        """Go on from the newest epochs that were used; those that no record has are known from the section alone."""
+        newest = {
+            TopicPartition(name, int(index)): epoch
+            for name, epochs in (self._storage.section(_EPOCHS) or {}).items()
+            for index, epoch in epochs.items()
+        }
+        for place in self._logs.places():
+            newest[place] = max(newest.get(place, 0), self._logs.replica(place).epochs.current)
+        for place, epoch in newest.items():
+            if place.topic in self._placements:
+                self._placements[place.topic].go_on_from(place.partition, epoch)
+
+    def _restore(self) -> None:
+        self._is_written = True
+        written = list(self._logs.read())
+        self._restore_epochs()
+        offsets, shares, groups = self._groups.offsets, self._groups.share_states, self._groups
+        for one in written:
+            if one.place.topic == GROUP_METADATA_TOPIC:
+                offsets.restore(one, self._placements[GROUP_METADATA_TOPIC].place_of)
+            if one.place.topic == SHARE_GROUP_STATE_TOPIC:
+                for key, partition, is_kept in shares_in(one):
+                    shares.restore(key, partition, is_kept=is_kept)
+        shares.keep_in(self._kept_shares)
+        self._transactions.restore(transactions_in(one for one in written if one.place.topic == TRANSACTION_STATE_TOPIC))
+        offsets.keep_in(self._kept_offsets)
+        groups.kept = self._kept_groups
+        groups.classic, groups.consumer = groups.kept.restore(one for one in written if one.place.topic == GROUP_METADATA_TOPIC)
+        self._transactions.keep_in(self._kept_transactions)

@@ -1,0 +1,121 @@
+"""One share group (KIP-932): its members, what each shall read, and in which epoch.
+
+Members of a share group read the same partitions, so nothing has to be given up before somebody else takes it: a member has what it shall
+have as soon as its next heartbeat is answered. The group's epoch rises with every change of its members, their subscriptions or the topics.
+All of this is stored as it changes, so a new coordinator goes on where the one before ended.
+
+A group has two states, which follow from its members: Empty without any, else Stable. A member has none beyond its epoch, that of the
+assignment that it was told last. What can never be: a member whose epoch is beyond the group's; a partition that some member subscribes to
+and none has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from levada.broker.coordinators.groups.assignor import Subscription
+from levada.broker.coordinators.groups.classic_group import ClientOrigin
+from levada.broker.coordinators.groups.consumer_group import FIRST_EPOCH, Topics, TopicSize
+from levada.broker.coordinators.groups.consumer_member import JOINING, NO_PARTITIONS, UNKNOWN_ORIGIN, Partitions
+from levada.broker.coordinators.share.share_assignor import assign_shared
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+ASSIGNOR = "simple"
+SHARE = "share"
+
+
+class ShareGroupState(StrEnum):
+    """The values are the names in ShareGroupDescribe and ListGroups."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareMember:
+    """A member. topics: what it subscribes to. assigned: what it was told to read. previous_epoch: before its last change."""
+
+    id: str
+    rack_id: str | None = None
+    origin: ClientOrigin = UNKNOWN_ORIGIN
+    topics: frozenset[str] = frozenset()
+    epoch: int = JOINING
+    previous_epoch: int = JOINING
+    assigned: Partitions = NO_PARTITIONS
+
+
+class ShareGroup:
+    """A group. assignment_epoch: for which epoch the targets are. sizes: of the topics that it subscribes to, as the targets know them.
+
+    expires_offsets: as of ClassicGroup.
+    """
+
+    TYPE = SHARE
+    protocol_type = SHARE
+    expires_offsets = False
+
+    def __init__(self, group_id: str) -> None:
+        self.id = group_id
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = 0
+        self.members: dict[str, ShareMember] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.sizes: Mapping[str, TopicSize] = {}
+
+    @property
+    def state(self) -> ShareGroupState:
+        """Whether there are members."""
+        return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether any member reads a topic."""
+        return any(topic in member.topics for member in self.members.values())
+
+    def existing(self, member_id: str) -> ShareMember:
+        """Return a member. Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise BrokerError(f"Member {member_id} is not a member of group {self.id}.", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def advance(self, topics: Topics, before: ShareMember, after: ShareMember) -> ShareMember:
+        """Let a member be as it is after a change, decide anew what all shall have if need be, and let it have that.
+
+        Returns the member as it is then.
+        """
+        self.members[after.id] = after
+        names = {name for member in self.members.values() for name in member.topics}
+        found = {name: topics.find(name) for name in names}
+        sizes = {name: size for name, size in found.items() if size is not None}
+        if after.topics != before.topics or sizes != self.sizes:
+            self.epoch += 1
+        self.sizes = sizes
+        if self.epoch > self.assignment_epoch:
+            self._assign()
+        if after.epoch == self.assignment_epoch:
+            return after
+        assigned = self.targets.get(after.id, NO_PARTITIONS)
+        reached = self.members[after.id] = replace(after, epoch=self.assignment_epoch, previous_epoch=after.epoch, assigned=assigned)
+        return reached
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member. The others get a new assignment with their next heartbeats."""
+        del self.members[member_id]
+        self.targets.pop(member_id, None)
+        self.epoch += 1
+        if not self.members:
+            self.assignment_epoch = self.epoch
+
+    def _assign(self) -> None:
+        """Decide what each member shall have, for the present epoch."""
+        subscriptions = {
+            member.id: Subscription(
+                frozenset(self.sizes[name].id for name in member.topics if name in self.sizes), self.targets.get(member.id, NO_PARTITIONS)
+            )
+            for member in self.members.values()
+        }
+        self.targets = assign_shared(subscriptions, {size.id: size.partitions for size in self.sizes.values()})
+        self.assignment_epoch = self.epoch

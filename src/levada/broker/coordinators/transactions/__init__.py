@@ -1,0 +1,1 @@
+"""Transaction coordinators: transactional ids, and how their transactions end."""

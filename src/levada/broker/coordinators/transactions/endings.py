@@ -1,0 +1,119 @@
+"""Carrying out the end of a transaction once it is decided: markers into its partitions, the offsets of its groups (T16).
+
+A coordinator sends WriteTxnMarkers to the partitions' leaders for this. Here it is one step, behind the answer to EndTxn, unless a test has
+asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS. The transaction is
+complete when its markers are committed, so that a new leader cannot lack one.
+"""
+
+from __future__ import annotations
+
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
+from levada.broker.coordinators.transactions.transaction import Ending
+from levada.broker.log.marker import Marker
+from levada.broker.node.purgatory import Delayed
+from levada.broker.node.state import BrokerState
+from levada.broker.replication.partition import NO_LEADER, Partition
+from levada.broker.replication.waiting import Written
+from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.logs import Log
+from levada.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from levada.types import TopicPartition
+
+_log = Log("levada.broker")
+
+RETRY_MS = 100
+
+
+def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
+    """Write what ends a transaction, and tell its coordinator."""
+    fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME, state.node_id)
+    if not fault.applied or fault.error_code or fault.drop or fault.disconnect:
+        state.do_later(now_ms + RETRY_MS, lambda at_ms: carry_out(state, ending, at_ms))
+    elif fault.hold is not None and not fault.hold.is_released:
+        fault.hold.keep(state.node_id, lambda at_ms: _write(state, ending, at_ms))
+    elif fault.delay_ms:
+        state.do_later(now_ms + fault.delay_ms, lambda at_ms: _write(state, ending, at_ms))
+    else:
+        _write(state, ending, now_ms)
+
+
+def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
+    _Markers(state, ending).write(now_ms)
+
+
+class _Markers:
+    """The markers of one ending that are not committed yet: not on all replicas in sync. None for one that has to be written."""
+
+    def __init__(self, state: BrokerState, ending: Ending) -> None:
+        self._state = state
+        self._ending = ending
+        self._marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
+        self._pending: dict[TopicPartition, Written | None] = {
+            name: None for name in ending.partitions if name.topic != GROUP_METADATA_TOPIC
+        }
+
+    def write(self, now_ms: int) -> None:
+        """Write what can be written, again what a new leader does not have, and tell the coordinator when all is committed."""
+        try:
+            self._write(self._state.wall_ms(now_ms))
+        except BrokerError as error:
+            _log.warning("the end of transaction %r was not written: %s", self._ending.transactional_id, error)
+            # Anything else says that somebody else has taken over: as in Kafka the transaction stays where it is.
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._state.do_later(now_ms + RETRY_MS, self.write)
+
+    def _write(self, wall_ms: int) -> None:
+        for name in [name for name in self._pending if self._can_write(name)]:
+            self._pending[name] = written = _write_marker(self._state, name, self._marker, wall_ms)
+            if written is None:
+                del self._pending[name]
+        if self._is_done():
+            self._complete(wall_ms)
+        else:
+            self._state.purgatory.add(Delayed(self._can_go_on, self.write, self._pending, self._state), NEVER_MS)
+
+    def _can_write(self, name: TopicPartition) -> bool:
+        written, partition = self._pending[name], _find(self._state.cluster, name)
+        has_leader = partition is None or partition.leader != NO_LEADER
+        return has_leader and (written is None or written.is_lost)
+
+    def _is_done(self) -> bool:
+        return all(written is not None and self._is_settled(written) for written in self._pending.values())
+
+    def _is_settled(self, written: Written) -> bool:
+        return written.is_committed or not self._state.cluster.has(written.partition)
+
+    def _can_go_on(self) -> bool:
+        return self._is_done() or any(self._can_write(name) for name in self._pending)
+
+    def _complete(self, wall_ms: int) -> None:
+        for name in self._ending.partitions:
+            if name.topic == GROUP_METADATA_TOPIC:
+                end_offsets(self._state.cluster, name, self._marker)
+        self._state.cluster.transactions.complete(self._ending, wall_ms)
+
+
+def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None:
+    """Decide what a producer has committed for the groups of one partition of the offsets' topic."""
+    offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
+    groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]
+    offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
+    cluster.internal_topics.end_transaction(place, marker)
+
+
+def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> Written | None:
+    partition = _find(state.cluster, name)
+    if partition is None:
+        return None  # Deleted in mid-transaction: nothing is left to end.
+    written = Written.of(partition, partition.append_marker(marker, wall_ms))
+    state.cluster.replicate(partition)
+    state.cluster.tell_watchers(partition)
+    return written
+
+
+def _find(cluster: Cluster, name: TopicPartition) -> Partition | None:
+    topic = cluster.topic(name.topic)
+    return topic.partitions[name.partition] if topic is not None and name.partition < len(topic.partitions) else None

@@ -1,0 +1,333 @@
+"""The transaction coordinator: what each request may do to a transactional id, and what it is refused (KIP-98, KIP-360, KIP-890).
+
+Requests arrive checked for their coordinator (Placement.check). A refusal is a BrokerError with the code that Kafka answers. Ending a
+transaction takes two steps: end() decides and returns what has to be written, complete() is told that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from levada.broker.cluster.features import TRANSACTIONS, Features
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.placement import Placement
+from levada.broker.coordinators.transactions.kept_transactions import KeptTransactions
+from levada.broker.coordinators.transactions.transaction import LAST_USED_EPOCH, NO_ID, Ending, ProducerIdAndEpoch, Transaction
+from levada.broker.coordinators.transactions.transaction_states import ENDING, IDLE, Event, State
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, IllegalStateError
+from levada.types import TopicPartition
+
+BUMPING_VERSION = 2
+"""The transaction.version since which every end gives the producer a new epoch."""
+
+
+class Decision(NamedTuple):
+    """What a producer goes on with, and what has to be written to end its transaction; None if nothing has to be."""
+
+    producer: ProducerIdAndEpoch
+    ending: Ending | None = None
+
+
+class Transactions:
+    """The transactional ids of a cluster.
+
+    features: of the cluster. placement, groups: of transactional ids and of groups. allocate: gives a producer id that was never given
+    out before.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, features: Features, placement: Placement, groups: Placement, allocate: Callable[[], int]
+    ) -> None:
+        self._settings = settings
+        self._features = features
+        self._placement = placement
+        self._groups = groups
+        self._allocate = allocate
+        self._known: dict[str, Transaction] = {}
+        self._unfinished: list[Ending] = []
+        self._kept: KeptTransactions | None = None
+
+    def keep_in(self, kept: KeptTransactions) -> None:
+        """Write down every change from now on."""
+        self._kept = kept
+
+    def keep_all(self, kept: KeptTransactions) -> None:
+        """Write down all ids that a producer has, and every change from now on."""
+        self._kept = kept
+        for found in self._known.values():
+            if found.producer.epoch != NO_ID:
+                kept.keep(found)
+
+    def clear(self) -> None:
+        """Forget all ids, because the topic that holds them was deleted."""
+        self._known.clear()
+        self._unfinished.clear()
+
+    def restore(self, transactions: Iterable[Transaction]) -> None:
+        """Take over what was written down. Ends that were decided are written again by time_out(): markers may have been lost."""
+        for found in transactions:
+            self._known[found.id] = found
+            if found.state in ENDING:
+                # Not strict: a partition that has its marker takes the same one again.
+                self._unfinished.append(self._ending(found, committed=found.state is State.PREPARE_COMMIT, strict=False))
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._known.values())
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """Return a transactional id's state."""
+        return self._known.get(transactional_id)
+
+    def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
+        """Give a transactional id to a producer, which fences the one before it.
+
+        given: what the producer has now, if it asks for the next epoch. If a transaction is open it is taken away from its producer first:
+        the caller writes the ending that is returned, and answers CONCURRENT_TRANSACTIONS.
+        """
+        if not transactional_id:
+            raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
+            raise _refusal(
+                f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms={self._settings.transaction_max_timeout_ms}",
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            )
+        found = self._known.get(transactional_id)
+        if found is None:
+            found = self._known[transactional_id] = Transaction(transactional_id, self._allocate(), timeout_ms, now_ms)
+        if found.state in ENDING:
+            raise _busy(found)
+        if given is not None and not _may_continue(found, given):
+            raise _fenced(found, given)
+        if found.state is State.ONGOING:
+            return Decision(ProducerIdAndEpoch(), self._fence(found, now_ms))
+        producer, last_epoch = self._next_producer(found, given)
+        found.initialise(producer, last_epoch, timeout_ms, now_ms)
+        self._keep(found)
+        return Decision(producer)
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        """Make partitions part of a transaction, which begins with the first ones."""
+        found = self._named(transactional_id)
+        # Before anything else: the producer may have been told its next id already, which it has only once the markers are written.
+        if found.state in ENDING:
+            raise _busy(found)
+        _check_producer(found, producer)
+        found.add(partitions, now_ms)
+        self._keep(found)
+
+    def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
+        """Make a group's offsets part of a transaction: the partition they are in becomes one of its partitions."""
+        self.add(transactional_id, producer, [self._groups.place_of(group_id)], now_ms)
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Say of each partition whether it is in the transaction: TRANSACTION_ABORTABLE if not (KIP-890)."""
+        found = self._named(transactional_id)
+        _check_producer(found, producer)
+        if found.state in ENDING:
+            raise _busy(found)
+        return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
+
+    def verify_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> ErrorCode:
+        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does."""
+        place = self._groups.place_of(group_id)
+        return self.verify(transactional_id, producer, [place])[place]
+
+    def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
+        """Commit or abort. bumps: the client takes a new epoch with every end (EndTxn version 5, transaction.version 2)."""
+        found = self._named(transactional_id)
+        check = _check_end_with_bump if bumps else _check_end
+        event = check(found, producer, committed)
+        if event is None:
+            return Decision(found.producer)
+        return self._prepare(found, event, bumps=bumps, now_ms=now_ms)
+
+    def complete(self, ending: Ending, now_ms: int) -> None:
+        """All markers of an ending are written."""
+        found = self._known.get(ending.transactional_id)
+        if found is None:
+            return  # The topic that holds the ids was deleted meanwhile.
+        found.complete(now_ms)
+        self._keep(found)
+
+    def time_out(self, node_id: int, now_ms: int) -> list[Ending]:
+        """Abort the transactions of a node that are open for longer than their timeout; return what has to be written.
+
+        After a restart also what was decided before it.
+        """
+        unfinished = [ending for ending in self._unfinished if self._placement.leader_of(ending.transactional_id) == node_id]
+        self._unfinished = [ending for ending in self._unfinished if ending not in unfinished]
+        late = [
+            found
+            for found in self._coordinated_by(node_id)
+            if found.state is State.ONGOING and found.started_ms + found.timeout_ms < now_ms
+        ]
+        return unfinished + [self._fence(found, now_ms) for found in late]
+
+    def abort(self, transactional_id: str, now_ms: int) -> Ending:
+        """Abort an open transaction before its timeout; return what has to be written. IllegalStateError when none is open."""
+        return self._fence(self._existing(transactional_id), now_ms)
+
+    def expire(self, node_id: int, now_ms: int) -> None:
+        """Forget the ids of a node that were not used for transactional.id.expiration.ms."""
+        oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
+        for found in self._coordinated_by(node_id):
+            if found.state in IDLE and found.updated_ms <= oldest_ms:
+                self.forget(found.id, now_ms)
+
+    def forget(self, transactional_id: str, now_ms: int) -> None:
+        """Forget an id at once. IllegalStateError while a transaction of it is open or being ended."""
+        self._existing(transactional_id).expire(now_ms)
+        del self._known[transactional_id]
+        if self._kept is not None:
+            self._kept.forget(transactional_id)
+
+    def _existing(self, transactional_id: str) -> Transaction:
+        found = self._known.get(transactional_id)
+        if found is None:
+            raise IllegalStateError(f"no producer has initialised transactional id {transactional_id!r}")
+        return found
+
+    def _coordinated_by(self, node_id: int) -> list[Transaction]:
+        return [found for found in self._known.values() if self._placement.leader_of(found.id) == node_id]
+
+    def _next_producer(self, found: Transaction, given: ProducerIdAndEpoch | None) -> tuple[ProducerIdAndEpoch, int]:
+        """Return what InitProducerId gives, and the last epoch to remember; the same again when the request repeats an earlier one."""
+        now = found.producer
+        if found.is_exhausted and (given is None or given.epoch == now.epoch):
+            return ProducerIdAndEpoch(self._allocate(), 0), NO_ID if given is None else now.epoch
+        bumped = now._replace(epoch=now.epoch + 1)
+        if given is None:
+            return bumped, NO_ID
+        if now.epoch == NO_ID or given.epoch == now.epoch:
+            return bumped, now.epoch
+        if given.epoch == found.last_epoch:
+            return now, found.last_epoch
+        raise _fenced(found, given)
+
+    def _fence(self, found: Transaction, now_ms: int) -> Ending:
+        bumps = self._features.level(TRANSACTIONS) >= BUMPING_VERSION
+        found.fence(bump=not bumps)
+        ending = self._prepare(found, Event.ABORT, bumps=bumps, now_ms=now_ms).ending
+        assert ending is not None
+        return ending
+
+    def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Decision:
+        next_producer_id = self._allocate() if bumps and found.is_exhausted else NO_ID
+        producer, last_epoch = found.producer, found.last_epoch
+        if bumps:
+            producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
+        found.prepare(event, producer, last_epoch, next_producer_id, now_ms)
+        self._keep(found)
+        return Decision(found.completed_producer, self._ending(found, committed=event is Event.COMMIT, strict=bumps))
+
+    def _ending(self, found: Transaction, *, committed: bool, strict: bool) -> Ending:
+        return Ending(
+            transactional_id=found.id,
+            producer=found.producer,
+            committed=committed,
+            partitions=tuple(found.partitions),
+            coordinator_epoch=self._placement.epoch_of(found.id),
+            strict=strict,
+        )
+
+    def _keep(self, found: Transaction) -> None:
+        if self._kept is not None:
+            self._kept.keep(found)
+
+    def _named(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)
+        found = self._known.get(transactional_id)
+        if found is None:
+            raise _refusal(f"transactional id {transactional_id!r} is not known", ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return found
+
+
+def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
+    """Return how EndTxn up to version 4 moves the id, None for a repetition of a completed end."""
+    _check_producer(found, producer)
+    if found.state in ENDING:
+        raise _busy(found)
+    if found.state is State.ONGOING:
+        return Event.COMMIT if committed else Event.ABORT
+    if found.state is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+        return None
+    raise _nothing_to_end(found, committed)
+
+
+def _check_end_with_bump(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
+    """Return how EndTxn since version 5 moves the id, None for a repetition of a completed end.
+
+    A repetition carries the epoch before the bump. The current epoch means the next transaction instead.
+    """
+    if found.state in ENDING:
+        raise _busy(found)
+    repeats_rotation = (
+        found.previous_producer_id == producer.producer_id and producer.epoch == LAST_USED_EPOCH and found.producer.epoch == 0
+    )
+    if not repeats_rotation:
+        _check_producer_id(found, producer)
+    is_complete = found.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    repeats = is_complete and (repeats_rotation or found.producer.epoch == producer.epoch + 1)
+    if not repeats and producer.epoch != found.producer.epoch:
+        raise _fenced(found, producer)
+    return _event_of_end(found, committed, repeats)
+
+
+def _event_of_end(found: Transaction, committed: bool, repeats: bool) -> Event | None:
+    if found.state is State.ONGOING:
+        return Event.COMMIT if committed else Event.ABORT
+    if repeats and found.state is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+        return None
+    if not committed and not repeats:
+        return Event.ABORT_NOTHING
+    raise _nothing_to_end(found, committed)
+
+
+def _may_continue(found: Transaction, given: ProducerIdAndEpoch) -> bool:
+    """Whether a producer that names what it has may get the next epoch, as far as its id says."""
+    repeats_rotation = given.producer_id == found.previous_producer_id and given.epoch >= LAST_USED_EPOCH
+    return found.producer.epoch == NO_ID or given.producer_id == found.producer.producer_id or repeats_rotation
+
+
+def _check_producer(found: Transaction, producer: ProducerIdAndEpoch) -> None:
+    _check_producer_id(found, producer)
+    if producer.epoch != found.producer.epoch:
+        raise _fenced(found, producer)
+
+
+def _check_producer_id(found: Transaction, producer: ProducerIdAndEpoch) -> None:
+    if producer.producer_id != found.producer.producer_id:
+        raise _refusal(
+            f"transactional id {found.id!r} belongs to producer {found.producer.producer_id}, not {producer.producer_id}",
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        )
+
+
+def _refusal(message: str, code: ErrorCode) -> BrokerError:
+    return BrokerError(message, code=code)
+
+
+def _busy(found: Transaction) -> BrokerError:
+    return _refusal(f"transactional id {found.id!r} is in state {found.state}", ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def _fenced(found: Transaction, producer: ProducerIdAndEpoch) -> BrokerError:
+    return _refusal(
+        f"transactional id {found.id!r} is at epoch {found.producer.epoch}, the producer at {producer.epoch}", ErrorCode.PRODUCER_FENCED
+    )
+
+
+def _nothing_to_end(found: Transaction, committed: bool) -> BrokerError:
+    what = "commit" if committed else "abort"
+    return _refusal(f"transactional id {found.id!r} in state {found.state} has nothing to {what}", ErrorCode.INVALID_TXN_STATE)

@@ -1,0 +1,179 @@
+"""What a produced batch must be like to be appended, whatever its partition holds already (E6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from levada.broker.cluster.topics import TopicConfig
+from levada.broker.log.producer_state import NO_PRODUCER_ID
+from levada.error_codes import ErrorCode
+from levada.errors import (
+    BrokerError,
+    CorruptRecordError,
+    DecompressionError,
+    InvalidRecordError,
+    RecordTooLargeError,
+    UnsupportedCompressionError,
+)
+from levada.protocol.schema import RecordBytes
+from levada.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec
+from levada.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, compressed_anew
+from levada.record.lazy import LazyRecord
+from levada.types import NO_TIMESTAMP, TopicPartition
+from levada.wire.varint import decode_varint
+
+MAGIC_AT = 16
+FLAGS_AT = 22
+MAGIC = 2
+
+
+class RefusedRecordsError(BrokerError):
+    """Some records of a batch cannot be taken, so none was. indexes: which, by their place in the batch."""
+
+    def __init__(self, message: str, code: ErrorCode, indexes: list[int]) -> None:
+        super().__init__(message, code=code)
+        self.indexes = indexes
+
+
+def admit(data: RecordBytes, name: TopicPartition, config: TopicConfig, now_ms: int, *, allow_zstd: bool) -> RecordBatch:
+    """Return the only batch in what was produced to a partition, checked.
+
+    now_ms: milliseconds since the epoch. allow_zstd: the request's version knows it. Raises BrokerError with the code Kafka answers.
+    """
+    batch = _only_batch(data)
+    if batch.codec is Codec.ZSTD and not allow_zstd:
+        raise UnsupportedCompressionError(f"{name}: zstd needs Produce version 7")
+    _check_size(batch, name, config)
+    if not _crc_matches(batch):
+        raise BrokerError(f"{name}: the batch's checksum does not match", code=ErrorCode.CORRUPT_MESSAGE)
+    for fault in _faults_of(batch):
+        raise InvalidRecordError(f"{name}: {fault}")
+    _check_record_sizes(batch, name, config)
+    if not config.uses_append_time:
+        _check_timestamps(batch, name, config, now_ms)
+    if config.is_compacted:
+        _check_keys(batch, name)
+    return batch
+
+
+def _check_size(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> None:
+    limit = config.max_message_bytes
+    if batch.size_bytes > limit:
+        raise RecordTooLargeError(f"{name}: a batch of {batch.size_bytes} bytes, max.message.bytes={limit}")
+
+
+def _check_record_sizes(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> None:
+    """Hold compressed records against max.decompressed.message.bytes, unless that allows whatever a batch may hold anyway."""
+    limit = config.max_decompressed_bytes
+    if batch.codec is Codec.NONE or limit >= DEFAULT_MAX_DECOMPRESSED:
+        return
+    at = 0
+    for _ in _records_of(batch, name):
+        size, at = decode_varint(batch.payload(), at)
+        if size > limit:
+            raise InvalidRecordError(f"{name}: a record of {size} bytes, max.decompressed.message.bytes={limit}")
+        at += size
+
+
+def _check_timestamps(batch: RecordBatch, name: TopicPartition, config: TopicConfig, now_ms: int) -> None:
+    earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
+    newest = batch.max_timestamp
+    if newest == NO_TIMESTAMP or earliest <= newest <= latest:
+        return
+    wrong = [index for index, record in enumerate(_records_of(batch, name)) if not earliest <= record.timestamp <= latest]
+    raise RefusedRecordsError(f"{name}: timestamps up to {newest} are too far from {now_ms}", ErrorCode.INVALID_TIMESTAMP, wrong)
+
+
+def _check_keys(batch: RecordBatch, name: TopicPartition) -> None:
+    without = [index for index, record in enumerate(_records_of(batch, name)) if record.key is None]
+    if without:
+        raise RefusedRecordsError(f"{name}: a compacted topic takes no record without a key", ErrorCode.INVALID_RECORD, without)
+
+
+def _records_of(batch: RecordBatch, name: TopicPartition) -> Iterator[LazyRecord]:
+    """Every record. Raises what Kafka answers to damaged ones: the checksum fits, so their producer made them like this."""
+    try:
+        yield from batch
+    except DecompressionError as fault:
+        raise BrokerError(f"{name}: {fault}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from fault
+    except CorruptRecordError as fault:
+        raise InvalidRecordError(f"{name}: {fault}") from fault
+
+
+def _only_batch(data: RecordBytes) -> RecordBatch:
+    if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
+        raise InvalidRecordError(f"records of magic {data[MAGIC_AT]}; since version 3 Produce takes magic {MAGIC} only")
+    try:
+        batches = list(read_batches(data))
+    except CorruptRecordError as fault:
+        raise BrokerError(str(fault), code=_code_of_contradiction(data)) from fault
+    # A cut batch behind a whole one is ignored, as Kafka does.
+    if len(batches) != 1:
+        raise InvalidRecordError(f"exactly one whole record batch is allowed per partition, found {len(batches)} in {len(data)} bytes")
+    return batches[0]
+
+
+def _code_of_contradiction(data: RecordBytes) -> ErrorCode:
+    if not _is_sealed(data):
+        return ErrorCode.CORRUPT_MESSAGE
+    # Kafka looks for the codec where no such error is expected.
+    return ErrorCode.UNKNOWN_SERVER_ERROR if data[FLAGS_AT] & CODEC_BITS > Codec.ZSTD else ErrorCode.INVALID_RECORD
+
+
+def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> RecordBatch:
+    """Return a batch with the codec that the topic's compression.type asks for; the same one where it has that codec already.
+
+    As in Kafka a batch of the right codec keeps its level. Raises BrokerError when the records do not decompress, or the batch is too large
+    then.
+    """
+    wanted = config.compression
+    if wanted is not None and wanted.codec is not batch.codec:
+        newest = max(record.timestamp for record in _records_of(batch, name))
+        batch = RecordBatch(memoryview(compressed_anew(batch.data, wanted.codec, wanted.level, batch.payload(), newest)))
+        _check_size(batch, name, config)
+    if batch.size_bytes > config.segment_bytes:
+        raise BrokerError(
+            f"{name}: a batch of {batch.size_bytes} bytes, segment.bytes={config.segment_bytes}",
+            code=ErrorCode.RECORD_LIST_TOO_LARGE,
+        )
+    return batch
+
+
+def stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
+    """Return a batch without the claim that a broker had set its timestamps; Kafka takes it and stores it like this."""
+    data = bytearray(batch.data)
+    data[FLAGS_AT] &= ~LOG_APPEND_TIME
+    seal(data)
+    return RecordBatch(memoryview(data))
+
+
+def is_transactional(data: RecordBytes) -> bool:
+    """Whether produced records, good or not, say that they belong to a transaction."""
+    return len(data) > FLAGS_AT and data[MAGIC_AT] == MAGIC and bool(data[FLAGS_AT] & TRANSACTIONAL)
+
+
+def _is_sealed(data: RecordBytes) -> bool:
+    """Whether a batch that contradicts itself was made so by its producer, and not on the way."""
+    if len(data) < HEADER_SIZE or data[MAGIC_AT] != MAGIC:
+        return False
+    sealed = bytearray(data)
+    seal(sealed)
+    return sealed == data
+
+
+def _crc_matches(batch: RecordBatch) -> bool:
+    try:
+        batch.verify_crc()
+    except CorruptRecordError:
+        return False
+    return True
+
+
+def _faults_of(batch: RecordBatch) -> Iterator[str]:
+    if batch.is_control:
+        yield "clients may not write control batches"
+    if batch.records_count < 1 or batch.records_count != batch.last_offset_delta + 1:
+        yield f"{batch.records_count} records, but the last offset delta is {batch.last_offset_delta}"
+    if batch.producer_id != NO_PRODUCER_ID and (batch.base_sequence < 0 or batch.producer_epoch < 0):
+        yield f"producer {batch.producer_id} without a sequence ({batch.base_sequence}) or an epoch ({batch.producer_epoch})"

@@ -1,0 +1,268 @@
+"""The log of one partition.
+
+Batches are kept as the bytes that came in, with only the base offset and the leader epoch patched (a new timestamp type too, under
+LogAppendTime), and are handed out as slices of the segments that hold them: neither append nor read looks at a single record.
+Segments are the unit of retention and of compaction, as in Kafka. A read in Kafka ends where its segment does; segments of memory are so
+much smaller than segment.bytes usually is that a read goes on in the next one here, and copies.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from levada.broker.config.checks import MAX_INT64
+from levada.broker.log.segment import Segment
+from levada.broker.log.storage import NO_FILES, LogFiles, SegmentFile
+from levada.record.batch import RecordBatch, assign_offsets, read_batches
+
+# Memory is taken in pieces, each twice as large as the one before: a topic of ten records must not cost megabytes.
+FIRST_CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
+
+_BASE_OFFSET = attrgetter("base_offset")
+
+
+class PartitionLog:
+    """Record batches with ascending offsets from start_offset to end_offset. high_watermark: the offset up to which readers see them.
+
+    clean_until: the offset up to which the log was compacted last.
+    """
+
+    def __init__(self, *, segment_bytes: int = CHUNK_BYTES, segment_ms: int = MAX_INT64) -> None:
+        self._files: LogFiles = NO_FILES
+        self._capacity = FIRST_CHUNK_BYTES
+        self.configure(segment_bytes=segment_bytes, segment_ms=segment_ms)
+        self._segments: list[Segment] = [Segment(0, 0, 0)]
+        self.start_offset = 0
+        self.high_watermark = 0
+        self.end_offset = 0
+        self.clean_until = 0
+
+    def configure(self, *, segment_bytes: int, segment_ms: int) -> None:
+        """Begin a new segment when the one before would be larger, or hold batches whose times differ by more than segment_ms."""
+        self._max_capacity = min(segment_bytes, CHUNK_BYTES)
+        self._capacity = min(self._capacity, self._max_capacity)
+        self._segment_ms = segment_ms
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes held, over all segments."""
+        return self._end_position - self._segments[0].base_position
+
+    def append(self, batch: RecordBatch, *, leader_epoch: int, log_append_time_ms: int | None = None) -> int:
+        """Append one checked batch and return the base offset it got.
+
+        log_append_time_ms: overwrite the records' timestamps with this one (message.timestamp.type=LogAppendTime).
+        """
+        base_offset = self.end_offset
+        timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
+        segment = self._active(batch.size_bytes, timestamp)
+        place = segment.place(batch.data)
+        assign_offsets(place, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=log_append_time_ms)
+        self._add(segment, RecordBatch(place))
+        return base_offset
+
+    def copy(self, batch: RecordBatch) -> None:
+        """Append a batch of another replica's log, which keeps the offsets it has there."""
+        segment = self._active(batch.size_bytes, batch.max_timestamp)
+        segment.place(batch.data)
+        self._add(segment, batch)
+
+    def _add(self, segment: Segment, batch: RecordBatch) -> None:
+        segment.add(batch)
+        self.end_offset = batch.next_offset
+
+    def keep_in(self, files: LogFiles) -> None:
+        """Write segments to files from now on. For a log without records."""
+        self._files = files
+
+    def load(self, segments: list[Segment], start_offset: int, clean_until: int) -> None:
+        """Go on behind segments that were kept. Nothing is appended to these."""
+        self._segments = [*segments, Segment(segments[-1].next_offset, _end_of(segments[-1]), 0)]
+        self.end_offset = self._segments[-1].base_offset
+        self.start_offset = min(max(start_offset, segments[0].base_offset), self.end_offset)
+        self.clean_until = min(clean_until, self.end_offset)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Let readers see records up to an offset, the log's end at most."""
+        self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
+
+    def restart(self, offset: int) -> None:
+        """Drop everything and go on at an offset, as a replica does whose leader has dropped what it would copy next."""
+        position = self._end_position
+        for segment in self._segments:
+            segment.delete()
+        self._segments = [Segment(offset, position, 0)]
+        self.start_offset = self.high_watermark = self.end_offset = offset
+        self._files.start_at(offset)
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> memoryview:
+        """Return whole batches from the one that holds `offset`; empty at the log's end.
+
+        The caller has checked that start_offset <= offset <= end_offset. The first batch may begin before `offset`.
+        """
+        index = self._index_at(offset)
+        first = self._segments[index]
+        pieces = [first.read(offset, max_bytes, at_least_one=at_least_one)]
+        start = first.position_of(offset)
+        at = start + len(pieces[0])
+        for segment in self._segments[index + 1 :]:
+            if at < segment.base_position:
+                # The one before it was not read to its end.
+                break
+            more = segment.read(segment.base_offset, start + max_bytes - at, at_least_one=False)
+            if not more:
+                break
+            pieces.append(more)
+            at += len(more)
+        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+
+    def bytes_between(self, offset: int, end_offset: int) -> int:
+        """Return how many bytes a reader at `offset` has before it, up to the batch that begins at `end_offset`, or the log's end."""
+        return max(self._position_of(end_offset) - self._position_of(offset), 0)
+
+    def _position_of(self, offset: int) -> int:
+        return self._segments[self._index_at(offset)].position_of(offset)
+
+    def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
+        """Every readable batch with a record at or after `timestamp`, in order; the first is found by its index."""
+        for segment in self._segments:
+            for batch in read_batches(segment.reaching(timestamp)):
+                if batch.max_timestamp >= timestamp and batch.next_offset > self.start_offset:
+                    yield batch
+
+    @property
+    def newest_timestamp(self) -> int:
+        """The largest timestamp of any record, -1 when there is none."""
+        return max(segment.newest_timestamp for segment in self._segments)
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Every batch held, in order."""
+        for segment in self._segments:
+            yield from read_batches(segment.batches())
+
+    def advance_start(self, offset: int) -> None:
+        """Make records before `offset` unreadable and free the segments that hold nothing else (DeleteRecords, retention)."""
+        start_offset = min(offset, self.end_offset)
+        if start_offset <= self.start_offset:
+            return
+        self.start_offset = start_offset
+        self._files.start_at(start_offset)
+        while len(self._segments) > 1 and self._segments[0].next_offset <= self.start_offset:
+            self._segments.pop(0).delete()
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop the batches that reach beyond an offset, as a replica does that follows a leader with fewer records."""
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= end_offset:
+            self._segments.pop().delete()
+        self._segments[-1].truncate(end_offset)
+        self.end_offset = self._segments[-1].next_offset
+        if self._segments[-1].is_empty:
+            self._segments[-1].delete()
+            self._segments[-1] = Segment(self.end_offset, self._segments[-1].base_position, 0)
+        else:
+            self._segments.append(Segment(self.end_offset, self._end_position, 0))
+        self.clean_until = min(self.clean_until, self.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
+
+    def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
+        """Drop segments from the front: while the rest is still at least retention_bytes (-1: no limit), or all their records are too old.
+
+        The newest segment goes only by age, as in Kafka.
+        """
+        while len(self._segments) > 1 and self._is_surplus(self._segments[0], retention_bytes, oldest_timestamp_ms):
+            self.advance_start(self._segments[0].next_offset)
+        active = self._segments[-1]
+        if not active.is_empty and active.newest_timestamp < oldest_timestamp_ms:
+            self._roll(0)
+            self.advance_start(self.end_offset)
+
+    def _is_surplus(self, segment: Segment, retention_bytes: int, oldest_timestamp_ms: int) -> bool:
+        over_size = 0 <= retention_bytes <= self.size_bytes - segment.size_bytes
+        return over_size or segment.newest_timestamp < oldest_timestamp_ms
+
+    # Compaction
+
+    def sealed_until(self, end_offset: int, *, newest_timestamp_ms: int) -> int:
+        """Return where the segments end that nothing is appended to any more, before an offset and without newer records than these."""
+        until = self._segments[0].base_offset
+        for segment in self._segments[:-1]:
+            if segment.next_offset > end_offset or segment.newest_timestamp > newest_timestamp_ms:
+                break
+            until = segment.next_offset
+        return until
+
+    def first_timestamp_at(self, offset: int) -> int:
+        """Return the timestamp that the segment of an offset begins with, -1 for an empty one."""
+        return self._segments[self._index_at(offset)].first_timestamp
+
+    def replace(self, until: int, kept: Sequence[RecordBatch]) -> None:
+        """Put other batches in the place of all segments before an offset, with the offsets that they have."""
+        old, rest = self._segments[: self._index_at(until)], self._segments[self._index_at(until) :]
+        position = rest[0].base_position - sum(batch.size_bytes for batch in kept)
+        base_offset = self._segments[0].base_offset
+        pieces = list(_pieces(kept, self._max_capacity))
+        files = self._files.rewrite([segment.file for segment in old if segment.file is not None], pieces, until)
+        segments: list[Segment] = []
+        for at, batches in enumerate(pieces):
+            segment = _segment_of(batches, base_offset, position, files[at] if files else None)
+            segments.append(segment)
+            position += segment.size_bytes
+            base_offset = segment.next_offset
+        self._segments = segments + rest
+        self.clean_until = until
+
+    @property
+    def _end_position(self) -> int:
+        return _end_of(self._segments[-1])
+
+    def _active(self, size: int, timestamp: int) -> Segment:
+        active = self._segments[-1]
+        is_late = not active.is_empty and timestamp - active.first_timestamp > self._segment_ms
+        if is_late or not active.has_space_for(size):
+            self._roll(size)
+        return self._segments[-1]
+
+    def _roll(self, size: int) -> None:
+        capacity = max(size, self._capacity) if size else 0
+        fresh = Segment(self.end_offset, self._end_position, capacity, self._files.begin(self.end_offset) if size else None)
+        self._capacity = min(2 * self._capacity, self._max_capacity)
+        self._segments[-1].seal()
+        if self._segments[-1].is_empty:
+            self._segments.pop().delete()
+        self._segments.append(fresh)
+
+    def _index_at(self, offset: int) -> int:
+        return max(bisect_right(self._segments, offset, key=_BASE_OFFSET) - 1, 0)
+
+
+def _end_of(segment: Segment) -> int:
+    return segment.base_position + segment.size_bytes
+
+
+def _segment_of(batches: Sequence[RecordBatch], base_offset: int, position: int, file: SegmentFile | None) -> Segment:
+    """Return a segment that holds these batches already."""
+    if file is not None:
+        return Segment.stored(base_offset, position, file, batches)
+    segment = Segment(base_offset, position, sum(batch.size_bytes for batch in batches))
+    for batch in batches:
+        segment.place(batch.data)
+        segment.add(batch)
+    return segment
+
+
+def _pieces(batches: Sequence[RecordBatch], size: int) -> Iterator[list[RecordBatch]]:
+    """Yield batches that follow one another, as many at a time as have a size together."""
+    piece: list[RecordBatch] = []
+    left = size
+    for batch in batches:
+        if piece and batch.size_bytes > left:
+            yield piece
+            piece, left = [], size
+        piece.append(batch)
+        left -= batch.size_bytes
+    if piece:
+        yield piece

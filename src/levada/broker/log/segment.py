@@ -1,0 +1,137 @@
+"""A part of one partition's log: whole record batches back to back, and an index over them.
+
+A segment is written once from front to back and never moves, so a reader may keep a slice of it while the writer goes on behind
+that slice, and dropping a segment frees its memory as soon as the last such slice is gone. A segment with a file is held in memory only
+as long as it is appended to; what is read of it later comes from the file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Self
+
+from levada.broker.log.storage import SegmentFile
+from levada.record.batch import RecordBatch
+
+
+class Segment:
+    """Batches of one partition from base_offset on, in a buffer of fixed capacity."""
+
+    __slots__ = ("_buffer", "_ends", "_newest", "_next_offsets", "base_offset", "base_position", "file", "size_bytes")
+
+    def __init__(self, base_offset: int, base_position: int, capacity: int, file: SegmentFile | None = None) -> None:
+        self.base_offset = base_offset
+        self.base_position = base_position
+        self.file = file
+        self.size_bytes = 0
+        self._buffer: memoryview | None = memoryview(bytearray(capacity))
+        self._next_offsets = array("q")
+        self._ends = array("q")
+        # The largest timestamp of any batch up to and including this one: never falls, so it can be searched.
+        self._newest = array("q")
+
+    @classmethod
+    def stored(cls, base_offset: int, base_position: int, file: SegmentFile, batches: Iterable[RecordBatch]) -> Self:
+        """Return the segment whose file holds these batches and is not appended to any more."""
+        segment = cls(base_offset, base_position, 0, file)
+        segment._buffer = None
+        for batch in batches:
+            segment._note(segment.size_bytes + batch.size_bytes, batch.next_offset, batch.max_timestamp)
+        return segment
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+        return self._next_offsets[-1] if self._next_offsets else self.base_offset
+
+    @property
+    def newest_timestamp(self) -> int:
+        """The largest timestamp in the segment, -1 when it is empty."""
+        return self._newest[-1] if self._newest else -1
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 when it is empty."""
+        return self._newest[0] if self._newest else -1
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no batch in it yet."""
+        return not self._ends
+
+    def has_space_for(self, size: int) -> bool:
+        """Whether a batch of this size still fits."""
+        return self._buffer is not None and self.size_bytes + size <= len(self._buffer)
+
+    def place(self, data: bytes | bytearray | memoryview) -> memoryview:
+        """Copy a batch to where add() will append it; return that place, to be patched."""
+        assert self._buffer is not None
+        place = self._buffer[self.size_bytes : self.size_bytes + len(data)]
+        place[:] = data
+        return place
+
+    def add(self, batch: RecordBatch) -> None:
+        """Append the batch that place() was given."""
+        if self.file is not None:
+            self.file.append(batch)
+        self._note(self.size_bytes + batch.size_bytes, batch.next_offset, batch.max_timestamp)
+
+    def _note(self, end: int, next_offset: int, max_timestamp: int) -> None:
+        self._next_offsets.append(next_offset)
+        self._ends.append(end)
+        self._newest.append(max(max_timestamp, self.newest_timestamp))
+        self.size_bytes = end
+
+    def seal(self) -> None:
+        """Nothing is appended any more."""
+        if self.file is not None:
+            self._buffer = None
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop the batches that reach beyond an offset, and seal."""
+        kept = bisect_right(self._next_offsets, end_offset)
+        del self._next_offsets[kept:], self._newest[kept:], self._ends[kept:]
+        self.size_bytes = self._end_of(kept - 1)
+        if self.file is not None:
+            self.file.truncate(self.size_bytes)
+        self.seal()
+
+    def delete(self) -> None:
+        """Delete the file."""
+        if self.file is not None:
+            self.file.delete()
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> memoryview:
+        """Return the batches from the one that holds `offset`, as many whole ones as fit into max_bytes, in one slice.
+
+        at_least_one: return the first batch even when it alone is larger (KIP-74).
+        """
+        first = bisect_right(self._next_offsets, offset)
+        start = self._end_of(first - 1)
+        last = bisect_right(self._ends, start + max_bytes, lo=min(first, len(self._ends)))
+        if last == first and at_least_one and first < len(self._ends):
+            last = first + 1
+        return self._bytes(start, max(start, self._end_of(last - 1)))
+
+    def position_of(self, offset: int) -> int:
+        """Return how many bytes of the whole log lie before the batch that holds `offset`."""
+        return self.base_position + self._end_of(bisect_right(self._next_offsets, offset) - 1)
+
+    def reaching(self, timestamp: int) -> memoryview:
+        """Return the segment from the first batch whose largest timestamp is at or after `timestamp`."""
+        index = bisect_left(self._newest, timestamp)
+        return self._bytes(self._end_of(index - 1), self.size_bytes)
+
+    def batches(self) -> memoryview:
+        """Return everything in the segment."""
+        return self._bytes(0, self.size_bytes)
+
+    def _bytes(self, start: int, end: int) -> memoryview:
+        if self._buffer is not None:
+            return self._buffer[start:end].toreadonly()
+        return memoryview(self.file.read(start, end) if self.file is not None and end > start else b"")
+
+    def _end_of(self, index: int) -> int:
+        return self._ends[index] if index >= 0 else 0

@@ -1,0 +1,378 @@
+"""One partition: its replicas, which of them are in sync, who leads, and what may be appended (E6, E7, I13-I17).
+
+A record is committed when every replica in sync has it. The high watermark is the offset after the last such record: readers see no
+further, and acks=all is answered from there on. So whichever replica in sync leads next has every record that was ever acknowledged so;
+only an unclean election, of a replica that is not in sync, loses some. Three rules keep that true:
+
+- The leader counts what a follower has copied since its own election. What the follower held before may belong to a leader that lost it.
+- A replica joins those in sync when it has everything up to the leader's end, and leaves them when it has not caught up for
+  replica.lag.time.max.ms, or when its node stops.
+- The high watermark does not move while fewer replicas are in sync than min.insync.replicas asks for.
+
+In Kafka followers fetch all the time, and a new leader learns the high watermark from their fetches. Here replicate() is one step after
+each append, which may leave followers out, and a leader from among those in sync knows the high watermark at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from levada.broker.cluster.reassignment import Reassignment
+from levada.broker.cluster.topics import TopicConfig
+from levada.broker.config.checks import MAX_INT64
+from levada.broker.log.admission import admit, compressed_for, stamped_by_its_producer
+from levada.broker.log.leader_epochs import LeaderEpochs
+from levada.broker.log.log import PartitionLog
+from levada.broker.log.marker import Marker
+from levada.broker.log.partition_transactions import PartitionTransactions
+from levada.broker.log.producer_state import ProducerStates
+from levada.broker.log.storage import NO_FILES, LogFiles
+from levada.broker.replication.replica import Replica
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, OffsetOutOfRangeError, OutOfOrderSequenceError
+from levada.protocol.schema import RecordBytes
+from levada.record.batch import RecordBatch
+from levada.types import NO_TIMESTAMP, TimestampType, TopicPartition
+
+NO_LEADER = -1
+
+
+class Appended(NamedTuple):
+    """Where a batch stands now. log_append_time_ms is -1 when its records kept their own timestamps; a duplicate tells them."""
+
+    base_offset: int
+    end_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+
+
+class Partition:
+    """replicas: by node, the preferred leader first. isr: the nodes in sync. leader: -1 while no node that may lead is alive.
+
+    reassignment: to other nodes, while it is under way.
+    """
+
+    def __init__(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> None:
+        self.name = name
+        self._config = config
+        self._configs: Mapping[int, TopicConfig] = {}
+        self.replicas = {node_id: Replica(config) for node_id in replicas}
+        self.isr = replicas
+        self.leader = replicas[0]
+        self.is_internal = False
+        self.leader_epoch = 0
+        self.reassignment: Reassignment | None = None
+        self._files: Callable[[int], LogFiles] = lambda node_id: NO_FILES
+        self._leading = self.replicas[self.leader]
+        self._leading.lead(self.leader_epoch)
+
+    def keep_in(self, files: Callable[[int], LogFiles]) -> None:
+        """Keep each node's replica in files. For a partition without records."""
+        self._files = files
+        for node_id, replica in self.replicas.items():
+            replica.keep_in(files(node_id))
+
+    def resume(self) -> None:
+        """Go on with replicas that were kept. All are there, so whichever has the newest log leads: it has every committed record."""
+        logs = {node_id: (replica.epochs.current, replica.log.end_offset) for node_id, replica in self.replicas.items()}
+        newest = max(logs.values())
+        self.isr = tuple(node_id for node_id, log in logs.items() if log == newest)
+        self.leader, self.leader_epoch = self.isr[0], newest[0]
+        self._leading = self.replicas[self.leader]
+        self._begin_epoch()
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings as they are at the leader."""
+        return self._configs.get(self.leader, self._config)
+
+    # What the leader holds; while there is none, what the last one held.
+
+    @property
+    def log(self) -> PartitionLog:
+        """The leader's log."""
+        return self._leading.log
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """Where leader epochs begin in the leader's log."""
+        return self._leading.epochs
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What the leader knows of producers."""
+        return self._leading.producers
+
+    @property
+    def transactions(self) -> PartitionTransactions:
+        """What the leader knows of transactions."""
+        return self._leading.transactions
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which readers of committed data see records."""
+        return self._leading.last_stable_offset
+
+    def readable_end(self, isolation_level: int) -> int:
+        """Return the offset up to which a reader sees records."""
+        return self._leading.readable_end(isolation_level)
+
+    def holds(self, end_offset: int, epoch: int) -> bool:
+        """Whether the leader has what was appended up to an offset, the last of it in a leader epoch."""
+        return end_offset <= self.log.end_offset and self.epochs.at(end_offset - 1) == epoch
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has written to the partition in its present transaction, so that its coordinator need not be asked."""
+        return self.transactions.first_offset_of(producer_id) is not None and self.producers.epoch_of(producer_id) == epoch
+
+    # Appending
+
+    def append(self, data: RecordBytes, now_ms: int, *, allow_zstd: bool = True) -> Appended:
+        """Check a produced batch and append it; a duplicate is answered with its original's place and appended nowhere (I15).
+
+        now_ms: milliseconds since the epoch. allow_zstd: the request's version knows it. Raises BrokerError with the code Kafka answers.
+        """
+        batch = admit(data, self.name, self.config, now_ms, allow_zstd=allow_zstd)
+        duplicate = self.producers.check(batch)
+        if duplicate is not None:
+            return Appended(duplicate.base_offset, duplicate.last_offset + 1, duplicate.timestamp)
+        self._check_transaction(batch)
+        if not self.config.uses_append_time and batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            batch = stamped_by_its_producer(batch)
+        return self._write(compressed_for(batch, self.name, self.config), now_ms)
+
+    def append_marker(self, marker: Marker, now_ms: int) -> Appended:
+        """End a producer's transaction. Raises BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T19)."""
+        self.producers.check_marker(marker.producer_id, marker.epoch, marker.coordinator_epoch, strict=marker.strict)
+        return self._write(marker.encode(now_ms), now_ms)
+
+    def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
+        append_time = now_ms if self.config.uses_append_time else None
+        base_offset = self._leading.append(batch, log_append_time_ms=append_time, now_ms=now_ms)
+        return Appended(base_offset, self.log.end_offset, NO_TIMESTAMP if append_time is None else append_time)
+
+    def _check_transaction(self, batch: RecordBatch) -> None:
+        is_open = self.transactions.first_offset_of(batch.producer_id) is not None
+        may_begin = self.transactions.may_begin_with(batch.producer_id, batch.base_sequence)
+        if batch.is_transactional and not is_open and not may_begin:
+            raise OutOfOrderSequenceError(f"{self.name}: a transaction does not begin with sequence {batch.base_sequence}")
+        if not batch.is_transactional and is_open:
+            raise BrokerError(
+                f"{self.name}: producer {batch.producer_id} wrote a plain batch into its open transaction", code=ErrorCode.INVALID_TXN_STATE
+            )
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Raise if a client's leader epoch (-1: none) is not the current one (KIP-320)."""
+        if epoch == -1 or epoch == self.leader_epoch:
+            return
+        code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise BrokerError(f"{self.name}: leader epoch {epoch}, current {self.leader_epoch}", code=code)
+
+    def configure(self, config: TopicConfig, at: Mapping[int, TopicConfig]) -> None:
+        """The topic's settings have changed. at: as they are at nodes with settings of their own."""
+        self._config = config
+        self._configs = at
+        for node_id, replica in self.replicas.items():
+            replica.configure(at.get(node_id, config))
+
+    # Deleting
+
+    def delete_records(self, offset: int) -> int:
+        """Let the log start at an offset, -1 for the high watermark (DeleteRecords); return that offset. Followers take it over.
+
+        Raises OFFSET_OUT_OF_RANGE for an offset beyond the high watermark, POLICY_VIOLATION unless cleanup.policy has delete.
+        """
+        wanted = self.log.high_watermark if offset == -1 else offset
+        if not 0 <= wanted <= self.log.high_watermark:
+            raise OffsetOutOfRangeError(f"{self.name}: offset {offset}, high watermark {self.log.high_watermark}")
+        if not self.config.deletes:
+            raise BrokerError(f"{self.name}: cleanup.policy is not delete", code=ErrorCode.POLICY_VIOLATION)
+        self._leading.delete_before(wanted)
+        return wanted
+
+    def low_watermark(self, alive: Collection[int]) -> int:
+        """Return the lowest offset that a log of these nodes starts at."""
+        return min(replica.log.start_offset for node_id, replica in self.replicas.items() if node_id in alive or replica is self._leading)
+
+    # Replication
+
+    def nearest(self, in_rack: Collection[int], offset: int) -> int:
+        """Return the node that a reader should fetch an offset from: the leader, unless only followers are in its rack (KIP-392).
+
+        in_rack: the nodes in the reader's rack. Only nodes in sync that have the offset are chosen, of these the one with the newest log.
+        """
+        ends = {
+            node_id: replica.log.end_offset
+            for node_id, replica in self.replicas.items()
+            if node_id in in_rack and node_id in self.isr and replica.log.start_offset <= offset <= replica.log.end_offset
+        }
+        return self.leader if self.leader in ends else max(ends, key=lambda node_id: ends[node_id], default=self.leader)
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether as many replicas are in sync as min.insync.replicas asks for; of fewer replicas, whether all are."""
+        in_sync = len(self.isr)
+        return in_sync == len(self.replicas) or in_sync >= self.config.min_insync_replicas
+
+    def check_in_sync(self) -> None:
+        """Raise NOT_ENOUGH_REPLICAS when acks=all cannot be honoured (E7)."""
+        if not self.has_enough_in_sync:
+            raise BrokerError(
+                f"{self.name}: {len(self.isr)} replicas in sync, {self.config.min_insync_replicas} needed",
+                code=ErrorCode.NOT_ENOUGH_REPLICAS,
+            )
+
+    def replicate(self, nodes: Collection[int], now_ms: int) -> None:
+        """Let the replicas on some nodes copy what they lack, and commit what all in sync have then."""
+        if self.leader == NO_LEADER:
+            return
+        if len(self.replicas) == 1:
+            self._commit()
+        else:
+            self._copy_to(nodes, now_ms)
+        if self.reassignment is not None and self.reassignment.is_done(self.isr):
+            self._keep_only(self.reassignment.target, nodes, now_ms)
+
+    def _copy_to(self, nodes: Collection[int], now_ms: int) -> None:
+        followers = [replica for node_id, replica in self.replicas.items() if node_id in nodes and replica is not self._leading]
+        for replica in followers:
+            replica.follow(self._leading, now_ms)
+        self.isr = tuple(node_id for node_id in self.replicas if node_id in self.isr or node_id in nodes)
+        self._commit()
+        for replica in followers:
+            replica.log.advance_high_watermark(self.log.high_watermark)
+
+    def drop_lagging(self, since_ms: int) -> bool:
+        """Take the replicas out of those in sync that have not had everything since a time; return whether there were any."""
+        lagging = {node_id for node_id in self.isr if self._is_behind(node_id) and self.replicas[node_id].caught_up_ms < since_ms}
+        self.isr = tuple(node_id for node_id in self.isr if node_id not in lagging)
+        self._commit()
+        return bool(lagging)
+
+    def _is_behind(self, node_id: int) -> bool:
+        replica = self.replicas[node_id]
+        return replica is not self._leading and replica.fetched_offset < self.log.end_offset
+
+    def _commit(self) -> None:
+        if not self.has_enough_in_sync:
+            return
+        end_offset = self.log.end_offset
+        for node_id in self.isr:
+            if node_id != self.leader:  # The leader fetches from no other node.
+                end_offset = min(end_offset, self.replicas[node_id].fetched_offset)
+        self.log.advance_high_watermark(end_offset)
+
+    # Elections
+
+    def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
+        """Let a node lead, in a new leader epoch. A node without a replica takes over the leader's, as after a reassignment.
+
+        The election is unclean when the node is not in sync: what it lacks is lost. lose_from: the node has lost the batches that reach
+        beyond this offset, as with a disk that was not flushed, so it is not in sync either.
+        """
+        if node_id not in self.replicas:
+            self._reassign_leader(node_id)
+        elected = self.replicas[node_id]
+        if lose_from is not None:
+            elected.truncate(lose_from)
+        if node_id in self.isr and lose_from is None:
+            elected.log.advance_high_watermark(self.log.high_watermark)
+        else:
+            self.isr = (node_id,)
+        self.leader = node_id
+        self._leading = elected
+        self._begin_epoch()
+        for replica in self.replicas.values():
+            replica.fetched_offset, replica.caught_up_ms = 0, now_ms
+        self._commit()
+
+    # Reassignment
+
+    @property
+    def original_replicas(self) -> tuple[int, ...]:
+        """The nodes that have replicas, without those that a reassignment adds."""
+        return tuple(self.replicas) if self.reassignment is None else self.reassignment.before
+
+    def reassign(self, target: tuple[int, ...]) -> None:
+        """Begin to move to other nodes; replicate() ends it. One that is under way is replaced."""
+        wanted = Reassignment(self.original_replicas, target)
+        for node_id in [known for known in self.replicas if known not in wanted.meanwhile]:
+            self._drop(node_id)
+        for node_id in wanted.meanwhile:
+            if node_id not in self.replicas:
+                self.replicas[node_id] = Replica(self._configs.get(node_id, self._config))
+                self.replicas[node_id].keep_in(self._files(node_id))
+        self._order(wanted.meanwhile)
+        self.reassignment = wanted
+
+    def cancel_reassignment(self, alive: Collection[int], now_ms: int) -> None:
+        """Go back to where it was before. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        if self.reassignment is None:
+            raise BrokerError(f"{self.name} is not being reassigned", code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        self._keep_only(self.reassignment.before, alive, now_ms)
+
+    def _keep_only(self, wanted: tuple[int, ...], alive: Collection[int], now_ms: int) -> None:
+        self.reassignment = None
+        self.isr = tuple(node_id for node_id in wanted if node_id in self.isr)
+        self._order(wanted + tuple(node_id for node_id in self.replicas if node_id not in wanted))
+        if self.leader not in wanted:
+            self.elect_any([node_id for node_id in alive if node_id in wanted], now_ms)
+        for node_id in [known for known in self.replicas if known not in wanted]:
+            self._drop(node_id)
+
+    def _order(self, wanted: tuple[int, ...]) -> None:
+        self.replicas = {node_id: self.replicas[node_id] for node_id in wanted}
+
+    def _drop(self, node_id: int) -> None:
+        self.replicas.pop(node_id).files.delete()
+        self.isr = tuple(known for known in self.isr if known != node_id)
+
+    def _begin_epoch(self) -> None:
+        self.leader_epoch += 1
+        self._leading.lead(self.leader_epoch)
+
+    def _reassign_leader(self, node_id: int) -> None:
+        self._leading.files.move_to(node_id)
+        former = next(known for known, replica in self.replicas.items() if replica is self._leading)
+        self.replicas = {node_id if known == former else known: replica for known, replica in self.replicas.items()}
+        self.isr = tuple(node_id if known == former else known for known in self.isr)
+
+    def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
+        """A node has stopped. The last replica in sync stays that, so that none that lacks records is taken for it."""
+        others = tuple(known for known in self.isr if known != node_id)
+        self.isr = others or self.isr
+        if self.leader == node_id:
+            self.elect_any(alive, now_ms)
+        else:
+            self._commit()
+
+    def elect_any(self, alive: Collection[int], now_ms: int) -> None:
+        """Elect a leader from among those in sync, or, with unclean.leader.election.enable, any; without one the partition has none."""
+        preferred = [node_id for node_id in self.replicas if node_id in alive]
+        candidates = [node_id for node_id in preferred if node_id in self.isr] or (preferred if self.config.may_elect_unclean else [])
+        if candidates:
+            self.elect(candidates[0], now_ms)
+        elif self.leader != NO_LEADER:
+            self.leader = NO_LEADER
+            self.leader_epoch += 1
+
+    # Time
+
+    def retain(self, now_ms: int) -> None:
+        """Apply retention.ms and retention.bytes, unless records wait for replicas: what is not committed must stay.
+
+        Followers take over where the leader's log starts when they copy from it next.
+        """
+        if self.config.deletes and self.log.high_watermark == self.log.end_offset:
+            age = self.config.retention_ms
+            oldest_ms = now_ms - age if age >= 0 else -1
+            self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Forget producers that have not written since a time, unless a transaction of theirs is open."""
+        for replica in self.replicas.values():
+            replica.producers.expire(before_ms, keep=replica.transactions.open_producers)
+
+    def forget_producers(self) -> None:
+        """Forget all producers, unless a transaction of theirs is open."""
+        self.expire_producers(MAX_INT64)
