@@ -72,10 +72,10 @@ if TYPE_CHECKING:
     from levada.admin.topics import CreatedTopic
     from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.admin.users import ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion
-    from levada.client.offset_spec import OffsetSpec
+    from levada.client.requests.offset_spec import OffsetSpec
     from levada.consumer.acks.record import AckRecord
     from levada.consumer.health import Condition, ConsumerHealth, OpenTransaction, PartitionHealth
-    from levada.consumer.position_resetter import PositionReset
+    from levada.consumer.positions.position_resetter import PositionReset
     from levada.credentials import BlockingStep, OAuthToken, SaslMechanism
     from levada.dead_letter import DeadLetter
     from levada.errors import KafkaError, Persisted
@@ -159,7 +159,7 @@ _HOME = {
     "LogDirReplica": "levada.admin.log_dirs",
     "ReplicaLogDirs": "levada.admin.log_dirs",
     "ElectionType": "levada.admin.partitions",
-    "OffsetSpec": "levada.client.offset_spec",
+    "OffsetSpec": "levada.client.requests.offset_spec",
     "PartitionReassignment": "levada.admin.partitions",
     "NewPartitions": "levada.types",
     "TopicPartitionReplica": "levada.types",
@@ -206,7 +206,7 @@ _HOME = {
     "ConsumerHealth": "levada.consumer.health",
     "OpenTransaction": "levada.consumer.health",
     "PartitionHealth": "levada.consumer.health",
-    "PositionReset": "levada.consumer.position_resetter",
+    "PositionReset": "levada.consumer.positions.position_resetter",
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",

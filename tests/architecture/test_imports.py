@@ -62,7 +62,7 @@ OF_THE_REGISTRY_FOR_SPARK = {"levada.registry", "levada.registry.avro_codec", "l
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",
-    "levada.consumer.bounds",
+    "levada.consumer.scan.bounds",
     "levada.broker.foreground",
     *(f"levada.exactly_once.{module}" for module in ("batch", "ledger", "slots")),
 }

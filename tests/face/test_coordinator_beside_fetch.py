@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import levada as lv
-from levada.client.destination import Coordinator, CoordinatorKind
+from levada.client.requests.destination import Coordinator, CoordinatorKind
 from levada.flow import Call, Flow
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.metadata import MetadataRequest

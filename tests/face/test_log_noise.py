@@ -13,7 +13,7 @@ from invalid_peers import closed_port
 from levada.testing import EmbeddedKafka
 from log_lines import said
 
-NETWORK = "levada.client.network_client"
+NETWORK = "levada.client.network.network_client"
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import levada as lv
 from face_kit import recreate
 from kafka_cluster import KafkaCluster
-from levada.consumer.position_resetter import PositionReset
+from levada.consumer.positions.position_resetter import PositionReset
 from levada.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from levada.protocol.schema import Request

@@ -15,8 +15,8 @@ import levada as lv
 from fault_load import PARTITIONS
 from fault_members import KINDS
 from kafka_cluster import KafkaCluster, KafkaNode
-from levada.consumer.position_resetter import PositionReset
-from levada.consumer.subscription_state import OUT_OF_RANGE, TRUNCATED
+from levada.consumer.positions.position_resetter import PositionReset
+from levada.consumer.positions.subscription_state import OUT_OF_RANGE, TRUNCATED
 from levada.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from levada.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest

@@ -14,7 +14,7 @@ import pytest
 import levada as lv
 from fault_load import PARTITIONS, Watched, Work
 from kafka_cluster import KafkaCluster
-from levada.consumer.position_resetter import PositionReset
+from levada.consumer.positions.position_resetter import PositionReset
 from levada.errors import KafkaError, ProducerFencedError, TransactionAbortableError, UnknownTopicOrPartitionError
 from levada.testing.history import Event, RecordingProducer
 from raw_fetch import batches_of

@@ -11,7 +11,7 @@ import pytest
 from fuzz_targets import outcome_of, read_as_columns, read_as_rows
 from hardening_kit import Tally, note, scaled
 from hostile_records import MESSAGE_SETS, many
-from levada.consumer.fetch_cursor import AbortedTransactions
+from levada.consumer.fetch.fetch_cursor import AbortedTransactions
 from levada.record.batch import read_batches
 from levada.record.compression import Codec
 from levada.wire.varint import encode_varint

@@ -20,8 +20,8 @@ import pytest
 import kafka_cluster
 import levada as lv
 import zookeeper_kafka
-from levada.client.api_versions import BrokerVersions
-from levada.client.broker_fallback import RELEASES, versions_of
+from levada.client.network.api_versions import BrokerVersions
+from levada.client.network.broker_fallback import RELEASES, versions_of
 from levada.config import AdminConfig
 from levada.errors import (
     BootstrapError,

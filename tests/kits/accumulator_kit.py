@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.logs import Log
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery

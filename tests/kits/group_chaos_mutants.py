@@ -11,15 +11,15 @@ from levada.broker.apis.groups import offset_commit
 from levada.broker.apis.transactions import txn_offset_commit
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
 from levada.broker.coordinators.groups.group_offsets import GroupOffsets, _Group, _Written
-from levada.consumer.commits import Commits
-from levada.consumer.committed_positions import CommittedPositions
 from levada.consumer.group import joining
 from levada.consumer.group.classic import ClassicMember
 from levada.consumer.group.consumer_member import ConsumerGroupMember
 from levada.consumer.group.embedded import assignment_bytes
 from levada.consumer.group.leading import Layouts
 from levada.consumer.group.requests import Generation
-from levada.consumer.subscription_state import PartitionState
+from levada.consumer.positions.commits import Commits
+from levada.consumer.positions.committed_positions import CommittedPositions
+from levada.consumer.positions.subscription_state import PartitionState
 from levada.groups import MemberAssignment
 from levada.sync.producer import KafkaProducer
 from levada.testing.history import Found, RecordingMember, RecordingProducer

@@ -15,8 +15,8 @@ from levada.broker.cluster.cluster import Cluster
 from levada.broker.log.producer_state import ProducerStates
 from levada.broker.node.state import BrokerState
 from levada.broker.replication.partition import Appended, Partition
-from levada.consumer import fetch_response
-from levada.consumer.fetch_buffer import CompletedFetch
+from levada.consumer.fetch import fetch_response
+from levada.consumer.fetch.fetch_buffer import CompletedFetch
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError, not_written
 from levada.producer.failures import Failures

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from levada.client.engine import Engine
-from levada.client.metadata import Metadata
+from levada.client.metadata.metadata import Metadata
 from levada.config import ConsumerConfig, ProducerConfig
-from levada.consumer.fetch_cursor import ReadOptions
-from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.fetch.fetch_cursor import ReadOptions
+from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.settings import ConsumerSettings
 from levada.face.engines import settings_for_engine, settings_for_selector
 from levada.face.producing import settings_for_core, settings_for_sender

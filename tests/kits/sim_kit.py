@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from levada.broker.node.node import BrokerNode
-from levada.client.connection_key import ConnectionKey
+from levada.client.network.connection_key import ConnectionKey
 from levada.client.setup.flow import Authenticate
 from levada.clock import NEVER_MS
 from levada.flow import Call, Flow

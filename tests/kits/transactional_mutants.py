@@ -16,7 +16,7 @@ from levada.broker.coordinators.transactions.transactions import Transactions as
 from levada.broker.log.marker import Marker
 from levada.broker.node.state import BrokerState
 from levada.broker.replication.replica import Replica
-from levada.consumer.fetch_cursor import AbortedTransactions
+from levada.consumer.fetch.fetch_cursor import AbortedTransactions
 from levada.errors import KafkaError
 from levada.producer.transactions import requests
 from levada.producer.transactions.manager import TransactionManager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.connection_key import ConnectionKey, Purpose
+from levada.client.network.connection_key import ConnectionKey, Purpose
 from levada.client.setup.states import ConnectionState
 from levada.errors import DisconnectError
 from levada.flow import Call, Flow

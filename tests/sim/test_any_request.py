@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.request import CONTROLLER, api_versions, request
+from levada.client.requests.request import CONTROLLER, api_versions, request
 from levada.error_codes import ErrorCode
 from levada.errors import ClosedError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
 from levada.protocol.api import APIS

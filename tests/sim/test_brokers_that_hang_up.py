@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from levada.client.connection_key import ConnectionKey, Purpose
-from levada.client.request import api_versions
+from levada.client.network.connection_key import ConnectionKey, Purpose
+from levada.client.requests.request import api_versions
 from levada.errors import BootstrapError, TimeoutError
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -34,7 +34,7 @@ def asked_for_metadata(kafka: ScriptedServer) -> int:
 
 def test_H5_correlation_ids_begin_anew_before_those_that_java_reserves(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FIRST_RESERVED_CORRELATION_ID == 2_147_483_640
-    monkeypatch.setattr("levada.client.network_client.FIRST_RESERVED_CORRELATION_ID", 6)
+    monkeypatch.setattr("levada.client.network.network_client.FIRST_RESERVED_CORRELATION_ID", 6)
     kafka = server(sim)
     client = SimClient(sim)
     for _ in range(20):

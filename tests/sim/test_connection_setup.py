@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.api_versions import BrokerVersions
+from levada.client.network.api_versions import BrokerVersions
 from levada.client.setup.flow import Ask, SetupFlow
 from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
 from levada.errors import UnsupportedSaslMechanismError, broker_error

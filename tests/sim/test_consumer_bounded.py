@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from consumer_sim import World
 from levada.broker.node.node import BrokerNode
-from levada.consumer.fetch_request import FIRST_GUESS_BYTES, LEAST_BYTES, partition_bytes
-from levada.consumer.subscription_state import Generations, PartitionState
+from levada.consumer.fetch.fetch_request import FIRST_GUESS_BYTES, LEAST_BYTES, partition_bytes
+from levada.consumer.positions.subscription_state import Generations, PartitionState
 from levada.errors import OffsetOutOfRangeError
 from levada.protocol.messages.fetch import FetchRequest
 from levada.sync.consumer import KafkaConsumer

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from consumer_sim import PORT, World
-from levada.client.retry import Reaction
-from levada.consumer.fetch_response import ON_FETCH_ERROR
+from levada.client.requests.retry import Reaction
+from levada.consumer.fetch.fetch_response import ON_FETCH_ERROR
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from consumer_sim import World
-from levada.consumer.fetch_buffer import FetchBuffer
+from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.sync.consumer import KafkaConsumer
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition

@@ -10,7 +10,7 @@ import pytest
 
 from consumer_sim import World
 from levada.broker.log.leader_epochs import EpochEnd
-from levada.consumer.position_resetter import PositionReset
+from levada.consumer.positions.position_resetter import PositionReset
 from levada.error_codes import ErrorCode
 from levada.errors import (
     DataLossError,
@@ -421,7 +421,7 @@ def test_D16_the_leader_epoch_in_an_answer_about_offsets_makes_metadata_stale(wo
         def found(offset: int, timestamp: int, epoch: int) -> OffsetAndTimestamp:
             return OffsetAndTimestamp(offset, timestamp, epoch + epochs_ahead)
 
-        monkeypatch.setattr("levada.consumer.offsets._found", found)
+        monkeypatch.setattr("levada.consumer.positions.offsets._found", found)
         consumer = world.consumer(T0)
         before = world.requests("Metadata")
         assert len(read(consumer)) == 10

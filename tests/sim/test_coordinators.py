@@ -10,8 +10,8 @@ import pytest
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.node.node import BrokerNode
-from levada.client.connection_key import ConnectionKey, Purpose
-from levada.client.destination import Coordinator, CoordinatorKind, Leader
+from levada.client.network.connection_key import ConnectionKey, Purpose
+from levada.client.requests.destination import Coordinator, CoordinatorKind, Leader
 from levada.client.setup.states import ConnectionState
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.broker_fallback import versions_of
+from levada.client.network.broker_fallback import versions_of
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BootstrapError,

@@ -485,7 +485,7 @@ def test_I3_an_unreadable_answer_with_a_producer_id_is_reported_and_asked_for_ag
             raise ProtocolError("InitProducerId v5: 3 bytes too many")
         return decode_response(request_type, version, frame)
 
-    monkeypatch.setattr("levada.client.network_client.decode_response", broken)
+    monkeypatch.setattr("levada.client.network.network_client.decode_response", broken)
     producer = SimProducer(sim, delivery_timeout_ms=30_000, request_timeout_ms=20_000)
     error = producer.send("t").exception()
     assert isinstance(error, DeliveryTimeout)

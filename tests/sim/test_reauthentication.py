@@ -12,7 +12,7 @@ import levada as lv
 from levada.broker.access.logins import Logins
 from levada.broker.network.listeners import Listener
 from levada.broker.node.node import BrokerNode
-from levada.client.connection_states import reauthentication_ms
+from levada.client.network.connection_states import reauthentication_ms
 from levada.clock import NEVER_MS, SystemClock
 from levada.errors import DisconnectError, SaslAuthenticationError
 from levada.net.sasl import jwt
@@ -109,8 +109,8 @@ def test_H16_a_connection_that_nobody_used_for_long_still_logs_in_again(sim: Sim
 
 def test_KIP368_a_client_that_does_not_log_in_again_is_cut_off(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka(sim, logins_for(USERS), connections_max_reauth_ms=2_000)
-    monkeypatch.setattr("levada.client.connection_states._LEAST_OF_LIFETIME", 10.0)
-    monkeypatch.setattr("levada.client.connection_states._MOST_OF_LIFETIME", 10.0)
+    monkeypatch.setattr("levada.client.network.connection_states._LEAST_OF_LIFETIME", 10.0)
+    monkeypatch.setattr("levada.client.network.connection_states._MOST_OF_LIFETIME", 10.0)
     client = sim.client(**SETTINGS, metadata_max_age_ms=10_000_000)
     for _ in range(2):
         client.request(MetadataRequest(topics=[]))

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.flow_runner import FlowsBeside
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.setup.tokens import RefreshWindow, Token, TokenKeeper
 from levada.errors import TokenError
 from levada.promise import Promise

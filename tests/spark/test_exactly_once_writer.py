@@ -468,7 +468,7 @@ def test_nobody_is_told_of_brokers_that_a_process_between_two_commits_cannot_rea
         monkeypatch.setattr(logging.getLogger("levada"), "handlers", [])
         query.commit(0, message)
         capsys.readouterr()
-    logging.getLogger("levada.client.network_client").warning("the broker closed the connection")
+    logging.getLogger("levada.client.network.network_client").warning("the broker closed the connection")
     logging.getLogger("levada.x").warning("something else")
     lines = capsys.readouterr().err
     assert "the broker closed" not in lines

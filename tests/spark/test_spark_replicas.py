@@ -107,4 +107,4 @@ def count_requests(monkeypatch: pytest.MonkeyPatch, sent: Counter[str]) -> None:
         sent[type(request).__name__] += 1
         return encode_request_parts(request, *arguments)
 
-    monkeypatch.setattr("levada.client.network_client.encode_request_parts", counting)
+    monkeypatch.setattr("levada.client.network.network_client.encode_request_parts", counting)

@@ -34,9 +34,9 @@ def in_worker(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str] | None
 
 def test_a_warning_of_a_client_names_query_batch_and_task(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     in_worker(monkeypatch, STREAMING)
-    logging.getLogger("levada.consumer.fetcher").warning("slow %s", "node")
+    logging.getLogger("levada.consumer.fetch.fetcher").warning("slow %s", "node")
     line = capsys.readouterr().err
-    assert line.endswith("WARNING levada.consumer.fetcher [query_id=q-1 run_id=r-1 batch_id=7 task=4.2.1] slow node\n")
+    assert line.endswith("WARNING levada.consumer.fetch.fetcher [query_id=q-1 run_id=r-1 batch_id=7 task=4.2.1] slow node\n")
     assert line.count("\n") == 1
 
 
@@ -67,7 +67,7 @@ def test_nobody_is_told_of_brokers_that_an_idle_client_cannot_reach(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_worker(monkeypatch, BATCH)
-    log = logging.getLogger("levada.client.network_client")
+    log = logging.getLogger("levada.client.network.network_client")
     monkeypatch.setattr(clients, "_idle", {})
     with clients.reused_consumer({"bootstrap.servers": "127.0.0.1:1"}):
         log.warning("in a task")

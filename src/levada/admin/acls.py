@@ -18,7 +18,7 @@ from levada.acls import (
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.requests import Asked, Outcome, of_all
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
-from levada.client.fan_out import Answer, Whom
+from levada.client.requests.fan_out import Answer, Whom
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
 from levada.flow import ANY_NODE, Call, Flow

@@ -11,9 +11,9 @@ from levada.admin.group_types import operations
 from levada.admin.requests import Asked, Outcome, carry_out, from_any, of_all
 from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
-from levada.client.api_versions import handshake_request
-from levada.client.fan_out import Whom
-from levada.client.metadata_source import BROKERS, CONTROLLERS, FIRST_VERSION_OF_CONTROLLERS, check_endpoint
+from levada.client.metadata.metadata_source import BROKERS, CONTROLLERS, FIRST_VERSION_OF_CONTROLLERS, check_endpoint
+from levada.client.network.api_versions import handshake_request
+from levada.client.requests.fan_out import Whom
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
 from levada.flow import ANY_NODE, Call, Flow

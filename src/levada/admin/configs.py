@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
-from levada.client.destination import ThisNode
-from levada.client.fan_out import Spawn, Whom
+from levada.client.requests.destination import ThisNode
+from levada.client.requests.fan_out import Spawn, Whom
 from levada.errors import UnsupportedVersionError
 from levada.flow import ANY_NODE, Flow
 from levada.protocol.messages import describe_configs as describe_message

@@ -22,9 +22,9 @@ from levada.admin.group_types import (
     operations,
 )
 from levada.admin.retry import Attempts
-from levada.client.connection_key import ConnectionKey
-from levada.client.coordinator_finder import CoordinatorFinder
-from levada.client.fan_out import Answer, Spawn
+from levada.client.network.connection_key import ConnectionKey
+from levada.client.requests.coordinator_finder import CoordinatorFinder
+from levada.client.requests.fan_out import Answer, Spawn
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError, broker_error
 from levada.flow import Call, Flow

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from levada.acls import ResourceType
 from levada.admin.retry import Attempts
-from levada.client.coordinator_finder import FORGET_ON, CoordinatorFinder, CoordinatorKind
-from levada.client.destination import Coordinator
-from levada.client.fan_out import Spawn, raise_first
+from levada.client.requests.coordinator_finder import FORGET_ON, CoordinatorFinder, CoordinatorKind
+from levada.client.requests.destination import Coordinator
+from levada.client.requests.fan_out import Spawn, raise_first
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, TimeoutError, TransactionOutcomeUnknownError, broker_error
 from levada.flow import Call, Flow, Wait

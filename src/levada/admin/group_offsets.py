@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from levada.admin.coordinators import ON_GROUP_ERROR
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.retry import Attempts
-from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
-from levada.client.destination import Coordinator
-from levada.client.fan_out import Answer, Spawn, Whom
-from levada.client.group_offsets import ON_COMMIT_ERROR, Committed, Waiting, commit_offsets, fetch_offsets, fetch_offsets_of_groups
-from levada.client.retry import Reaction, RetryPolicy
+from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.requests.destination import Coordinator
+from levada.client.requests.fan_out import Answer, Spawn, Whom
+from levada.client.requests.group_offsets import ON_COMMIT_ERROR, Committed, Waiting, commit_offsets, fetch_offsets, fetch_offsets_of_groups
+from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, broker_error
 from levada.flow import Call, Flow

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from levada.admin.each import Doing, each, lost, take
-from levada.client.destination import ThisNode
-from levada.client.fan_out import Answer, Spawn, Whom
-from levada.client.retry import Reaction, RetryPolicy
-from levada.client.topic_queries import these_topics
+from levada.client.metadata.topic_queries import these_topics
+from levada.client.requests.destination import ThisNode
+from levada.client.requests.fan_out import Answer, Spawn, Whom
+from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
 from levada.flow import ANY_NODE, Flow

@@ -6,10 +6,10 @@ controller is known any broker will do.
 
 from __future__ import annotations
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
-from levada.client.metadata import Metadata
-from levada.client.retry import Reaction, Retries, RetryPolicy
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.connection_key import Peer
+from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 
 ON_ADMIN_ERROR = RetryPolicy(

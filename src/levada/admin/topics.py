@@ -8,7 +8,7 @@ from uuid import UUID
 
 from levada.admin.requests import Asked, Outcome, carry_out, from_any
 from levada.admin.retry import Attempts
-from levada.client.topic_queries import all_topics
+from levada.client.metadata.topic_queries import all_topics
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
 from levada.flow import Flow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from levada.aio.client import KafkaClient
 from levada.aio.connect import connect
 from levada.aio.driver import Driver
-from levada.client.group_offsets import Committed
+from levada.client.requests.group_offsets import Committed
 from levada.config import AdminConfig
 from levada.errors import KafkaError
 from levada.face.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users

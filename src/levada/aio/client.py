@@ -9,7 +9,7 @@ from uuid import UUID
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
-from levada.client.request import Destination
+from levada.client.requests.request import Destination
 from levada.config import ClientConfig
 from levada.face.arguments import deadline_ms
 from levada.face.asking import Asking, Operation

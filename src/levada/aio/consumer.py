@@ -16,8 +16,8 @@ from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
 from levada.aio.sole import SoleTask
 from levada.client.ended import ENDED
-from levada.client.group_offsets import Committed
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.group_offsets import Committed
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.unacked import Ordering

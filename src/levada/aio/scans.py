@@ -10,7 +10,7 @@ from levada.aio.connect import connect
 from levada.aio.connect import start as start_driver
 from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
-from levada.consumer.scanning import Loss
+from levada.consumer.scan.scanning import Loss
 from levada.errors import KafkaError
 from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector

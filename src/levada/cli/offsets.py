@@ -20,8 +20,8 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from levada.clock import epoch_ms
-from levada.consumer import bounds
-from levada.consumer.bounds import Ago, Moment, moment, parsed_bound
+from levada.consumer.scan import bounds
+from levada.consumer.scan.bounds import Ago, Moment, moment, parsed_bound
 from levada.errors import ConfigError
 
 ENDS: Mapping[str, str] = {"start": "earliest", "beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}

@@ -15,20 +15,20 @@ from contextlib import ExitStack
 from random import Random
 from typing import Any, Protocol
 
-from levada.client.api_versions import BrokerVersions
-from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_states import ConnectionStates
-from levada.client.coordinator_finder import CoordinatorFinder
 from levada.client.deferred import Deferred
-from levada.client.destination import Destinations
 from levada.client.ended import Ended
-from levada.client.flow_runner import FlowRunner
 from levada.client.loop_time import LoopTime
-from levada.client.metadata import Metadata
-from levada.client.metadata_source import MetadataSource
-from levada.client.metadata_updater import MetadataUpdater
-from levada.client.network_client import NetworkClient
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.metadata_source import MetadataSource
+from levada.client.metadata.metadata_updater import MetadataUpdater
+from levada.client.network.api_versions import BrokerVersions
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.connection_states import ConnectionStates
+from levada.client.network.network_client import NetworkClient
 from levada.client.now import Now
+from levada.client.requests.coordinator_finder import CoordinatorFinder
+from levada.client.requests.destination import Destinations
+from levada.client.requests.flow_runner import FlowRunner
 from levada.clock import NEVER_MS
 from levada.logs import Log
 from levada.net.selectable import NetEvents, Selectable

@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping
 from copy import copy
 from typing import NamedTuple
 
-from levada.client.connection_key import ConnectionKey, key_of
-from levada.client.connection_states import Connection
 from levada.client.deferred import DeferredLog
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.network.connection_key import ConnectionKey, key_of
+from levada.client.network.connection_states import Connection
 from levada.client.setup.states import ConnectionState
-from levada.client.snapshot import ClusterSnapshot
 from levada.errors import AuthenticationError, BootstrapError, ConnectError, KafkaError
 from levada.net.diagnose import Doing, diagnose
 from levada.net.selectable import Disconnect, Ending

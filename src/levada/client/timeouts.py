@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.client.network_client import NetworkClient
+from levada.client.network.network_client import NetworkClient
 from levada.errors import AuthenticationError, MetadataTimeout, TimeoutError
 
 

@@ -11,25 +11,23 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
-from levada.client.fan_out import Spawn
-from levada.client.flow_runner import FlowsBeside
-from levada.client.group_offsets import Committed, Waiting, fetch_offsets
 from levada.client.host import Host
-from levada.client.offset_spec import OffsetSpec
-from levada.client.retry import Retries
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.fan_out import Spawn
+from levada.client.requests.flow_runner import FlowsBeside
+from levada.client.requests.group_offsets import Committed, Waiting, fetch_offsets
+from levada.client.requests.offset_spec import OffsetSpec
+from levada.client.requests.retry import Retries
 from levada.clock import NEVER_MS
-from levada.consumer.columns_ahead import BatchSink
-from levada.consumer.commits import Commits
-from levada.consumer.committed_positions import CommittedPositions
 from levada.consumer.counters import ConsumerCounters
-from levada.consumer.dead_letters import DeadLetters
-from levada.consumer.decode import RecordConverter
-from levada.consumer.decode_errors import on_decode_error
-from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.fetch_collector import FetchCollector
-from levada.consumer.fetcher import Fetcher
+from levada.consumer.fetch.columns_ahead import BatchSink
+from levada.consumer.fetch.dead_letters import DeadLetters
+from levada.consumer.fetch.decode import RecordConverter
+from levada.consumer.fetch.decode_errors import on_decode_error
+from levada.consumer.fetch.fetch_buffer import FetchBuffer
+from levada.consumer.fetch.fetch_collector import FetchCollector
+from levada.consumer.fetch.fetcher import Fetcher
 from levada.consumer.group.beside import run_beside
 from levada.consumer.group.classic import ClassicMember
 from levada.consumer.group.consumer_member import ConsumerGroupMember
@@ -37,14 +35,16 @@ from levada.consumer.group.consumer_requests import new_member_id
 from levada.consumer.group.membership import Holdings, Membership, Subscribed
 from levada.consumer.group.requests import GroupSettings
 from levada.consumer.health import ConsumerHealth, Seen, consumer_health, partition_health
-from levada.consumer.offsets import OffsetFinder
-from levada.consumer.position_resetter import PositionReset, PositionResetter
-from levada.consumer.position_validator import PositionValidator
-from levada.consumer.reset_to import ByDuration, ResetTo, asked_time, reset_policy
+from levada.consumer.positions.commits import Commits
+from levada.consumer.positions.committed_positions import CommittedPositions
+from levada.consumer.positions.offsets import OffsetFinder
+from levada.consumer.positions.position_resetter import PositionReset, PositionResetter
+from levada.consumer.positions.position_validator import PositionValidator
+from levada.consumer.positions.reset_to import ByDuration, ResetTo, asked_time, reset_policy
+from levada.consumer.positions.subscription_state import PartitionState, PartitionStatus, SubscriptionState
 from levada.consumer.settings import ConsumerSettings
 from levada.consumer.stall import Stalls
 from levada.consumer.subscribed_topics import SubscribedTopics
-from levada.consumer.subscription_state import PartitionState, PartitionStatus, SubscriptionState
 from levada.consumer.topics import list_topics, partitions_for
 from levada.errors import IllegalStateError, InvalidGroupIdError, KafkaError, NoOffsetForPartitionError
 from levada.flow import Flow, WaitAny, at_once

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from levada.client.known_topics import trouble_with
-from levada.client.snapshot import ClusterSnapshot
-from levada.consumer.subscription_state import PartitionState, PartitionStatus
+from levada.client.metadata.known_topics import trouble_with
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.consumer.positions.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel, TopicPartition
 

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.core import ConsumerCore
-from levada.consumer.dead_letters import AwaitsDeadLetterError, DeadLetters, Letter
-from levada.consumer.fetch_cursor import ColumnSink
+from levada.consumer.fetch.columns_ahead import BatchSink
+from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError, DeadLetters, Letter
+from levada.consumer.fetch.fetch_cursor import ColumnSink
 from levada.consumer.group.caller import Caller
 from levada.consumer.waking import Waking
 from levada.errors import KafkaError

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from levada.consumer.decode import Deserializer
-from levada.consumer.fetch_cursor import ReadOptions
-from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.fetch.decode import Deserializer
+from levada.consumer.fetch.fetch_cursor import ReadOptions
+from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.group.assignors import assignors_of
 from levada.consumer.group.requests import GroupSettings
 from levada.dead_letter import DeadLetter

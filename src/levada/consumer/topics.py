@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import count
 
-from levada.client.known_topics import UNKNOWN_GRACE_MS
-from levada.client.metadata_update import described_partitions
+from levada.client.metadata.known_topics import UNKNOWN_GRACE_MS
+from levada.client.metadata.metadata_update import described_partitions
+from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
+from levada.client.metadata.topic_queries import all_topics, these_topics
 from levada.client.now import Now
-from levada.client.retry import Reaction, Retries, RetryPolicy
-from levada.client.topic_errors import FINAL_TOPIC_ERRORS, topic_error
-from levada.client.topic_queries import all_topics, these_topics
+from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError
 from levada.flow import Flow

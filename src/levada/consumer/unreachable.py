@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levada.client.deferred import DeferredLog
-from levada.client.network_client import NetworkClient
+from levada.client.network.network_client import NetworkClient
 from levada.errors import KafkaError
 
 LAST_WORD_GRACE_MS = 400

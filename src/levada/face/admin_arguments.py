@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.admin.cluster import FeatureUpdate, RaftEndpoint, UpgradeType
 from levada.admin.configs import OPERATIONS, AlterConfigOp, ConfigResource, ConfigResourceType
 from levada.admin.partitions import ElectionType
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.clock import epoch_ms
 from levada.face import arguments
 from levada.types import IsolationLevel, NewPartitions, TopicPartition, TopicPartitionReplica, setting_text

@@ -9,8 +9,8 @@ from numbers import Real
 from operator import index
 from typing import Any, TypeVar
 
-from levada.client.request import CONTROLLER, Destination
-from levada.client.topic_errors import TOPIC_NAME_RULE
+from levada.client.metadata.topic_errors import TOPIC_NAME_RULE
+from levada.client.requests.request import CONTROLLER, Destination
 from levada.clock import NEVER_MS
 from levada.errors import InvalidTopicError, not_written
 from levada.protocol.schema import Request

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from levada.client import request
 from levada.client.engine import Engine
-from levada.client.request import Destination
+from levada.client.requests import request
+from levada.client.requests.request import Destination
 from levada.config import ClientConfig
 from levada.face import arguments
 from levada.face.engines import fallback

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from levada.client.host import Host
-from levada.consumer.commits import Commit, OnCommit
 from levada.consumer.core import ConsumerCore
+from levada.consumer.positions.commits import Commit, OnCommit
 from levada.consumer.reading import Reading
 from levada.errors import KafkaError
 from levada.face.interception import ConsumerInterceptors

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from levada.client.traffic import Traffic
+from levada.client.network.traffic import Traffic
 from levada.metrics import MetricName, Reading, Section, averaged, counted, gauge, read_all, summed
 
 if TYPE_CHECKING:
     # A producer's program need not load what consumers are made of.
     from levada.consumer.core import ConsumerCore
     from levada.consumer.counters import ReadCounters
-    from levada.consumer.subscription_state import PartitionState
+    from levada.consumer.positions.subscription_state import PartitionState
 
 Tags = tuple[tuple[str, str], ...]
 Table = Sequence[Reading[Any]]

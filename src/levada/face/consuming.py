@@ -10,17 +10,17 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from levada.client.engine import Engine
-from levada.client.group_offsets import Committed
 from levada.client.host import Host
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.group_offsets import Committed
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.clock import epoch_ms
 from levada.config import ConsumerConfig
-from levada.consumer.commits import OnCommit
 from levada.consumer.core import ConsumerCore
 from levada.consumer.health import ConsumerHealth
-from levada.consumer.loop_ends import unbound
-from levada.consumer.position_resetter import PositionReset
+from levada.consumer.positions.commits import OnCommit
+from levada.consumer.positions.position_resetter import PositionReset
 from levada.consumer.reading import Post, Reading
+from levada.consumer.scan.loop_ends import unbound
 from levada.consumer.settings import ConsumerSettings
 from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.face.arguments import (

@@ -8,10 +8,10 @@ from itertools import count
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from levada.client.api_versions import BrokerVersions
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.metadata_source import Brokers, Controllers
+from levada.client.metadata.metadata_source import Brokers, Controllers
+from levada.client.network.api_versions import BrokerVersions
 from levada.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from levada.config.security import TLS_PROTOCOLS
 from levada.errors import ConfigError
@@ -140,6 +140,6 @@ def fallback(release: str) -> BrokerVersions | None:
     if not release:
         return None
     # Met only with brokers that are years behind; most programs never load it.
-    from levada.client.broker_fallback import versions_of
+    from levada.client.network.broker_fallback import versions_of
 
     return versions_of(release)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from levada.admin.retry import Attempts
 from levada.admin.transactions import ProducerState, describe_producers, list_transactions
-from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
-from levada.client.flow_runner import FlowsBeside
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import ConsumerConfig
 from levada.consumer.health import Condition, ConsumerHealth, OpenTransaction, PartitionHealth
 from levada.consumer.reading import Reading

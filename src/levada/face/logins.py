@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import levada
-from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
-from levada.client.flow_runner import FlowsBeside
 from levada.client.helpers import Helpers, StartHelper
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.flow_runner import FlowsBeside
 from levada.clock import Clock, SystemClock
 from levada.config import ClientConfig
 from levada.config.oauth import OAUTHBEARER

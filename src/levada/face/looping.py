@@ -12,10 +12,10 @@ from contextlib import suppress
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.clock import NEVER_MS
-from levada.consumer.loop_ends import beyond, bound, unbound_beyond
 from levada.consumer.reading import Reading
+from levada.consumer.scan.loop_ends import beyond, bound, unbound_beyond
 from levada.errors import ClosedError
 from levada.flow import CallerFlow
 from levada.types import AnyRecord, ConsumerRecords, OffsetAndMetadata, TopicPartition

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from levada.client.engine import Engine
 from levada.client.loop_time import LOOP_READINGS
+from levada.client.network.traffic import NODE_READINGS, Traffic
 from levada.client.setup.states import ESTABLISHED
-from levada.client.traffic import NODE_READINGS, Traffic
 from levada.face import consumer_readings, share_readings
 from levada.metrics import CLIENT_ID, MetricName, Reading, Section, averaged, counted, gauge, read_all, summed
 from levada.producer.call_times import TIMED

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.client.host import Host
+from levada.client.network.backoff import ExponentialBackoff
 from levada.client.timeouts import timeout_error
 from levada.config import ClientConfig
 from levada.errors import IllegalStateError, KafkaError, TimeoutError

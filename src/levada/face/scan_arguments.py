@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal
 
 from levada.config.typed import ConsumerSettings
-from levada.consumer.bounds import Bound
-from levada.consumer.scanning import ScanProgress
+from levada.consumer.scan.bounds import Bound
+from levada.consumer.scan.scanning import ScanProgress
 from levada.types import K, TopicPartition, V
 
 

@@ -11,13 +11,13 @@ from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.clock import NEVER_MS
 from levada.config import ConsumerConfig
-from levada.consumer.bounds import Bound, is_reversed, parsed_time
-from levada.consumer.columns_ahead import BatchSink
-from levada.consumer.ranges import Range, Ranges
+from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.reading import Post
-from levada.consumer.record_filter import RecordFilter
-from levada.consumer.scanning import Scanning, ScanPlan, ScanProgress
-from levada.consumer.splits import split_ranges
+from levada.consumer.scan.bounds import Bound, is_reversed, parsed_time
+from levada.consumer.scan.ranges import Range, Ranges
+from levada.consumer.scan.record_filter import RecordFilter
+from levada.consumer.scan.scanning import Scanning, ScanPlan, ScanProgress
+from levada.consumer.scan.splits import split_ranges
 from levada.errors import ConfigError, OffsetOutOfRangeError
 from levada.face.arguments import column_names, positive, topic_names, topic_partition
 from levada.face.columns import DEFAULT_COLUMNS, decoder, importing_columns

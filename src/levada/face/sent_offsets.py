@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from levada.consumer.subscription_state import PartitionState
+from levada.consumer.positions.subscription_state import PartitionState
 from levada.errors import IllegalStateError
 from levada.face.record_offsets import Span
 from levada.types import OffsetAndMetadata, TopicPartition

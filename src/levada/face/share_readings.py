@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import nan
 from typing import TYPE_CHECKING
 
-from levada.client.traffic import Traffic
+from levada.client.network.traffic import Traffic
 from levada.face.consumer_readings import POLL_TIMES, Table, Tags, since
 from levada.metrics import MetricName, Section, averaged, counted, gauge, read_all, summed
 

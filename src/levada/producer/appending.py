@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
+from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.client.timeouts import timeout_error
-from levada.client.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BufferExhaustedError,

@@ -10,10 +10,10 @@ from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.ended import Ended, closed
 from levada.client.engine import Engine
 from levada.client.host import Host
+from levada.client.network.backoff import ExponentialBackoff
 from levada.clock import Clock
 from levada.errors import KafkaError
 from levada.flow import Flow, Wait

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from levada.acls import ResourceType
-from levada.client.metadata import Metadata
-from levada.client.network_client import NetworkClient
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.network_client import NetworkClient
 from levada.error_codes import ErrorCode
 from levada.errors import (
     AbortedError,

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from levada.client.backoff import ExponentialBackoff
+from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
 from levada.flow import Call, Flow, Sleep

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.clock import NEVER_MS
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import Sequences

@@ -6,7 +6,7 @@ and sent again to a broker of another release.
 
 from __future__ import annotations
 
-from levada.client.network_client import NetworkClient
+from levada.client.network.network_client import NetworkClient
 from levada.errors import UnsupportedVersionError
 from levada.producer.producer_batch import ProducerBatch
 from levada.protocol.messages.produce import ProduceRequest

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
-from levada.client.snapshot import ClusterSnapshot
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.network.backoff import ExponentialBackoff
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError

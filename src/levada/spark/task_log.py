@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from levada.spark.clients import are_in_use
 
 LOGGER = "levada"
-CONNECTIONS = "levada.client.network_client"
+CONNECTIONS = "levada.client.network.network_client"
 ABOUT_SETTINGS = ("levada.face.logins", "levada.face.key_files", "levada.face.engines", "levada.config.producer")
 """Loggers of warnings about settings, which are the same for each client of a process."""
 MakeRecord = Callable[..., logging.LogRecord]

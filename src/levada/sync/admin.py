@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
-from levada.client.group_offsets import Committed
+from levada.client.requests.group_offsets import Committed
 from levada.config import AdminConfig
 from levada.errors import KafkaError
 from levada.face.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users

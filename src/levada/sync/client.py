@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
-from levada.client.request import Destination
+from levada.client.requests.request import Destination
 from levada.config import ClientConfig
 from levada.face.arguments import checked_timeout, deadline_ms
 from levada.face.asking import Asking, Operation

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 from uuid import UUID
 
 from levada.client.ended import ENDED
-from levada.client.group_offsets import Committed
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.group_offsets import Committed
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.unacked import Ordering
-from levada.consumer.commits import OnCommit
 from levada.consumer.health import ConsumerHealth
+from levada.consumer.positions.commits import OnCommit
 from levada.dead_letter import DeadLetter
 from levada.errors import ConcurrentUseError, CrashedError, KafkaError
 from levada.face.acking import Acking, AckSettings, ack_settings

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.consumer.scanning import Loss, ScanProgress
+from levada.consumer.scan.scanning import Loss, ScanProgress
 from levada.errors import KafkaError
 from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector

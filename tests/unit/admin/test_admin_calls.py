@@ -12,10 +12,10 @@ from levada.admin import cluster, configs, log_dirs, partitions, topics
 from levada.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType, ConfigSource, ConfigType
 from levada.admin.partitions import ElectionType
 from levada.admin.retry import Attempts
-from levada.client.backoff import ExponentialBackoff
-from levada.client.destination import ThisNode
-from levada.client.offset_spec import OffsetSpec
-from levada.client.snapshot import ClusterSnapshot
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.destination import ThisNode
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TimeoutError, UnsupportedVersionError
 from levada.flow import Call, Flow, Sleep

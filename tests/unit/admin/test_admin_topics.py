@@ -12,9 +12,9 @@ from levada.admin.cluster import describe_cluster
 from levada.admin.describing_topics import describe_topics
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.admin.topics import CreatedTopic, create_topics, delete_topics, list_topics
-from levada.client.backoff import ExponentialBackoff
-from levada.client.retry import Reaction
-from levada.client.snapshot import ClusterSnapshot
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.retry import Reaction
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from levada.flow import Call, Flow, Sleep, Wait

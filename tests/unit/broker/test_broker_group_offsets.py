@@ -12,7 +12,7 @@ from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.groups.group_offsets import GroupOffsets
 from levada.broker.node.node import BrokerNode
-from levada.client.group_offsets import FIRST_VERSION_IN_KAFKA
+from levada.client.requests.group_offsets import FIRST_VERSION_IN_KAFKA
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.api_versions import ApiVersionsRequest

@@ -6,7 +6,7 @@ import pytest
 
 from levada.cli.offsets import FromEnd, FromStart, Log, Span, parse_position, parse_spans, parse_time, settle, time_ms
 from levada.cli.positions import OffsetRange, remarks
-from levada.consumer.bounds import Ago, Moment
+from levada.consumer.scan.bounds import Ago, Moment
 from levada.errors import ConfigError
 from levada.types import TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import levada
-from levada.client.api_versions import BrokerVersions, handshake_request, known_version, read_reply
+from levada.client.network.api_versions import BrokerVersions, handshake_request, known_version, read_reply
 from levada.client.setup.flow import Ask, negotiate
 from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError
 from levada.protocol.frame import encode_response

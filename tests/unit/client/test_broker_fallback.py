@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from levada.client.broker_fallback import RELEASES, versions_of
+from levada.client.network.broker_fallback import RELEASES, versions_of
 from levada.config import ClientConfig
 from levada.errors import ConfigError, UnsupportedVersionError
 from levada.protocol.messages.create_topics import CreateTopicsRequest

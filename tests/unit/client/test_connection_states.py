@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from levada.client.api_versions import BrokerVersions
-from levada.client.connection_key import ConnectionKey
-from levada.client.connection_states import ConnectionStates
+from levada.client.network.api_versions import BrokerVersions
+from levada.client.network.connection_key import ConnectionKey
+from levada.client.network.connection_states import ConnectionStates
 from levada.client.setup.flow import SetUp
 from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
 from levada.clock import NEVER_MS

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.fan_out import Answer, FanOut, Whom, raise_first
-from levada.client.flow_runner import FlowsBeside
-from levada.client.retry import Reaction, Retries, RetryPolicy
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.fan_out import Answer, FanOut, Whom, raise_first
+from levada.client.requests.flow_runner import FlowsBeside
+from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, broker_error
 from levada.flow import Flow, Sleep

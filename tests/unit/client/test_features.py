@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from levada.client.api_versions import BrokerVersions
-from levada.client.features import FinalizedFeatures
+from levada.client.metadata.features import FinalizedFeatures
+from levada.client.network.api_versions import BrokerVersions
 
 
 def told(epoch: int, **levels: int) -> BrokerVersions:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.flow_runner import FlowRunner
+from levada.client.requests.flow_runner import FlowRunner
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, IllegalStateError, TimeoutError
 from levada.flow import Call, Flow, Sleep, Wait, WaitAny

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.client.in_flight import InFlightRequest, InFlightRequests
+from levada.client.network.in_flight import InFlightRequest, InFlightRequests
 from levada.clock import NEVER_MS
 from levada.errors import ProtocolError
 from levada.promise import Promise

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from levada.client.ended import closed
-from levada.client.metadata import Metadata
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.error_codes import ErrorCode
 from levada.errors import ClosedError, KafkaError
 from levada.protocol.messages.metadata import (

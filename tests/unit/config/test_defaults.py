@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from levada.client.engine import Engine
-from levada.client.metadata import Metadata
-from levada.client.metadata_updater import MetadataUpdater
-from levada.client.network_client import NetworkClient
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.metadata_updater import MetadataUpdater
+from levada.client.network.network_client import NetworkClient
 from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
-from levada.consumer.fetch_cursor import ReadOptions
-from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.fetch.fetch_cursor import ReadOptions
+from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.settings import ConsumerSettings
 from levada.face.engines import settings_for_engine
 from levada.net.selector import Selector

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, run_flow
-from levada.consumer.fetch_collector import AHEAD_ROWS
+from levada.consumer.fetch.fetch_collector import AHEAD_ROWS
 from levada.errors import CorruptRecordError, RecordDeserializationError
 from levada.record.batch import RecordBatch
 from levada.record.columnar import ColumnDecoder

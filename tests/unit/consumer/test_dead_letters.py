@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, run_flow
-from levada.consumer.dead_letters import AwaitsDeadLetterError, DeadLetters
-from levada.consumer.decode import RecordConverter
+from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError, DeadLetters
+from levada.consumer.fetch.decode import RecordConverter
 from levada.dead_letter import HEADER_PREFIX, MAX_HEADER_BYTES, letter
 from levada.errors import ConnectError, DeadLetterError, RecordDeserializationError
 from levada.face.dead_letters import fitted

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from consumer_kit import Bench, batch, emptied
-from levada.client.offset_spec import OffsetSpec
-from levada.consumer.decode import RecordConverter
-from levada.consumer.subscription_state import PartitionStatus
+from levada.client.requests.offset_spec import OffsetSpec
+from levada.consumer.fetch.decode import RecordConverter
+from levada.consumer.positions.subscription_state import PartitionStatus
 from levada.errors import CorruptRecordError, DecompressionError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
 from levada.record.compression import Codec
 from levada.types import ConsumerRecord, IsolationLevel, TopicPartition

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from consumer_kit import TP, batch
-from levada.client.backoff import ExponentialBackoff
-from levada.client.retry import Reaction
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch
-from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
-from levada.consumer.subscription_state import SubscriptionState
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.retry import Reaction
+from levada.consumer.fetch.fetch_buffer import FetchBuffer
+from levada.consumer.fetch.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch
+from levada.consumer.fetch.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
+from levada.consumer.positions.subscription_state import SubscriptionState
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData

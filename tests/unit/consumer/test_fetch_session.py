@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from levada.consumer.fetch_session import MAX_EPOCH, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest, next_epoch
+from levada.consumer.fetch.fetch_session import MAX_EPOCH, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest, next_epoch
 from levada.error_codes import ErrorCode
 from levada.types import TopicPartition
 

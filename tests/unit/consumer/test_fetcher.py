@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from levada.client.connection_key import ConnectionKey, Purpose
-from levada.consumer.fetcher import Share
-from levada.consumer.subscription_state import Generations, PartitionState
+from levada.client.network.connection_key import ConnectionKey, Purpose
+from levada.consumer.fetch.fetcher import Share
+from levada.consumer.positions.subscription_state import Generations, PartitionState
 from levada.types import TopicPartition
 
 GENERATIONS = Generations()

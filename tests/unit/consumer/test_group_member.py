@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.group_offsets import CoordinatedGroup
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.clock import NEVER_MS
 from levada.consumer.group.assignors import assignors_of
 from levada.consumer.group.embedded import assignment_bytes, read_assignment, read_subscription, subscription_bytes

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from levada.client.offset_spec import OffsetSpec
-from levada.client.snapshot import ClusterSnapshot
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.health import CHECKS, SEVERITY, Condition, Seen, consumer_health, partition_health
-from levada.consumer.subscription_state import PartitionState, SubscriptionState
+from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
 from levada.types import IsolationLevel, TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.fan_out import Answer, Whom
-from levada.client.flow_runner import FlowsBeside
-from levada.client.partition_answer import PartitionAnswer
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.leader_questions import LeaderQuestions
-from levada.consumer.subscription_state import PartitionState, SubscriptionState
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.fan_out import Answer, Whom
+from levada.client.requests.flow_runner import FlowsBeside
+from levada.client.requests.partition_answer import PartitionAnswer
+from levada.consumer.fetch.fetch_buffer import FetchBuffer
+from levada.consumer.positions.leader_questions import LeaderQuestions
+from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, UnsupportedVersionError
 from levada.flow import Flow, Sleep

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.known_topics import check_exists
-from levada.client.metadata import Metadata
+from levada.client.metadata.known_topics import check_exists
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
-from levada.client.retry import Reaction
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
+from levada.client.requests.retry import Reaction
+from levada.consumer.positions.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error
 from levada.flow import Call, Flow, Sleep, Wait

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, emptied, run_flow
-from levada.consumer.fetch_cursor import FetchCursor
+from levada.consumer.fetch.fetch_cursor import FetchCursor
 from levada.errors import KafkaError
 from levada.record.batch import RecordBatch, assign_offsets
 from levada.record.builder import RecordBatchBuilder

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from consumer_kit import batch, emptied
-from levada.consumer.decode import RecordConverter
+from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.share.acquired import Acquired, Batches, Chunk
 from levada.consumer.share.decoding import ColumnSteps, RecordSteps, Step
 from levada.errors import CorruptRecordError, RecordDeserializationError

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from consumer_kit import batch
-from levada.client.backoff import ExponentialBackoff
 from levada.client.deferred import Deferred
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.network.backoff import ExponentialBackoff
 from levada.clock import NEVER_MS
 from levada.consumer.share.acknowledging import Batch, Outcome
 from levada.consumer.share.fetcher import ShareFetcher

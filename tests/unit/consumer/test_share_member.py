@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.deferred import Deferred
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.group.consumer_heartbeat import Identity, Reaction, reaction_to
 from levada.consumer.share.heartbeat import share_heartbeat, share_leaving
 from levada.consumer.share.member import ShareGroupMember, ShareMemberSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from levada.client.offset_spec import OffsetSpec
-from levada.consumer.subscription_state import STATUSES, PartitionStatus, SubscriptionState
+from levada.client.requests.offset_spec import OffsetSpec
+from levada.consumer.positions.subscription_state import STATUSES, PartitionStatus, SubscriptionState
 from levada.errors import IllegalStateError
 from levada.types import ConsumerRecord, TopicPartition
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.states import TRANSITIONS, RecordEvent, RecordState
 from levada.consumer.acks.unacked import UnackedRecords, WorkLimit
-from levada.consumer.subscription_state import Generations, PartitionState
+from levada.consumer.positions.subscription_state import Generations, PartitionState
 from levada.errors import IllegalStateError
 from levada.types import ConsumerRecord, TopicPartition
 

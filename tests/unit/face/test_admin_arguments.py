@@ -11,7 +11,7 @@ import pytest
 
 from levada.admin.cluster import FeatureUpdate, RaftEndpoint, UpgradeType
 from levada.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.face import admin_arguments as given
 from levada.face import arguments
 from levada.types import IsolationLevel, NewPartitions, NewTopic, TopicPartition, TopicPartitionReplica

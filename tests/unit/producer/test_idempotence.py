@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from levada.client.backoff import ExponentialBackoff
+from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, Persisted, UnsupportedVersionError
 from levada.flow import Call, Sleep

@@ -11,7 +11,7 @@ import pytest
 
 from accumulator_kit import Bench, a_snapshot
 from levada.client.ended import closed
-from levada.client.snapshot import ClusterSnapshot
+from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, KafkaError, RecordTooLargeError
 from levada.producer.buffer_pool import Ticket

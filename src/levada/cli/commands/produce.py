@@ -36,7 +36,7 @@ from levada.cli.records.template import unescaped
 from levada.cli.text import counted
 from levada.cli.words import as_typed
 from levada.clock import SystemClock
-from levada.consumer.bounds import moment
+from levada.consumer.scan.bounds import moment
 from levada.errors import ConfigError, KafkaError
 from levada.suggestion import did_you_mean
 from levada.types import Headers

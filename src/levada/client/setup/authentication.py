@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from levada.client.api_versions import BrokerVersions
 from levada.client.helpers import Helpers
+from levada.client.network.api_versions import BrokerVersions
 from levada.client.setup.flow import Ask, Await, SetupFlow
 from levada.client.setup.states import ConnectionEvent
 from levada.credentials import BlockingStep, SaslError

@@ -11,10 +11,17 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from levada.client.api_versions import HANDSHAKE_CORRELATION_ID, AnyFrame, BrokerVersions, handshake_request, known_version, read_reply
-from levada.client.connection_key import ConnectionKey
+from levada.client.network.api_versions import (
+    HANDSHAKE_CORRELATION_ID,
+    AnyFrame,
+    BrokerVersions,
+    handshake_request,
+    known_version,
+    read_reply,
+)
+from levada.client.network.connection_key import ConnectionKey
+from levada.client.network.throttling import throttle_ms
 from levada.client.setup.states import ConnectionEvent
-from levada.client.throttling import throttle_ms
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import TimeoutError, broker_error

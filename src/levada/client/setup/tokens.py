@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, Protocol
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.deferred import DeferredLog
+from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
 from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError

@@ -15,10 +15,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import ConnectionKey
 from levada.client.ended import ENDED
 from levada.client.engine import Engine
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.connection_key import ConnectionKey
 from levada.client.telemetry.payload import (
     UNCOMPRESSED,
     ZERO_ID,

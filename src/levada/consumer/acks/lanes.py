@@ -14,7 +14,7 @@ from levada.consumer.acks.record import Entry
 from levada.types import AnyRecord, TopicPartition
 
 if TYPE_CHECKING:
-    from levada.consumer.subscription_state import PartitionState
+    from levada.consumer.positions.subscription_state import PartitionState
 
 
 class PartitionLanes:

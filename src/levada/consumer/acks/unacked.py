@@ -18,7 +18,7 @@ from levada.clock import NEVER_MS
 from levada.consumer.acks.lanes import PartitionLanes
 from levada.consumer.acks.record import AckRecord, Entry
 from levada.consumer.acks.states import TRANSITIONS, RecordEvent, RecordState
-from levada.consumer.subscription_state import PartitionState
+from levada.consumer.positions.subscription_state import PartitionState
 from levada.consumer.transitions import following
 from levada.types import AnyRecord, TopicPartition
 

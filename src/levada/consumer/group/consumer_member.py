@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.deferred import Deferred
 from levada.client.ended import ENDED, raise_bug
-from levada.client.fan_out import Spawn
-from levada.client.group_offsets import CoordinatedGroup
-from levada.client.metadata import Metadata
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
+from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.requests.fan_out import Spawn
+from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.clock import NEVER_MS
 from levada.consumer.group.caller import Caller
 from levada.consumer.group.commit_errors import commit_failed, refused_with_epoch

@@ -9,8 +9,8 @@ that may not read it assumes the default of session.timeout.ms.
 from __future__ import annotations
 
 from levada.client.ended import ENDED
-from levada.client.fan_out import Spawn
 from levada.client.now import Now
+from levada.client.requests.fan_out import Spawn
 from levada.consumer.group.consumer_heartbeat import Identity
 from levada.errors import KafkaError
 from levada.flow import Call, Flow

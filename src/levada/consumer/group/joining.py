@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.coordinator_finder import CoordinatorKind
 from levada.client.ended import ENDED
-from levada.client.group_offsets import CoordinatedGroup
-from levada.client.metadata import Metadata
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.coordinator_finder import CoordinatorKind
+from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.embedded import read_assignment, read_subscription
 from levada.consumer.group.leading import Layouts, assign, is_cooperative, layouts, wanted_topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.group.embedded import assignment_bytes
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from levada.client.snapshot import ClusterSnapshot
+from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.consumer.group.caller import Caller
 from levada.consumer.group.counters import GroupCounters
 from levada.error_codes import ErrorCode

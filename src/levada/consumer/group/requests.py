@@ -8,8 +8,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from levada.acls import ResourceType
-from levada.client.destination import Coordinator
-from levada.client.group_offsets import CoordinatedGroup
+from levada.client.requests.destination import Coordinator
+from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnsupportedVersionError
 from levada.flow import Call, Flow

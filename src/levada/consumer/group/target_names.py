@@ -11,9 +11,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from levada.client.ended import ENDED
-from levada.client.fan_out import Spawn
-from levada.client.metadata import Metadata
-from levada.client.topic_queries import topics_by_id
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.topic_queries import topics_by_id
+from levada.client.requests.fan_out import Spawn
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.errors import ConnectError
 from levada.flow import Flow

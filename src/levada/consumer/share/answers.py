@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from levada import permissions
 from levada.acls import ResourceType
-from levada.client.retry import Reaction, RetryPolicy
+from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.heartbeat import NEEDED
 from levada.error_codes import ErrorCode

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
-from levada.client.flow_runner import FlowsBeside
 from levada.client.host import Host
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.flow_runner import FlowsBeside
 from levada.consumer.group.consumer_requests import new_member_id
 from levada.consumer.share.acknowledging import Batch, Outcome, failure
 from levada.consumer.share.acquired import Chunk

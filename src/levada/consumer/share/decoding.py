@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from levada.consumer.decode import RecordConverter
+from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.share.acquired import Chunk, Piece, pieces
 from levada.consumer.share.marks import Mark, Run, runs_of
 from levada.errors import CorruptRecordError, DecompressionError, KafkaError, RecordDeserializationError

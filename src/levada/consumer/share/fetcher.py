@@ -16,13 +16,13 @@ from typing import Any
 
 from levada import permissions
 from levada.acls import ResourceType
-from levada.client.backoff import ExponentialBackoff
 from levada.client.deferred import Deferred
-from levada.client.metadata import Metadata
-from levada.client.network_client import NetworkClient
-from levada.client.retry import Reaction
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.network_client import NetworkClient
+from levada.client.requests.retry import Reaction
 from levada.clock import NEVER_MS
-from levada.consumer.fetch_session import CLOSING_EPOCH
+from levada.consumer.fetch.fetch_session import CLOSING_EPOCH
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.acknowledging import Batch, Sending
 from levada.consumer.share.acquired import Acquired, Batches, Chunk, fault_of

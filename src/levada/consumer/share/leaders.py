@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from levada.client.connection_key import ConnectionKey, Purpose
+from levada.client.network.connection_key import ConnectionKey, Purpose
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.acknowledging import Sending
 from levada.consumer.share.requests import Parts

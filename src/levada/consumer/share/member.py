@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from levada.client.backoff import ExponentialBackoff
-from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.deferred import Deferred
 from levada.client.ended import ENDED, raise_bug
-from levada.client.fan_out import Spawn
-from levada.client.group_offsets import CoordinatedGroup
-from levada.client.metadata import Metadata
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
+from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.requests.fan_out import Spawn
+from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.clock import NEVER_MS
 from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
 from levada.consumer.group.consumer_requests import ask_coordinator

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from levada.consumer.fetch_session import FIRST_EPOCH, next_epoch
+from levada.consumer.fetch.fetch_session import FIRST_EPOCH, next_epoch
 from levada.consumer.group.consumer_heartbeat import Owned
 
 

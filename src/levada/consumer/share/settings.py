@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from levada.consumer.decode import Deserializer
+from levada.consumer.fetch.decode import Deserializer
 from levada.consumer.share.member import ShareMemberSettings
 from levada.consumer.share.requests import ShareFetchSettings
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from levada.admin.retry import Attempts
-from levada.client.backoff import ExponentialBackoff
-from levada.client.coordinator_finder import CoordinatorFinder
 from levada.client.engine import Engine
-from levada.client.flow_runner import FlowsBeside
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.coordinator_finder import CoordinatorFinder
+from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import AdminConfig
 from levada.errors import KafkaError
 from levada.face.asking import Asking, Operation

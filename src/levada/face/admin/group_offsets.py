@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from levada.admin import group_offsets, share_offsets
 from levada.admin.share_offsets import ShareOffsets
-from levada.client.group_offsets import Committed
+from levada.client.requests.group_offsets import Committed
 from levada.face import arguments, group_arguments
 from levada.face.admin.administering import Administering
 from levada.face.asking import Operation

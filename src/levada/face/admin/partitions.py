@@ -8,7 +8,7 @@ from datetime import datetime
 from levada.admin import log_dirs, partitions
 from levada.admin.log_dirs import LogDirDescription, ReplicaLogDirs
 from levada.admin.partitions import PartitionReassignment
-from levada.client.offset_spec import OffsetSpec
+from levada.client.requests.offset_spec import OffsetSpec
 from levada.face import admin_arguments, arguments
 from levada.face.admin.administering import Administering
 from levada.face.asking import Operation

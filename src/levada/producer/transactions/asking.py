@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from levada.acls import ResourceType
-from levada.client.backoff import ExponentialBackoff
-from levada.client.coordinator_finder import CoordinatorFinder
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow, Sleep

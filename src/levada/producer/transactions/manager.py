@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from levada.client.features import FinalizedFeatures
+from levada.client.metadata.features import FinalizedFeatures
 from levada.error_codes import ErrorCode
 from levada.errors import (
     ClosedError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from levada.client.destination import Coordinator, CoordinatorKind
 from levada.client.now import Now
+from levada.client.requests.destination import Coordinator, CoordinatorKind
 from levada.clock import NEVER_MS
 from levada.errors import KafkaError
 from levada.flow import Call, Flow, Sleep

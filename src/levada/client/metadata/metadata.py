@@ -1,0 +1,267 @@
+"""What a client wants to know of the cluster, what it knows, and when to ask again (section D of the behaviour).
+
+Theory. Three things can make an update due: somebody asked for one (a full update), a topic was added (a partial update for the new
+topics is enough), or the last one is older than metadata.max.age.ms. One thing holds it back: the back-off after a failed update, or
+after answers that brought nothing new (TR33); a new topic overrides it, so that a first send does not wait. `version` counts the
+updates; a caller that needs a newer one remembers the version and awaits a higher one. Failed updates keep the waiters waiting (D12).
+
+The request itself is MetadataUpdater's; this class only decides and remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from random import Random
+from typing import NamedTuple
+
+from levada.client.ended import Ended
+from levada.client.metadata.metadata_update import apply_response, with_leader
+from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
+from levada.client.metadata.topic_queries import (
+    FIRST_VERSION_WITH_NULL_FOR_ALL,
+    FIRST_VERSION_WITHOUT_CREATION,
+    request_for,
+    request_for_all,
+)
+from levada.client.network.backoff import ExponentialBackoff
+from levada.clock import NEVER_MS
+from levada.promise import Promise
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from levada.types import NO_LEADER_EPOCH, Node, TopicPartition
+
+
+class MetadataQuery(NamedTuple):
+    """A request to be sent. topics: those asked for, None for all. min_version: the oldest version that can say it by name."""
+
+    request: MetadataRequest
+    topics: frozenset[str] | None
+    partial: bool
+    min_version: int
+
+
+class Metadata:
+    """See the module's theory. Touched under the engine's lock, but for `snapshot`, which anybody may read."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        random: Random,
+        *,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+        max_age_ms: int,
+        max_idle_ms: int,
+        allow_auto_create_topics: bool,
+    ) -> None:
+        self.snapshot = ClusterSnapshot.bootstrap(bootstrap)
+        self.version = 0
+        self._bootstrap = bootstrap
+        self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
+        self._max_age_ms = max_age_ms
+        self._max_idle_ms = max_idle_ms
+        self._allow_auto_create_topics = allow_auto_create_topics
+        self._expires: dict[str, int] = {}
+        self._transient: set[str] = set()
+        self._new: set[str] = set()
+        self._all_topics = False
+        self._epochs: dict[TopicPartition, int] = {}
+        self._need_full = True
+        self._age_ends_ms = 0
+        self._allowed_ms = 0
+        self._failed_attempts = 0
+        self._equivalent = 0
+        self._waiters: dict[int, Promise[None]] = {}
+        self._fatal: BaseException | None = None
+        self._ended: Ended | None = None
+
+    # What is wanted
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics asked for, transient ones included."""
+        return frozenset(self._expires) | self._transient
+
+    @property
+    def asks_for_all(self) -> bool:
+        """Whether all topics are asked for, so that one which a snapshot lacks does not exist."""
+        return self._all_topics
+
+    def add_topic(self, topic: str, now_ms: int) -> bool:
+        """A producer uses a topic; without further use it is dropped after metadata.max.idle.ms (D2, D3). True when it is a new one."""
+        is_new = topic not in self._expires
+        if is_new:
+            self._ask_for({topic}, now_ms)
+        self._expires[topic] = now_ms + self._max_idle_ms
+        return is_new
+
+    def set_topics(self, topics: Collection[str] | None, now_ms: int) -> None:
+        """A consumer wants exactly these topics, None for all there are; they do not expire."""
+        self._all_topics = topics is None
+        wanted = frozenset(topics or ())
+        if topics is None:
+            self._need_full = True
+        self._ask_for(wanted - self._expires.keys(), now_ms)
+        self._expires = dict.fromkeys(wanted, NEVER_MS)
+        self._new &= self.topics
+
+    def add_transient_topics(self, topics: Iterable[str], now_ms: int) -> None:
+        """Ask for topics once more than wanted, such as for partitions_for(); clear_transient_topics() ends it."""
+        added = set(topics)
+        self._ask_for(added - self.topics, now_ms)
+        self._transient |= added
+
+    def clear_transient_topics(self) -> None:
+        """Forget the transient topics; the next full update drops them from the snapshot."""
+        self._transient.clear()
+        self._new &= self.topics
+
+    def _ask_for(self, topics: Collection[str], now_ms: int) -> None:
+        if topics:
+            self._new.update(topics)
+            self._allowed_ms = min(self._allowed_ms, now_ms)
+
+    # When to ask
+
+    def request_update(self, now_ms: int | None = None) -> int:
+        """Have the whole snapshot refreshed; return the version to await_update() with.
+
+        now_ms: given when the caller has evidence of a change, which lifts the back-off for answers that brought nothing new.
+        """
+        self._need_full = True
+        if now_ms is not None and not self._failed_attempts:
+            self._equivalent = 0
+            self._allowed_ms = min(self._allowed_ms, now_ms + self._backoff.delay_ms(0))
+        return self.version
+
+    def refreshed(self) -> Promise[None]:
+        """Have the whole snapshot refreshed; return what resolves when it is. Updates have pauses of their own between them."""
+        return self.await_update(self.request_update())
+
+    def await_update(self, version: int) -> Promise[None]:
+        """Resolve when the version is higher than that; reject when the cluster refuses for good, or on close.
+
+        All who wait for the same version share a promise, so that those who give up leave nothing behind.
+        """
+        promise: Promise[None] = Promise()
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            promise.reject(fatal)
+        elif self._ended is not None:
+            promise.reject(self._ended("a wait for metadata"))
+        elif self.version > version:
+            promise.resolve(None)
+        else:
+            promise = self._waiters.setdefault(version, promise)
+        return promise
+
+    def may_ask(self, now_ms: int) -> bool:
+        """Whether no back-off holds the next request back."""
+        return now_ms >= self._allowed_ms
+
+    def due_at_ms(self, now_ms: int) -> int:
+        """When to send the next request; not later than now when one is due (D6)."""
+        wanted_ms = now_ms if self._need_full or self._new else self._age_ends_ms
+        return max(wanted_ms, self._allowed_ms)
+
+    def query(self, now_ms: int) -> MetadataQuery:
+        """Return the request to send now: only the new topics when nothing else is due (D7, D8)."""
+        partial = bool(self._new) and not self._need_full and now_ms < self._age_ends_ms and not self._all_topics
+        topics = None if self._all_topics else frozenset(self._new) if partial else self.topics
+        may_create = self._allow_auto_create_topics or not topics
+        request = request_for_all(FIRST_VERSION_WITH_NULL_FOR_ALL) if topics is None else request_for(sorted(topics), may_create=may_create)
+        return MetadataQuery(request, topics, partial, 0 if may_create else FIRST_VERSION_WITHOUT_CREATION)
+
+    # What came of it
+
+    def update(self, query: MetadataQuery, response: MetadataResponse, version: int, now_ms: int, *, described_by: str = "") -> None:
+        """Take an answer in the encoding of `version`. One without brokers counts as failed: the broker is still starting (D10).
+
+        described_by: the address of the broker that gave it.
+        """
+        if not response.brokers:
+            self.update_failed(now_ms)
+            return
+        self._new -= self._new if query.topics is None else query.topics
+        self._expire_topics(now_ms)
+        keep = self.topics if query.partial else ()
+        update = apply_response(self.snapshot, self._epochs, response, version, keep=keep, described_by=described_by)
+        self._equivalent = self._equivalent + 1 if update.snapshot == self.snapshot else 0
+        self._epochs = dict(update.epochs)
+        # All topics may have come to be wanted while this was on its way.
+        misses_topics = self._all_topics and query.topics is not None
+        self._need_full = update.incomplete or misses_topics or (self._need_full and query.partial)
+        self._failed_attempts = 0
+        self._fatal = None
+        # Topics that were added while this was on its way need not wait.
+        self._allowed_ms = now_ms + (0 if self._new else self._backoff.delay_ms(max(self._equivalent - 1, 0)))
+        if not query.partial:
+            self._age_ends_ms = now_ms + self._max_age_ms
+        self._publish(update.snapshot)
+
+    def update_failed(self, now_ms: int) -> None:
+        """The request was not answered, or not usefully: back off, keep the snapshot and the waiters (D12)."""
+        self._allowed_ms = now_ms + self._backoff.delay_ms(self._failed_attempts)
+        self._failed_attempts += 1
+        self._need_full = True
+
+    def fail(self, error: BaseException) -> None:
+        """The cluster refuses for good: tell every waiter, or the next one, once (D20)."""
+        waiters, self._waiters = self._waiters, {}
+        self._fatal = None if waiters else error
+        for promise in waiters.values():
+            promise.reject(error)
+
+    def rebootstrap(self) -> None:
+        """Go back to the bootstrap addresses (D19). Topics stay known, but without leaders, and their epochs may begin anew."""
+        self._epochs = {}
+        self._need_full = True
+        self.snapshot = ClusterSnapshot.bootstrap(self._bootstrap, self.snapshot.topics)
+
+    def close(self, ended: Ended) -> None:
+        """End every wait for metadata with the error for the client's end."""
+        self._ended = ended
+        self.fail(ended("a wait for metadata"))
+
+    def _publish(self, snapshot: ClusterSnapshot) -> None:
+        self.snapshot = snapshot
+        self.version += 1
+        for version in [version for version in self._waiters if version < self.version]:
+            self._waiters.pop(version).resolve(None)
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long ago all of it was last refreshed, None before that."""
+        return now_ms - (self._age_ends_ms - self._max_age_ms) if self.version else None
+
+    def _expire_topics(self, now_ms: int) -> None:
+        self._expires = {topic: at_ms for topic, at_ms in self._expires.items() if at_ms > now_ms or topic in self._new}
+
+    # What is learnt between updates
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """Return what is known of a topic, its error included."""
+        return self.snapshot.topics.get(name)
+
+    def node(self, node_id: int) -> Node | None:
+        """Return a node by id."""
+        return self.snapshot.nodes.get(node_id)
+
+    def saw_leader_epoch(self, tp: TopicPartition, leader_epoch: int) -> bool:
+        """Somebody else named a leader epoch; a newer one than known makes an update due (D16). True when it was newer."""
+        if self.snapshot.partition(tp) is None or leader_epoch <= self._epochs.get(tp, NO_LEADER_EPOCH):
+            return False
+        self._epochs[tp] = leader_epoch
+        self._need_full = True
+        return True
+
+    def apply_leader_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node] = ()) -> bool:
+        """Take the leader that an error answer names, when it is newer and reachable (KIP-951, D17); an update follows anyway.
+
+        True when the snapshot changed, so that a retry need not wait.
+        """
+        self._need_full = True
+        node = next((node for node in endpoints if node.id == leader_id), None) or self.node(leader_id)
+        if node is None or self.snapshot.partition(tp) is None or leader_epoch <= self._epochs.get(tp, NO_LEADER_EPOCH):
+            return False
+        self._epochs[tp] = leader_epoch
+        self.snapshot = with_leader(self.snapshot, tp, node, leader_epoch)
+        return True

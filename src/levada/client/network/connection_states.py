@@ -1,0 +1,218 @@
+"""What is known of each connection of a client: its state, its back-off, what the broker at its other end speaks.
+
+The states themselves and what moves them stand in `setup.states`. A connection is only ever begun on demand, when somebody wants to send
+(N18). CONNECTING lasts at most the set-up timeout, which doubles with every set-up that failed (N17). Only READY resets the reconnect
+back-off: a broker that accepts and drops must not be hammered (N19, TR25). A connection's throttle deadline never moves backwards (N27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from levada.client.metadata.features import FinalizedFeatures
+from levada.client.network.api_versions import BrokerVersions
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.connection_key import ConnectionKey, Peer, key_of
+from levada.client.setup.flow import SetUp
+from levada.client.setup.states import ESTABLISHED, TRANSITIONS, ConnectionEvent, ConnectionState
+from levada.clock import NEVER_MS
+from levada.errors import IllegalStateError
+from levada.measure import Measure
+from levada.types import Node
+
+GONE_AFTER_FAILURES = 2
+_LEAST_OF_LIFETIME, _MOST_OF_LIFETIME = 0.85, 0.95
+"""Part of a session's lifetime after which Java's client authenticates again, too (KIP-368)."""
+
+
+def reauthentication_ms(session_lifetime_ms: int, now_ms: int, random: Random) -> int:
+    """Return when to authenticate again; at random, so that clients do not do so all at once. A lifetime of 0 does not end."""
+    if session_lifetime_ms <= 0:
+        return NEVER_MS
+    return now_ms + int(session_lifetime_ms * random.uniform(_LEAST_OF_LIFETIME, _MOST_OF_LIFETIME))
+
+
+class Connection:
+    """One connection: its state and what the next attempt depends on. losses counts how often it ended or could not be made.
+
+    failures: since it last worked; the back-off grows with them. chances_used: of those, since the cluster's nodes were last asked for
+    anew. has_worked: whether it was ever set up. has_answered: whether a request other than those of the set-up was
+    answered since the last one. reauthenticate_ms: when it has to authenticate again before the next request.
+    """
+
+    __slots__ = (
+        "chances_used",
+        "failures",
+        "has_answered",
+        "has_worked",
+        "key",
+        "last_attempt_ms",
+        "losses",
+        "node",
+        "reauthenticate_ms",
+        "retry_at_ms",
+        "setup_deadline_ms",
+        "setup_failures",
+        "state",
+        "throttled_until_ms",
+        "versions",
+    )
+
+    def __init__(self, key: ConnectionKey, node: Node) -> None:
+        self.key = key
+        self.node = node
+        self.state = ConnectionState.DISCONNECTED
+        self.failures = 0
+        self.chances_used = 0
+        self.has_answered = False
+        self.has_worked = False
+        self.setup_failures = 0
+        self.losses = 0
+        self.last_attempt_ms = 0
+        self.retry_at_ms = 0
+        self.setup_deadline_ms = NEVER_MS
+        self.throttled_until_ms = 0
+        self.reauthenticate_ms = NEVER_MS
+        self.versions: BrokerVersions | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the node counts as gone: a lost connection gets one more try first."""
+        return self.state is ConnectionState.DISCONNECTED and self.chances_used >= GONE_AFTER_FAILURES
+
+    def take(self, event: ConnectionEvent) -> None:
+        """Change the state along TRANSITIONS; an event that the table does not have is a bug here."""
+        state = TRANSITIONS[self.state].get(event)
+        if state is None:
+            raise IllegalStateError(f"{self.node.address} is {self.state.value}; it cannot be that {event.value}")
+        self.state = state
+
+
+class ConnectionStates:
+    """The connections of one client, by key. made, ended: how many were ready for requests, and how many of these have ended."""
+
+    def __init__(
+        self, *, random: Random, reconnect_backoff_ms: int, reconnect_backoff_max_ms: int, setup_timeout_ms: int, setup_timeout_max_ms: int
+    ) -> None:
+        self._reconnect = ExponentialBackoff(reconnect_backoff_ms, max(reconnect_backoff_ms, reconnect_backoff_max_ms), random)
+        self._setup = ExponentialBackoff(setup_timeout_ms, max(setup_timeout_ms, setup_timeout_max_ms), random)
+        self._random = random
+        self.made, self.ended = Measure(), Measure()
+        self._connections: dict[ConnectionKey, Connection] = {}
+        self._connecting: dict[ConnectionKey, Connection] = {}
+        self.get: Callable[[ConnectionKey], Connection | None] = self._connections.get
+        """Return what is known of a connection, None before its first attempt."""
+        self.next_deadline_ms = NEVER_MS
+        """When the next set-up times out."""
+        self.features = FinalizedFeatures()
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(list(self._connections.values()))
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def state(self, peer: Peer) -> ConnectionState:
+        """Return a connection's state; one that was never begun is DISCONNECTED."""
+        known = self._connections.get(key_of(peer))
+        return ConnectionState.DISCONNECTED if known is None else known.state
+
+    def can_connect(self, peer: Peer, now_ms: int) -> bool:
+        """Whether a connection may be begun: there is none, and the back-off is over."""
+        known = self._connections.get(key_of(peer))
+        return known is None or (known.state is ConnectionState.DISCONNECTED and now_ms >= known.retry_at_ms)
+
+    def connecting(self, peer: Peer, node: Node, now_ms: int) -> None:
+        """A connection to a node is begun."""
+        key = key_of(peer)
+        known = self._connections.get(key)
+        if known is None:
+            known = self._connections[key] = Connection(key, node)
+        known.node = node
+        known.take(ConnectionEvent.BEGUN)
+        known.last_attempt_ms = now_ms
+        known.versions = None
+        known.has_answered = False
+        known.reauthenticate_ms = NEVER_MS
+        known.setup_deadline_ms = now_ms + self._setup.delay_ms(known.setup_failures)
+        self._connecting[key] = known
+        self._note_deadline()
+
+    def asked(self, peer: Peer, event: ConnectionEvent) -> None:
+        """The transport is ready, and a request of the set-up on its way."""
+        known = self._connections[key_of(peer)]
+        known.take(event)
+        self._is_connected(known)
+
+    def ready(self, peer: Peer, done: SetUp, now_ms: int) -> None:
+        """The set-up is done, or the session renewed, and it is known what the broker speaks."""
+        known = self._connections[key_of(peer)]
+        if known.state is not ConnectionState.REAUTHENTICATING:
+            self.made.note(1, now_ms)
+        known.take(ConnectionEvent.SET_UP)
+        self._is_connected(known)
+        known.versions = done.versions
+        known.reauthenticate_ms = reauthentication_ms(done.session_lifetime_ms, now_ms, self._random)
+        self.features.learn(done.versions)
+        known.has_worked = True
+        known.failures = known.chances_used = 0
+
+    def answered(self, peer: Peer) -> None:
+        """A request of the client's own was answered: the broker lets it in."""
+        self._connections[key_of(peer)].has_answered = True
+
+    def session_ends(self, peer: Peer) -> None:
+        """The connection authenticates again."""
+        self._connections[key_of(peer)].take(ConnectionEvent.SESSION_ENDS)
+
+    def _is_connected(self, known: Connection) -> None:
+        self._connecting.pop(known.key, None)
+        self._note_deadline()
+        known.setup_deadline_ms = NEVER_MS
+        known.setup_failures = 0
+
+    def disconnected(self, peer: Peer, now_ms: int) -> None:
+        """The connection ended, or was not made."""
+        known = self._connections[key_of(peer)]
+        if self._connecting.pop(known.key, None) is not None:
+            known.setup_failures += 1
+            self._note_deadline()
+        if known.state in ESTABLISHED:
+            self.ended.note(1, now_ms)
+        known.take(ConnectionEvent.ENDED)
+        known.last_attempt_ms = now_ms
+        known.retry_at_ms = now_ms + self._reconnect.delay_ms(known.failures)
+        known.setup_deadline_ms = NEVER_MS
+        known.failures += 1
+        known.chances_used += 1
+        known.losses += 1
+        known.throttled_until_ms = 0
+
+    def forget(self, peer: Peer) -> None:
+        """Drop a connection that has ended, and its back-off: its address is another one now, or has left the cluster."""
+        self._connections.pop(key_of(peer), None)
+
+    def throttle(self, peer: Peer, until_ms: int) -> None:
+        """Send nothing before that time."""
+        known = self._connections[key_of(peer)]
+        known.throttled_until_ms = max(known.throttled_until_ms, until_ms)
+
+    def delay_ms(self, peer: Peer, now_ms: int) -> int:
+        """How long to leave it alone: the rest of a throttle, back-off or set-up; NEVER_MS while an event will tell (N21)."""
+        known = self._connections.get(key_of(peer))
+        if known is None:
+            return 0
+        if known.state is ConnectionState.DISCONNECTED:
+            return max(known.retry_at_ms - now_ms, 0)
+        if known.state is ConnectionState.CONNECTING:
+            return max(known.setup_deadline_ms - now_ms, 0)
+        throttle_ms = known.throttled_until_ms - now_ms
+        return throttle_ms if throttle_ms > 0 else NEVER_MS
+
+    def setup_timed_out(self, now_ms: int) -> list[ConnectionKey]:
+        """Return the connections whose transport took too long."""
+        return [key for key, known in self._connecting.items() if now_ms >= known.setup_deadline_ms]
+
+    def _note_deadline(self) -> None:
+        self.next_deadline_ms = min((known.setup_deadline_ms for known in self._connecting.values()), default=NEVER_MS)

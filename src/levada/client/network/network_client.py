@@ -1,0 +1,513 @@
+"""Requests over connections: connects on demand, sends, matches answers, notices what fails.
+
+A connection is named by its key, or by a node's id alone, which means the node's general connection. Nothing here waits. `ready` begins a
+connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls `complete`
+with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order (N10).
+However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that says why, a ProtocolError
+for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
+
+How a connection is set up, and a session renewed, is told by `setup`; here its requests only pass through, as those whose promise is None.
+Work is in proportion to what happened: expire() looks at requests only when one may be late, and at nodes only when metadata has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from random import Random
+from typing import Any
+
+from levada.client.deferred import DeferredLog
+from levada.client.ended import Ended
+from levada.client.failures import Failures, advertised_by
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.api_versions import AnyFrame, BrokerVersions
+from levada.client.network.connection_key import ConnectionKey, Peer, key_of
+from levada.client.network.connection_states import Connection, ConnectionStates
+from levada.client.network.in_flight import InFlightRequest, InFlightRequests
+from levada.client.network.node_choice import NodeChoice
+from levada.client.network.throttling import throttle_ms
+from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID, Ask, Await, SetUp, Setups, SetupStep
+from levada.client.setup.states import BEING_SET_UP, ESTABLISHED, ConnectionEvent, ConnectionState
+from levada.errors import (
+    AuthenticationError,
+    BootstrapError,
+    DisconnectError,
+    IllegalStateError,
+    KafkaError,
+    ProtocolError,
+    SslAuthenticationError,
+    UnsupportedVersionError,
+)
+from levada.net.diagnose import is_invalid_peer
+from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents, Selectable
+from levada.promise import Promise
+from levada.protocol.frame import decode_response, encode_request_parts, response_correlation_id
+from levada.protocol.schema import Request
+from levada.types import Node
+
+
+class NetworkClient:
+    """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
+
+    fallback: what brokers speak that cannot be asked; None asks each of them. setups: how connections are set up, logins included.
+    ever_answered: whether a broker has answered a request other than those of a set-up: a listener that wants a login answers those only.
+    changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
+    only because a metadata request wants to go first. in_flight, states: for whoever counts.
+    """
+
+    def __init__(
+        self,
+        *,
+        selectable: Selectable,
+        metadata: Metadata,
+        states: ConnectionStates,
+        random: Random,
+        client_id: str,
+        log: DeferredLog,
+        request_timeout_ms: int,
+        max_in_flight: int,
+        bootstrap_wait: bool,
+        security_protocol: str,
+        fallback: BrokerVersions | None,
+    ) -> None:
+        self.update_due: Callable[[int], bool] = lambda now_ms: False
+        self.ever_answered = self.held_back = False
+        self.changes = 0
+        self.features = states.features
+        self._selectable = selectable
+        self._metadata = metadata
+        self.states = states
+        self.client_id = client_id
+        self.log = log
+        self._request_timeout_ms = request_timeout_ms
+        self.in_flight = InFlightRequests(max_in_flight)
+        self.setups = Setups(fallback, request_timeout_ms)
+        choice = NodeChoice(metadata, states, self.in_flight, random, self._usable)
+        self.least_loaded_node, self.shortest_delay_ms = choice.least_loaded_node, choice.shortest_delay_ms
+        self.has_usable_node = choice.has_usable_node
+        self._endpoints: dict[ConnectionKey, Node] = {}
+        self._known_snapshot = metadata.snapshot
+        self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
+        self._just_heard: Collection[Peer] = ()
+        self._failures = Failures(log, security_protocol, has_fallback=fallback is not None, waits=bootstrap_wait)
+        self._correlation_id = 0
+        self._ended: Ended | None = None
+
+    # Asking
+
+    def ready(self, peer: Peer, now_ms: int) -> bool:
+        """Whether a request may be sent now; begins to connect when that is missing and allowed (N1)."""
+        if self.is_ready(peer, now_ms):
+            return True
+        self._connect_if_allowed(key_of(peer), now_ms)
+        return False
+
+    def is_ready(self, peer: Peer, now_ms: int) -> bool:
+        """Whether a user's request may be sent now; False while a metadata request wants to go first (N2, N3)."""
+        if self._usable(key_of(peer), now_ms) is None:
+            return False
+        if self.update_due(now_ms):
+            self.held_back = True
+            return False
+        return True
+
+    def ready_for_metadata(self, node_id: int, now_ms: int) -> bool:
+        """As ready(), for the metadata request itself."""
+        key = key_of(node_id)
+        if self._usable(key, now_ms) is not None:
+            return True
+        self._connect_if_allowed(key, now_ms)
+        return False
+
+    def state(self, peer: Peer) -> ConnectionState:
+        """Return how far a connection is."""
+        return self.states.state(peer)
+
+    def knows(self, peer: Peer) -> bool:
+        """Whether the node is part of the cluster as last heard of."""
+        return self._node(key_of(peer)) is not None
+
+    def learn_endpoint(self, key: ConnectionKey, node: Node) -> None:
+        """Somebody else than metadata said where a connection goes to: a coordinator's address comes with its name."""
+        self._endpoints[key] = node
+
+    def losses(self, peer: Peer) -> int:
+        """How often a connection ended or could not be made."""
+        return 0 if (known := self.states.get(key_of(peer))) is None else known.losses
+
+    def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
+        """How long it is pointless to ask for the connection again; NEVER_MS while an event will tell (N21)."""
+        return self.states.delay_ms(peer, now_ms)
+
+    def in_flight_count(self, peer: Peer) -> int:
+        """How many requests wait for their answers."""
+        return self.in_flight.count(key_of(peer))
+
+    def versions(self, peer: Peer) -> BrokerVersions | None:
+        """Return what the broker at the other end speaks, None while it has not said."""
+        return None if (known := self.states.get(key_of(peer))) is None else known.versions
+
+    def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
+        """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before it is ready."""
+        key = key_of(peer)
+        known = self.states.get(key)
+        if known is None or known.versions is None:
+            raise IllegalStateError(f"{key} has not said what it speaks")
+        try:
+            return known.versions.version_for(request_type, min_version, max_version)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
+
+    def failures(self) -> dict[str, str]:
+        """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
+        trying = {
+            known.node.address: self._failures.so_far(known, self._selectable.ending_if_late(known.key), self.setups.waits_for(known.key))
+            + advertised_by(known, self._metadata.snapshot)
+            for known in self.states
+            if known.state in BEING_SET_UP
+        }
+        return {**trying, **self._failures.causes()}
+
+    def bootstrap_error(self, waited_s: float) -> BootstrapError | AuthenticationError:
+        """Return the error for a client that never reached a broker: why it was refused, or what is known of each address."""
+        return self._failures.bootstrap_error(waited_s, self.failures(), is_final=self.unrecoverable)
+
+    @property
+    def unrecoverable(self) -> bool:
+        """Whether no broker was ever reached and calls end: every address has proved to be something else, such as a web server, or refuses
+        us; or every address has failed, and bootstrap.wait is false.
+        """
+        return not self.ever_answered and all(self._failures.is_given_up(node.address) for node in self._metadata.snapshot.nodes.values())
+
+    # Acting
+
+    def send(
+        self,
+        peer: Peer,
+        request: Request,
+        now_ms: int,
+        *,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int = 32767,
+        expect_response: bool = True,
+    ) -> Promise[Any]:
+        """Send a request over a connection that is ready; IllegalStateError when it is not (N7).
+
+        timeout_ms: for this request, None for request.timeout.ms. Resolves with the response, with None when none is expected.
+        Rejected with DisconnectError, UnsupportedVersionError (nothing was sent) and ProtocolError, never from within this call.
+        """
+        key = key_of(peer)
+        if self._ended is not None:
+            raise self._ended(f"a {request.NAME} request")
+        if self._usable(key, now_ms) is None:
+            raise IllegalStateError(f"a {request.NAME} request was sent to {key}, which is not ready")
+        promise: Promise[Any] = Promise()
+        try:
+            version = self.version_for(key, type(request), min_version, max_version)
+            self._send(key, request, version, self._next_correlation_id(), promise, now_ms, timeout_ms, expect_response)
+        except KafkaError as error:
+            self._settled.append((promise, None, error))
+        return promise
+
+    def disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Drop a connection; its requests are rejected with the next poll, and it enters back-off (N15)."""
+        key = key_of(peer)
+        if self.states.state(key) is not ConnectionState.DISCONNECTED:
+            self._close(key, "disconnected on request")
+            self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
+
+    def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
+        """The answer is no longer waited for: drop the connection if no other answer is due on it."""
+        oldest = self.in_flight.oldest(key_of(peer))
+        if oldest is not None and oldest.promise is promise and self.in_flight.count(key_of(peer)) == 1:
+            self.disconnect(peer, now_ms)
+
+    def close(self, ended: Ended) -> None:
+        """Close every connection and reject what is in flight."""
+        self._ended = ended
+        for known in self.states:
+            self._close(known.key, "the client is closed")
+            for request in self.in_flight.clear(known.key):
+                self._reject(request, ended(f"{request}"))
+        self.settle()
+
+    # Driven by the engine
+
+    def expire(self, now_ms: int) -> None:
+        """Give up connections whose set-up or whose requests took too long (N13, N17), and settle what failed before it was sent.
+
+        A process that was stopped for a while finds its answers waiting, and gets one per connection and step (L6): who was heard in this
+        step gets another one before what is late counts as unanswered.
+        """
+        if self._known_snapshot is not self._metadata.snapshot:
+            self._known_snapshot = self._metadata.snapshot
+            self.setups.first_versions.keep_only(self._known_snapshot.nodes.values())
+            for known in self.states:
+                self._forget_if_left(known.key)
+        heard, self._just_heard = self._just_heard, ()
+        if now_ms >= self.states.next_deadline_ms:
+            self._expire_setups(now_ms)
+        if now_ms >= self.in_flight.next_deadline_ms:
+            self._expire_requests(now_ms, heard)
+        for key in self.setups.due(now_ms):
+            self.changes += 1
+            self._step_set_up(key, now_ms, self.setups.go_on)
+        if self._settled:
+            self.settle()
+
+    def _expire_setups(self, now_ms: int) -> None:
+        for key in self.states.setup_timed_out(now_ms):
+            ending = self._selectable.ending_if_late(key)
+            self._close(key, "not connected in time")
+            self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", ending))
+
+    def _expire_requests(self, now_ms: int, heard: Collection[Peer]) -> None:
+        for key, request in [(key_of(peer), late) for peer, late in self.in_flight.timed_out(now_ms).items() if peer not in heard]:
+            text = f"{request} was not answered within {request.timeout_ms} ms"
+            self._close(key, text)
+            self._lose(key, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
+
+    def complete(self, events: NetEvents, now_ms: int) -> None:
+        """Take what the network did, in Java's order (N9), then settle."""
+        if events.received:
+            self._just_heard = [key for key, _ in events.received]
+        if events:
+            self.changes += 1
+        for key in events.sent:
+            self._written(key)
+        for key, frame in events.received:
+            self._received(key, frame, now_ms)
+        for key, disconnect in events.disconnected.items():
+            if self.states.state(key) is not ConnectionState.DISCONNECTED:
+                self._lose(key, now_ms, disconnect)
+        for key in events.connected:
+            if (known := self.states.get(key)) is not None and known.state is ConnectionState.CONNECTING:
+                self._step_set_up(key, now_ms, self.setups.begin, known.node)
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle the promises whose outcome is known. A callback that fails is logged; the others still run (N10)."""
+        while self._settled:
+            settled, self._settled = self._settled, []
+            for promise, value, error in settled:
+                try:
+                    promise.resolve(value) if error is None else promise.reject(error)
+                except Exception as fault:
+                    self.log.error("a callback of a request failed; this is a bug in levada", error=fault)
+
+    def next_deadline_ms(self) -> int:
+        """When expire() has something to do."""
+        return 0 if self._settled else min(self.states.next_deadline_ms, self.in_flight.next_deadline_ms, self.setups.next_deadline_ms())
+
+    # Connections
+
+    def _node(self, key: ConnectionKey) -> Node | None:
+        return self._endpoints.get(key) or self._metadata.node(key.node_id)
+
+    def _usable(self, key: ConnectionKey, now_ms: int) -> Connection | None:
+        """Return the connection if a request can be written to it now."""
+        known = self.states.get(key)
+        if known is None or known.state is not ConnectionState.READY or now_ms < known.throttled_until_ms:
+            return None
+        if now_ms >= known.reauthenticate_ms:
+            return None
+        return known if self.in_flight.can_send_more(key) else None
+
+    def _connect_if_allowed(self, key: ConnectionKey, now_ms: int) -> None:
+        node = self._node(key)
+        if node is None or self._ended is not None:
+            return
+        known = self.states.get(key)
+        if known is not None and known.state in ESTABLISHED:
+            self._authenticate_again_if_due(known, now_ms)
+            return
+        if known is not None and known.node[:3] != node[:3]:
+            self._move(key, now_ms)
+        if self.states.can_connect(key, now_ms):
+            self.states.connecting(key, node, now_ms)
+            self._selectable.connect(key, node.host, node.port, now_ms)
+
+    def _authenticate_again_if_due(self, known: Connection, now_ms: int) -> None:
+        """Renew the session, behind what is in flight (KIP-368). Java's client does so too when it next wants to send something."""
+        key = known.key
+        if known.state is not ConnectionState.READY or now_ms < known.reauthenticate_ms or self.in_flight.is_writing(key):
+            return
+        assert known.versions is not None, "a connection that is ready has said what it speaks"
+        self.states.session_ends(key)
+        self._step_set_up(key, now_ms, self.setups.begin_again, known.node.host, known.versions)
+
+    def _move(self, key: ConnectionKey, now_ms: int) -> None:
+        """The node has another address now: give up setting up a connection to the old one and begin with a clean slate (N23).
+
+        A connection that works is used until it ends by itself. Cutting it would have what is in flight sent again.
+        """
+        self.disconnect(key, now_ms)
+        self._forget(key)
+
+    def _forget_if_left(self, key: ConnectionKey) -> None:
+        """Drop what is known of a connection that has ended when its address is no longer part of the cluster."""
+        known = self.states.get(key)
+        if known is None or known.state is not ConnectionState.DISCONNECTED:
+            return
+        if key.node_id >= 0 and self._metadata.snapshot.is_bootstrap:
+            known.chances_used = 0  # Most likely it will be named again: with new chances then, but no shorter back-off.
+            return
+        node = self._metadata.node(key.node_id)
+        if node is None or (key not in self._endpoints and node[:3] != known.node[:3]):
+            self._endpoints.pop(key, None)
+            self._forget(key)
+
+    def _forget(self, key: ConnectionKey) -> None:
+        self._failures.forget(key)
+        self.states.forget(key)
+        self._selectable.forget(key)
+
+    def _close(self, key: ConnectionKey, reason: str) -> None:
+        if self.states.state(key) is not ConnectionState.DISCONNECTED:
+            address = self.address(key)
+            self.log.debug("closing the connection to %s (%s): %s", address, key, reason, node_id=key.node_id, address=address)
+        self._selectable.close(key)
+
+    def _step_set_up(self, key: ConnectionKey, now_ms: int, step: Callable[..., SetupStep | SetUp], *about: object) -> None:
+        """Take a step of a connection's set-up that no answer has led to."""
+        try:
+            self._set_up(key, step(key, *about, now_ms), now_ms)
+        except KafkaError as error:
+            self._unreadable(key, None, error, now_ms)
+
+    def _set_up(self, key: ConnectionKey, outcome: SetupStep | SetUp, now_ms: int) -> None:
+        """Send what the set-up asks, wait for what it waits for, or begin to use the connection."""
+        if isinstance(outcome, Ask):
+            self._send(key, outcome.request, outcome.version, outcome.correlation_id, None, now_ms)
+            self.states.asked(key, outcome.event)
+        elif isinstance(outcome, Await):
+            self.states.asked(key, ConnectionEvent.WAITS_FOR_CREDENTIALS)
+        else:
+            address = self.address(key)
+            spoken = self.setups.first_versions.answered(address, outcome.versions)
+            self.states.ready(key, outcome._replace(versions=spoken), now_ms)
+            self._failures.works(key, address)
+            if outcome.versions.throttle_time_ms:
+                self._throttle(key, outcome.versions.throttle_time_ms, now_ms)
+
+    def _send(
+        self,
+        key: ConnectionKey,
+        request: Request,
+        version: int,
+        correlation_id: int,
+        promise: Promise[Any] | None,
+        now_ms: int,
+        timeout_ms: int | None = None,
+        expect_response: bool = True,
+    ) -> None:
+        frame = encode_request_parts(request, version, correlation_id, self.client_id)
+        in_flight = InFlightRequest(
+            type(request),
+            version,
+            correlation_id,
+            promise,
+            now_ms=now_ms,
+            timeout_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
+            size=sum(map(len, frame)),
+            expect_response=expect_response,
+        )
+        self.in_flight.add(key, in_flight)
+        if self._selectable.send(key, frame):
+            self._written(key)
+
+    def _next_correlation_id(self) -> int:
+        self._correlation_id = (self._correlation_id + 1) % FIRST_RESERVED_CORRELATION_ID
+        return self._correlation_id
+
+    # What came back
+
+    def _written(self, key: ConnectionKey) -> None:
+        request = self.in_flight.written(key)
+        if request is not None and request.promise is not None:
+            self._settled.append((request.promise, None, None))
+
+    def _received(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> None:
+        known = self.states.get(key)
+        if known is None or known.state in (ConnectionState.DISCONNECTED, ConnectionState.CONNECTING):
+            return
+        request: InFlightRequest | None = None
+        try:
+            request = self.in_flight.answered(key, response_correlation_id(frame), len(frame), now_ms)
+            if request.promise is None:
+                self._set_up(key, self.setups.answered(key, frame, now_ms), now_ms)
+            else:
+                self._answered(key, request, request.promise, frame, now_ms)
+        except KafkaError as error:
+            self._unreadable(key, request, error, now_ms)
+
+    def _answered(self, key: ConnectionKey, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
+        response = decode_response(request.request_type, request.version, frame)
+        if pause_ms := throttle_ms(request.request_type, request.version, response):
+            self._throttle(key, pause_ms, now_ms)
+        self.states.answered(key)
+        if not self.ever_answered:
+            self.ever_answered = True
+            self._failures.reached(self.address(key))
+        self._settled.append((promise, response, None))
+
+    def _throttle(self, key: ConnectionKey, pause_ms: int, now_ms: int) -> None:
+        self.states.throttle(key, now_ms + pause_ms)
+        self.in_flight.throttled(key, pause_ms)
+
+    def _unreadable(self, key: ConnectionKey, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
+        """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
+        self._close(key, str(error))
+        if request is not None:
+            self._reject(request, error)
+        if isinstance(error, AuthenticationError) and not error.retriable:
+            self._refused(key, error)
+        ending = Ending.UNREADABLE if isinstance(error, ProtocolError) else Ending.FAILED
+        self._lose(key, now_ms, Disconnect(ChannelState.READY, str(error), ending))
+
+    def _refused(self, key: ConnectionKey, error: AuthenticationError) -> None:
+        self._metadata.fail(self._failures.refused(key, self.address(key), error))
+
+    def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
+        """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
+        known = self.states.get(key)
+        cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))
+        cause += advertised_by(known, self._metadata.snapshot)
+        address = self.address(key)
+        # A closed idle connection is not an error. It becomes one when reconnecting fails.
+        state = self.states.state(key)
+        idle = state in ESTABLISHED and not self.in_flight.count(key)
+        hung_up = state is ConnectionState.CHECKING_API_VERSIONS and disconnect.ending in (Ending.CLOSED, Ending.RESET)
+        asks_anew = hung_up and known is not None and self.setups.first_versions.unanswered(address, known.last_attempt_ms, now_ms)
+        self.states.disconnected(key, now_ms)
+        self.setups.forget(key)
+        self.changes += 1
+        timed_out = disconnect.ending is Ending.UNANSWERED
+        for request in self.in_flight.clear(key):
+            self._reject(request, DisconnectError(f"{request} to {address} ({key}) got no answer: {cause}", timed_out=timed_out))
+        if disconnect.ending is Ending.TLS_REFUSED:
+            self._refused(key, SslAuthenticationError(cause))
+        if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
+            level = logging.INFO if idle else logging.WARNING
+            is_invalid = is_invalid_peer(disconnect.first_bytes)
+            self._failures.note(known, key, address, cause, level=level, invalid_peer=is_invalid, asks_anew=asks_anew)
+            self._metadata.request_update()
+
+    def _reject(self, request: InFlightRequest, error: BaseException) -> None:
+        if request.promise is not None:
+            self._settled.append((request.promise, None, error))
+
+    def address(self, peer: Peer) -> str:
+        """Return where a connection goes to, in the form of bootstrap.servers; the name of its key before its first attempt."""
+        known = self.states.get(key_of(peer))
+        return str(key_of(peer)) if known is None else known.node.address
+
+    def refusal(self) -> AuthenticationError | None:
+        """Return why the client is refused, None while the cluster has a node that has not refused it."""
+        return self._failures.refusal_by_all(self._metadata.snapshot.nodes)
+
+    def connect_error(self, peer: Peer) -> KafkaError:
+        """Return the error for who wanted to reach a node and could not: AuthenticationError where the node refused the client."""
+        return self._failures.error(key_of(peer), self.address(peer))

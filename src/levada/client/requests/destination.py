@@ -1,0 +1,92 @@
+"""Where a call goes: any node, one node, the controller, a partition's leader, or the coordinator of a group or transaction.
+
+A flow says whom it means (`Call(request, node=Leader(tp))`), and the destination is found when the call is made, from what is known or
+after asking. None (`flow.ANY_NODE`) is the least loaded node. A node's id or a connection's key is taken as it stands: such a call fails
+at once when the node is not known, where ThisNode looks at fresh metadata first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.topic_errors import topic_error
+from levada.client.network.connection_key import ConnectionKey
+from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.errors import ConnectError, IllegalStateError
+from levada.flow import Destination, Flow, Wait
+from levada.types import Node, TopicPartition
+
+__all__ = ["Controller", "Coordinator", "CoordinatorKind", "Destinations", "Leader", "ThisNode"]
+
+
+@dataclass(frozen=True, slots=True)
+class ThisNode(Destination):
+    """A node by its id; ConnectError when it is not among the cluster's nodes, after a look at fresh metadata."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Controller(Destination):
+    """The node that metadata calls the controller; ConnectError when none is named (Kafka before 0.10 never does)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader(Destination):
+    """The leader of a partition, waiting until it has one. The partition's topic must be among those that metadata is asked about."""
+
+    tp: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator(Destination):
+    """The coordinator of a group (key: its id), of a transactional id or of a share partition, over a connection of its own."""
+
+    kind: CoordinatorKind
+    key: str
+
+
+class Destinations:
+    """Finds destinations for one client's flows."""
+
+    def __init__(self, metadata: Metadata, coordinators: CoordinatorFinder) -> None:
+        self._metadata = metadata
+        self._coordinators = coordinators
+
+    def find(self, destination: Destination) -> Flow[ConnectionKey]:
+        """Return the connection that leads to a destination now."""
+        if isinstance(destination, Coordinator):
+            return (yield from self._coordinators.find(destination.kind, destination.key))
+        if isinstance(destination, Leader):
+            return (yield from self._leader(destination.tp))
+        if isinstance(destination, ThisNode | Controller):
+            return (yield from self._node(destination))
+        raise IllegalStateError(f"{destination!r} is no destination")
+
+    def _node(self, destination: ThisNode | Controller) -> Flow[ConnectionKey]:
+        found = self._look_up(destination)
+        if found is None:
+            yield Wait(self._metadata.refreshed())
+            found = self._look_up(destination)
+        if found is not None:
+            return ConnectionKey(found.id)
+        known = ", ".join(str(node_id) for node_id in sorted(self._metadata.snapshot.nodes))
+        if isinstance(destination, ThisNode):
+            raise ConnectError(f"node {destination.node_id} is not among the cluster's nodes: {known}")
+        raise ConnectError(f"no controller is named (Kafka before 0.10 never does) among the cluster's nodes: {known}")
+
+    def _look_up(self, destination: ThisNode | Controller) -> Node | None:
+        snapshot = self._metadata.snapshot
+        if isinstance(destination, Controller):
+            return snapshot.controller
+        # Bootstrap addresses have negative node ids. They are internal.
+        return snapshot.nodes.get(destination.node_id) if destination.node_id >= 0 else None
+
+    def _leader(self, tp: TopicPartition) -> Flow[ConnectionKey]:
+        while (leader := self._metadata.snapshot.leader(tp)) is None:
+            topic = self._metadata.topic(tp.topic)
+            if topic is not None and topic.error and not topic.error.retriable:
+                raise topic_error(topic.error, tp.topic)
+            yield Wait(self._metadata.refreshed())
+        return ConnectionKey(leader.id)

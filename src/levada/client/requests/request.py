@@ -1,0 +1,57 @@
+"""One request of any API, as it stands: the escape hatch for what no client has a method for.
+
+The answer is handed out as it came. Whether an error code in it is a failure, worth another try or expected is for the caller to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from levada import flow
+from levada.client.network.api_versions import BrokerVersions, handshake_request
+from levada.client.requests.destination import Controller, ThisNode
+from levada.errors import broker_error
+from levada.flow import ANY_NODE, Call, Flow
+from levada.protocol.api import APIS
+from levada.protocol.messages.produce import ProduceRequest
+from levada.protocol.schema import Request
+
+R = TypeVar("R")
+
+CONTROLLER: Final = "controller"
+
+Destination: TypeAlias = int | Literal["controller"] | flow.Destination | None
+"""A node id; the node that metadata calls the controller; any other destination; or None for the least loaded node."""
+
+
+def request(message: Request[R], *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None) -> Flow[R]:
+    """Send a request once and return the response; None for a Produce with acks=0, which has none.
+
+    version: None for the newest that both sides have released; drafts have to be named. timeout_ms: for the answer, None for
+    request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
+    """
+    target = Controller() if node == CONTROLLER else ThisNode(node) if isinstance(node, int) else node
+    bounds = {} if version is None else {"min_version": version, "max_version": version}
+    expect_response = not (isinstance(message, ProduceRequest) and message.acks == 0)
+    response: R = yield Call(message, target, timeout_ms, expect_response=expect_response, may_block=True, **bounds)
+    return response
+
+
+def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
+    """Return the versions that a node and levada share, both ends included, by the API's name. Raises as request() does."""
+    reply = yield from request(handshake_request(), node=node)
+    if reply.error_code:
+        raise broker_error(reply.error_code, "ApiVersions")
+    return shared_versions(BrokerVersions.of(reply))
+
+
+def shared_versions(spoken: BrokerVersions) -> Mapping[str, tuple[int, int]]:
+    """Return what levada speaks of what a broker does, both ends included, by the API's name."""
+    theirs = spoken.ranges
+    shared = {api.NAME: _shared(api, *theirs[key]) for key, api in APIS.items() if key in theirs}
+    return {name: span for name, span in shared.items() if span[0] <= span[1]}
+
+
+def _shared(api: type[Request], oldest: int, newest: int) -> tuple[int, int]:
+    return max(api.MIN_VERSION, oldest), min(api.MAX_VERSION, newest)

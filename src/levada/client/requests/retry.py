@@ -1,0 +1,63 @@
+"""Asking again: what to do about an error code is a table, one per API, and how long to wait and how often is one place.
+
+A table names the codes that are special to its API, and what all others mean there. A code is never retried because Kafka lists it as
+retriable: for an administrator, a topic that does not exist is an answer; for a consumer, it may be one that is not known everywhere yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.error_codes import ErrorCode
+from levada.flow import Flow, Sleep, Wait
+
+
+class Reaction(Enum):
+    """What to do about one subject's error code."""
+
+    AT_ONCE = "ask again at once"
+    RETRY = "ask again after a pause"
+    REFRESH = "ask again after a pause, whoever fresh metadata names"
+    REFIND = "ask again after a pause, whoever is found to coordinate then"
+    RESET = "the log has no such offset: the position has to be looked up anew"
+    NOTHING = "an answer: there is no such thing"
+    RAISE = "the caller must see it"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """One API's table. otherwise: the reaction to codes that it does not name."""
+
+    on_error: Mapping[ErrorCode, Reaction]
+    otherwise: Reaction = Reaction.RAISE
+
+    def reaction(self, code: int) -> Reaction:
+        """Return what to do about a code."""
+        return self.on_error.get(ErrorCode.of(code), self.otherwise)
+
+
+class Retries:
+    """The repetitions of one operation. limit: how often at most for each of its subjects, None for as long as its time lasts."""
+
+    def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, limit: int | None = None) -> None:
+        self.metadata = metadata
+        self._backoff = backoff
+        self._limit = limit
+        self._used: Counter[Hashable] = Counter()
+
+    def may_go_on(self, subject: Hashable) -> bool:
+        """Take one retry from a subject's allowance; False when there is none left."""
+        self._used[subject] += 1
+        return self._limit is None or self._used[subject] <= self._limit
+
+    def pause(self, attempts: int, *, refresh: bool) -> Flow[None]:
+        """Let some time pass after this many earlier attempts; with `refresh`, until there is fresh metadata too."""
+        version = self.metadata.request_update() if refresh else 0
+        yield Sleep(self._backoff.delay_ms(attempts))
+        if refresh:
+            yield Wait(self.metadata.await_update(version))

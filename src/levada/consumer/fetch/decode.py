@@ -1,0 +1,105 @@
+"""Records as the caller gets them: keys and values deserialized. A Python call per record is made only where the user asked for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
+from levada.consumer.fetch.decode_errors import OnDecodeError, raise_error
+from levada.errors import KafkaError, RecordDeserializationError
+from levada.shown import as_text
+from levada.types import AnyRecord, DecodedRecord
+
+Deserializer: TypeAlias = Callable[[bytes], Any]
+
+
+class RecordConverter:
+    """Applies the deserializers. None leaves keys or values as they are; null keys and values always stay.
+
+    run_handlers: called before each record, to run the signal handlers that wait. Not within a deserializer: what a handler raised there
+    would be taken for a fault of the record. on_error: what is done about a record that does not deserialize. foresee: told of further such
+    records behind one with a dead letter, so that all are written at once, and not each after a wait for the one before. keeps: which
+    records are handed out at all, None for all; the others are not deserialized.
+    """
+
+    def __init__(
+        self,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        run_handlers: Callable[[], None] = lambda: None,
+        on_error: OnDecodeError = raise_error,
+        foresee: Callable[[RecordDeserializationError], object] = lambda error: None,
+        keeps: Callable[[AnyRecord], bool] | None = None,
+    ) -> None:
+        self._key = key_deserializer
+        self._value = value_deserializer
+        self._run_handlers = run_handlers
+        self._on_error = on_error
+        self.foresee = foresee
+        self._keeps = keeps
+
+    def convert(self, records: list[AnyRecord]) -> tuple[list[AnyRecord], int]:
+        """Return what is handed out of these records, and how many of them that settles: all, or those before one with an error.
+
+        Raises that error where the first record has it.
+        """
+        if self._key is None and self._value is None:
+            return records if self._keeps is None else [record for record in records if self._keeps(record)], len(records)
+        done: list[AnyRecord] = []
+        for at, record in enumerate(records):
+            if self._keeps is not None and not self._keeps(record):
+                continue
+            given = self._convert(record)
+            if (error := given.decode_error) is None:
+                done.append(given)
+                continue
+            try:
+                instead = self._on_error(given, error)
+            except KafkaError as reason:
+                if isinstance(reason, AwaitsDeadLetterError):
+                    self._look_ahead(records[at + 1 :])
+                if at:
+                    return done, at
+                raise
+            if instead is not None:
+                done.append(instead)
+        return done, len(records)
+
+    def pass_over(self, error: RecordDeserializationError) -> None:
+        """Return where a record that cannot be handed out, as a column or otherwise, may be passed over; else raise what keeps it."""
+        is_wanted = self._keeps is None or self._keeps(error.record)
+        if is_wanted and self._on_error(error.record, error) is not None:
+            raise error
+
+    def _convert(self, record: AnyRecord) -> AnyRecord:
+        self._run_handlers()
+        key, value = record.key, record.value
+        error: RecordDeserializationError | None = None
+        if self._key is not None and key is not None:
+            try:
+                key = self._key(key)
+            except Exception as fault:
+                key, error = None, _failed(record, "key", fault)
+        if self._value is not None and value is not None:
+            try:
+                value = self._value(value)
+            except Exception as fault:
+                value, error = None, error or _failed(record, "value", fault)
+        return DecodedRecord.of(record, key, value, error)
+
+    def _look_ahead(self, records: Sequence[AnyRecord]) -> None:
+        for record in records:
+            if self._keeps is not None and not self._keeps(record):
+                continue
+            if (error := self._convert(record).decode_error) is not None:
+                self.foresee(error)
+
+
+def _failed(record: AnyRecord, part: str, fault: Exception) -> RecordDeserializationError:
+    where = f"{record.topic}-{record.partition} at offset {record.offset}"
+    reason = f"{type(fault).__name__}: {as_text(fault)}"
+    text = f"{where}: the {part}'s deserializer failed: {reason}; seek to {record.offset + 1} to skip the record"
+    error = RecordDeserializationError(text, record, part)
+    error.__cause__ = fault
+    return error

@@ -1,0 +1,258 @@
+"""Fetched and not yet read: one entry per partition and response (behaviour 16.2).
+
+The fetcher adds, under the engine's lock; the collector takes, one entry at a time, and gives it back when it is used up. What is taken
+still counts as buffered. A partition holds at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Kafka's own consumer allows
+one (F8); a second one lets the next answer travel while this one is decoded.
+
+What is held is counted as it is: entries are views of a whole response, which stays in memory as long as one of them does. So responses
+are counted, not entries; and where little of a response is left while memory is short, compact() copies that out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from levada.consumer.counters import ConsumerCounters
+from levada.consumer.positions.subscription_state import Marks, PartitionState, SubscriptionState
+from levada.errors import KafkaError
+from levada.promise import Promise
+from levada.types import UNKNOWN_OFFSET
+
+READ_AHEAD = 2
+
+
+@dataclass(slots=True, eq=False)
+class CompletedFetch:
+    """One partition's part of one fetch response, or an error that the caller must see in its place.
+
+    aborted: (producer id, first offset) of the aborted transactions within the data (F25). next_offset: the offset after the last complete
+    batch; unknown for an error and for data that its reader must look at first.
+    """
+
+    state: PartitionState
+    generation: int
+    fetch_offset: int
+    records: memoryview | bytes = b""
+    next_offset: int = UNKNOWN_OFFSET
+    aborted: tuple[tuple[int, int], ...] = ()
+    error: KafkaError | None = None
+    used_bytes: int = 0
+    """How much of the data, from its start, is not needed any more."""
+    number: int = 0
+    """Counts the entries of a buffer."""
+
+    @property
+    def left_bytes(self) -> int:
+        """How much of the data may be needed."""
+        return len(self.records) - self.used_bytes
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the position was moved by force since this was asked for."""
+        return self.generation != self.state.generation
+
+
+class _Response:
+    """Memory that entries are views of. left_bytes: how much of it belongs to entries that are not done with."""
+
+    __slots__ = ("entries", "left_bytes", "memory", "size_bytes")
+
+    def __init__(self, memory: object, size_bytes: int) -> None:
+        # Kept, so that no other memory gets its id.
+        self.memory = memory
+        self.size_bytes = size_bytes
+        self.left_bytes = 0
+        self.entries: dict[CompletedFetch, None] = {}
+
+    @property
+    def is_mostly_used_up(self) -> bool:
+        return self.left_bytes * 2 <= self.size_bytes
+
+
+class FetchBuffer:
+    """A queue of completed fetches. Used only under the engine's lock. limit_bytes: fetch.buffer.bytes; see is_full."""
+
+    def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
+        self.counters = ConsumerCounters()
+        """What came in, and what was handed out."""
+        self.limit_bytes = limit_bytes
+        self.size_bytes = 0
+        self.added = 0
+        """How many entries there have been."""
+        self.amounts: Marks = {}
+        """Partitions of which more or less is to be fetched because of what is buffered now; the fetcher empties it."""
+        self._subscription = subscription
+        self._marks = subscription.listen()
+        self._queue: dict[CompletedFetch, None] = {}
+        """What may be handed out, oldest first, and entries that have not been looked at since they were paused."""
+        self._entries: dict[PartitionState, list[CompletedFetch]] = {}
+        """What was not taken, by partition."""
+        self._changed: Promise[None] = Promise()
+        self._responses: dict[int, _Response] = {}
+        self._used_up: dict[_Response, None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be fetched, but for what is needed to go on."""
+        return self.size_bytes >= self.limit_bytes
+
+    @property
+    def has_readable(self) -> bool:
+        """Whether something is buffered that may be handed out."""
+        return any(state.buffered > state.passed and not state.paused for state in self._subscription)
+
+    def add(self, fetch: CompletedFetch) -> None:
+        """Append an entry and wake who waits for a change."""
+        self.added += 1
+        fetch.number = self.added
+        self._queue[fetch] = None
+        self._entries.setdefault(fetch.state, []).append(fetch)
+        self._hold(fetch)
+        fetch.state.buffered += 1
+        if fetch.next_offset == UNKNOWN_OFFSET:
+            fetch.state.faulted = True
+        else:
+            fetch.state.fetch_offset = fetch.next_offset
+        self.amounts[fetch.state] = None
+        if not fetch.state.paused:
+            self.announce()
+
+    def first(self) -> CompletedFetch | None:
+        """Return the oldest entry that may be handed out; stale ones are dropped, paused ones stay (F8, F10)."""
+        self.drop_stale()
+        while self._queue:
+            fetch = next(iter(self._queue))
+            if not fetch.state.paused:
+                return fetch
+            del self._queue[fetch]
+        return None
+
+    def oldest(self, state: PartitionState) -> CompletedFetch | None:
+        """Return a partition's oldest entry that was not taken."""
+        return next(iter(self._entries.get(state, ())), None)
+
+    def take(self, fetch: CompletedFetch) -> None:
+        """Remove an entry from the queue; it counts as buffered until done()."""
+        self._queue.pop(fetch, None)
+        entries = self._entries[fetch.state]
+        entries.remove(fetch)
+        if not entries:
+            del self._entries[fetch.state]
+
+    def passed(self, fetch: CompletedFetch) -> None:
+        """Let more of a partition be fetched: an entry that was taken is used up, though its reader may come back to it."""
+        fetch.state.passed += 1
+        self._has_less(fetch.state)
+
+    def not_passed(self, fetch: CompletedFetch) -> None:
+        """Take back passed()."""
+        state = fetch.state
+        state.passed -= 1
+        if state.buffered - state.passed == READ_AHEAD:
+            self.amounts[state] = None
+
+    def _has_less(self, state: PartitionState) -> None:
+        if state.buffered - state.passed == READ_AHEAD - 1:
+            self.amounts[state] = None
+
+    def done(self, fetch: CompletedFetch) -> None:
+        """Give back an entry that was taken and is used up, so that its partition may be fetched again."""
+        self._let_go(fetch)
+        state = fetch.state
+        state.buffered -= 1
+        if fetch.next_offset == UNKNOWN_OFFSET and not fetch.is_stale:
+            state.faulted = False
+            state.fetch_offset = state.position
+            self.amounts[state] = None
+        else:
+            self._has_less(state)
+        if not state.buffered and not state.facts.is_fetched:
+            # What keeps it from being fetched may have waited for the caller to see this.
+            state.mark()
+
+    def drop_stale(self) -> None:
+        """Drop what nobody may see any more, and put back what is not paused any more."""
+        if not self._marks:
+            return
+        marked = list(self._marks)
+        for state in marked:
+            for fetch in list(self._entries.get(state, ())):
+                if fetch.is_stale:
+                    self.take(fetch)
+                    self.done(fetch)
+                elif not state.paused:
+                    # All of the partition's, in their order: later ones may stand in the queue when the first is put back.
+                    self._queue.pop(fetch, None)
+                    self._queue[fetch] = None
+        self._marks.clear()
+
+    def changed(self) -> Promise[None]:
+        """Return a promise that is resolved once there is something to take; at once if there is."""
+        return self._changed if self.first() is None else Promise.resolved(None)
+
+    def announced(self) -> Promise[None]:
+        """Return a promise that is resolved by announce(), for who waits for something else than what is there already."""
+        return self._changed
+
+    def announce(self) -> None:
+        """Wake who waits for a change."""
+        changed, self._changed = self._changed, Promise()
+        changed.resolve(None)
+
+    # Memory
+
+    def _hold(self, fetch: CompletedFetch) -> None:
+        if not len(fetch.records):
+            return
+        memory = _memory(fetch)
+        response = self._responses.get(id(memory))
+        if response is None:
+            response = self._responses[id(memory)] = _Response(memory, memoryview(memory).nbytes)
+            self.size_bytes += response.size_bytes
+        response.entries[fetch] = None
+        response.left_bytes += fetch.left_bytes
+
+    def used(self, fetch: CompletedFetch, used_bytes: int) -> None:
+        """Note how much of an entry that was taken is not needed any more."""
+        response = self._responses.get(id(_memory(fetch)))
+        if response is not None:
+            response.left_bytes -= used_bytes - fetch.used_bytes
+            fetch.used_bytes = used_bytes
+            if response.is_mostly_used_up:
+                self._used_up[response] = None
+
+    def _let_go(self, fetch: CompletedFetch) -> None:
+        response = self._responses.get(id(_memory(fetch)))
+        if response is None or fetch not in response.entries:
+            return
+        del response.entries[fetch]
+        response.left_bytes -= fetch.left_bytes
+        if not response.entries:
+            del self._responses[id(response.memory)]
+            self._used_up.pop(response, None)
+            self.size_bytes -= response.size_bytes
+        elif response.is_mostly_used_up:
+            self._used_up[response] = None
+
+    def compact(self, reopen: Callable[[CompletedFetch], None]) -> None:
+        """While memory is short, copy the rest of responses that are mostly used up, so that they can go.
+
+        reopen: told of each entry whose data is another one now, before the old data is let go.
+        """
+        if self.size_bytes * 2 <= self.limit_bytes:
+            return
+        for response in list(self._used_up):
+            for fetch in list(response.entries):
+                copy = bytes(fetch.records[fetch.used_bytes :])
+                self._let_go(fetch)
+                fetch.records, fetch.used_bytes = copy, 0
+                self._hold(fetch)
+                reopen(fetch)
+        self._used_up.clear()
+
+
+def _memory(fetch: CompletedFetch) -> Any:
+    """Return the object whose memory an entry's data lies in."""
+    return fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records

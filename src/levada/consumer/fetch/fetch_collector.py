@@ -1,0 +1,338 @@
+"""What poll() does with fetched data, in the caller's context (behaviour F6, F10, F11).
+
+The engine's lock is taken for moments only: to take an entry from the buffer and to move positions. Checksums, decompression, decoding and
+deserializers run without it, in pieces that a driver may run elsewhere (levada.flow.Compute).
+
+A call that is broken off, by Ctrl-C or a cancelled task at any point, neither skips nor repeats records, whatever is called next. While it
+runs, cursors run ahead of the positions, and entries that are used up stay remembered. At its very end commit() moves all positions in one
+step under the lock, where no signal handler runs. A call that did not come so far is rolled back, by itself or by the next one: what it
+touched is read again from the positions. One that did, but whose result was lost on the way to the caller, is taken back: positions move
+to where they were, and what was used up is fetched again.
+
+An error never costs records: it is raised only by a call that has nothing else to return, and what caused it stays where it is. Errors in
+the data come again until the caller seeks past them; errors from a broker are raised once. An offset out of range is no error where
+auto.offset.reset says what to do instead, but only once the records before it were handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from levada.consumer.fetch.columns_ahead import BatchSink, ColumnsAhead
+from levada.consumer.fetch.decode import RecordConverter
+from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
+from levada.consumer.fetch.fetch_cursor import ColumnSink, FetchCursor, Mark, ReadOptions
+from levada.consumer.positions.reset_to import ResetTo
+from levada.consumer.positions.subscription_state import OUT_OF_RANGE, PartitionState
+from levada.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
+from levada.flow import CallerFlow, Compute
+from levada.record.batch import read_batches
+from levada.types import AnyRecord
+
+T = TypeVar("T")
+
+Cursor: TypeAlias = FetchCursor | ColumnsAhead
+
+AHEAD_ROWS = 1 << 14
+"""How many rows a call that wants fewer decodes of the entry it ends in, so that the next calls get slices of them."""
+
+
+class _Moved(NamedTuple):
+    """A position before a call moved it."""
+
+    state: PartitionState
+    generation: int
+    position: int
+    leader_epoch: int
+
+
+class FetchCollector:
+    """Reads the fetch buffer for one caller. lock: whatever guards the engine, a null context where one thread does everything."""
+
+    def __init__(
+        self,
+        buffer: FetchBuffer,
+        *,
+        lock: AbstractContextManager[object],
+        options: ReadOptions,
+        converter: RecordConverter,
+        reset_to: ResetTo | None = None,
+    ) -> None:
+        self._buffer = buffer
+        self._lock = lock
+        self._options = options
+        self._converter = converter
+        self._counters = buffer.counters
+        self._reset_to = reset_to
+        self._cursors: list[Cursor] = []
+        """Entries that are being read, in order, and are not used up."""
+        self._touched: list[Cursor] = []
+        """Cursors that may be ahead of their positions, in order, used up ones included."""
+        self._ahead: ColumnsAhead | None = None
+        """What the running call decoded further than it has to; it takes its cursor's place with the positions."""
+        self._moved: list[_Moved] = []
+        """Positions before the last call that came to its end with a result."""
+        self.calls = 0
+        """Counts the calls, so that only the last one can be taken back."""
+        self._newest = 0
+        """The last entry that was there when the running call began to collect."""
+        self._now_ms = 0
+        self.has_moved = False
+        """Whether the last call moved a position, be it past records nobody may see (F5)."""
+
+    def begin(self) -> None:
+        """A call begins, which may collect several times; the one before has reached its caller. Under the lock."""
+        self._roll_back()
+        self._moved = []
+        self.calls += 1
+
+    def collect_records(self, limit: int, now_ms: int = 0) -> CallerFlow[list[AnyRecord] | None]:
+        """Return up to `limit` records that are buffered, over all partitions (F6), None if none; raise what stands before the first."""
+        taken: list[AnyRecord] = []
+
+        def take(cursor: FetchCursor) -> bool:
+            while len(taken) < limit and not cursor.exhausted:
+                taken.extend(cursor.take_records(limit - len(taken)))
+            return len(taken) < limit
+
+        return (yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms))
+
+    def collect_columns(
+        self, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T], now_ms: int = 0
+    ) -> CallerFlow[T | None]:
+        """Add buffered records to the columns until there are `limit` or they take `max_bytes`.
+
+        Return what finish() makes of them, None without calling it if none were added. Raises as collect_records() does.
+        """
+        rows = 0
+
+        def take(cursor: FetchCursor) -> bool:
+            nonlocal rows
+            rows += cursor.take_columns(sink, None if limit is None else limit - rows, max_bytes)
+            return cursor.exhausted and sink.nbytes < max_bytes and (limit is None or rows < limit)
+
+        return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
+
+    def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
+        """Return an Arrow batch of up to `limit` buffered records, None without any; raises as collect_records() does.
+
+        The entry that it ends in is decoded further than that, for take_ahead().
+        """
+        marks: list[Mark] = []
+        last: FetchCursor | None = None
+
+        def take(cursor: FetchCursor) -> bool:
+            nonlocal last
+            last = cursor
+            marks.clear()
+            cursor.take_columns(sink, max(limit - sink.rows, AHEAD_ROWS), max_bytes, marks)
+            return cursor.exhausted and sink.nbytes < max_bytes and sink.rows < limit
+
+        def finish() -> Any:
+            batch, offsets = sink.finish_with_offsets()
+            if last is None or batch.num_rows <= limit:
+                return batch
+            self._ahead = ColumnsAhead(last, sink, max_bytes, batch, offsets, marks, limit)
+            return batch.slice(0, limit)
+
+        return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
+
+    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
+        """Return up to `limit` rows that an earlier collect_part() decoded ahead, as a call of their own; None if others come next.
+
+        Under the lock. They may be fewer than the limit: what is left comes alone, so that nothing is copied.
+        """
+        ahead = next((cursor for cursor in self._cursors if cursor.is_readable), None)
+        if self._touched or not isinstance(ahead, ColumnsAhead) or not ahead.is_for(sink, max_bytes):
+            return None
+        self.calls += 1
+        self._now_ms = now_ms
+        self._touched.append(ahead)
+        part = ahead.take(limit)
+        self._commit(None)
+        return part
+
+    def next_timestamp(self, state: PartitionState) -> int | None:
+        """Return the timestamp of the batch that holds a partition's next record, None where it is not buffered. Under the lock."""
+        reading = next((cursor.fetch for cursor in self._cursors if cursor.fetch.state is state and not cursor.fetch.is_stale), None)
+        fetch = reading or self._buffer.oldest(state)
+        if fetch is None or fetch.is_stale or fetch.error is not None:
+            return None
+        try:
+            batches = read_batches(fetch.records, fetch.used_bytes)
+            return next((batch.max_timestamp for batch in batches if batch.last_offset >= state.position), None)
+        except CorruptRecordError:
+            # Whoever reads it gets the error.
+            return None
+
+    @property
+    def has_ahead(self) -> bool:
+        """Whether there is more for take_ahead(): until then the engine has nothing new to act on."""
+        return any(isinstance(cursor, ColumnsAhead) for cursor in self._cursors)
+
+    def take_back(self, call: int) -> None:
+        """Undo call number `call`, if it is the last one and however far it came: its result did not reach the caller. Under the lock."""
+        if call != self.calls:
+            return
+        self._roll_back()
+        moved, self._moved = self._moved, []
+        for state, generation, position, leader_epoch in moved:
+            if state.generation == generation:
+                state.move_back(position, leader_epoch)
+        self._buffer.drop_stale()
+
+    def _collect(
+        self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], limit: int | None, now_ms: int
+    ) -> CallerFlow[T | None]:
+        """Let `take` have one entry after another until it has enough, nothing is left, or an error is in the way."""
+        with self._lock:
+            self._roll_back()
+            self._drop_ahead()
+            self._newest = self._buffer.added
+            self._now_ms = now_ms
+        try:
+            fault = yield from self._drain(take, limit)
+            found = finish() if count() else None
+            with self._lock:
+                self._commit(None if found is not None else fault)
+            if fault is not None and found is None:
+                raise fault
+            return found
+        except KafkaError:
+            # Either it is raised on purpose, or nothing was committed.
+            with self._lock:
+                self._roll_back()
+                self._moved = []
+                self.has_moved = False
+            raise
+        except BaseException:
+            with self._lock:
+                self.take_back(self.calls)
+            raise
+
+    def _drain(self, take: Callable[[FetchCursor], bool], limit: int | None) -> CallerFlow[KafkaError | None]:
+        wants_more = True
+        while wants_more and (cursor := self._next_cursor()) is not None:
+            try:
+                wants_more = yield Compute(partial(take, cursor), cursor.work_bytes(limit))
+            except KafkaError as fault:
+                return fault
+        return None
+
+    def _next_cursor(self) -> FetchCursor | None:
+        """Return the next cursor to read on: one begun by an earlier call, or the next buffered fetch that still fits its position."""
+        with self._lock:
+            if self._touched and self._touched[-1].exhausted:
+                self._used_up(self._touched[-1])
+            cursor = next((cursor for cursor in self._cursors if isinstance(cursor, FetchCursor) and cursor.is_readable), None)
+            if cursor is None and (fetch := self._take()) is not None:
+                cursor = FetchCursor(fetch, self._options, self._converter)
+                self._cursors.append(cursor)
+            if cursor is not None and cursor not in self._touched:
+                self._touched.append(cursor)
+            return cursor
+
+    def _used_up(self, cursor: Cursor) -> None:
+        """Let more of the partition be fetched while the call goes on; the entry itself stays until the positions have moved."""
+        if cursor in self._cursors:
+            self._cursors.remove(cursor)
+            self._buffer.passed(cursor.fetch)
+
+    def _take(self) -> CompletedFetch | None:
+        """Take the next entry; an error waits for a call of its own, and an offset out of range becomes a reset where there is a policy.
+
+        What comes while a call decodes waits for the next one, or a fast broker would keep a call from returning until it is full.
+        """
+        while (fetch := self._buffer.first()) is not None:
+            if self._touched and (fetch.error is not None or fetch.number > self._newest):
+                return None
+            self._buffer.take(fetch)
+            if self._reset_to is None or not fetch.state.may_be_reset or not _is_lost(fetch):
+                return fetch
+            fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason=OUT_OF_RANGE)
+            self._buffer.done(fetch)
+        return None
+
+    # The end of a call, under the lock
+
+    def _commit(self, fault: KafkaError | None) -> None:
+        """Move the positions to where the cursors are, and give back what is used up. fault: the error that is raised now."""
+        if self._ahead is not None:
+            self._replace(self._ahead.cursor, self._ahead)
+            self._touched[-1] = self._ahead
+            self._ahead = None
+        touched, self._touched = self._touched, []
+        self._moved = []
+        self._count(touched)
+        for cursor in touched:
+            fetch, state = cursor.fetch, cursor.fetch.state
+            if not fetch.is_stale and cursor.position != state.position:
+                self._moved.append(_Moved(state, state.generation, state.position, state.leader_epoch))
+            state.advance(fetch.generation, cursor.position, cursor.leader_epoch)
+            cursor.committed = cursor.position, cursor.leader_epoch
+            # A broker's error is forgotten once it was raised; the next fetch says whether it still holds.
+            if cursor.exhausted or fetch.is_stale or (fault is not None and fault is fetch.error):
+                self._drop(cursor)
+                continue
+            self._buffer.used(fetch, cursor.used_bytes)
+            if isinstance(cursor, ColumnsAhead) and cursor.is_used_up:
+                self._replace(cursor, cursor.onward())
+        self.has_moved = bool(self._moved)
+        self._buffer.compact(self._reopen)
+
+    def _count(self, cursors: Iterable[Cursor]) -> None:
+        counts: dict[str, int] = {}
+        for cursor in cursors:
+            if cursor.handed_out:
+                topic = cursor.fetch.state.tp.topic
+                counts[topic] = counts.get(topic, 0) + cursor.handed_out
+                cursor.handed_out = 0
+        self._counters.hands_out(counts, self._now_ms)
+
+    def _roll_back(self) -> None:
+        """Begin again at the positions with everything that was touched, and drop what is stale."""
+        self._ahead = None
+        if not self._touched and not self._cursors:
+            return
+        touched, self._touched = self._touched, []
+        for cursor in touched:
+            if cursor in self._cursors:
+                self._cursors.remove(cursor)
+            else:
+                self._buffer.not_passed(cursor.fetch)
+        found = [cursor.fresh() for cursor in touched] + self._cursors
+        self._cursors = [cursor for cursor in found if not cursor.fetch.is_stale]
+        for cursor in found:
+            if cursor.fetch.is_stale:
+                self._forget(cursor)
+
+    def _drop_ahead(self) -> None:
+        """Forget what was decoded ahead: other columns are wanted now, or records, or another entry comes first."""
+        self._cursors = [cursor.fresh() if isinstance(cursor, ColumnsAhead) else cursor for cursor in self._cursors]
+
+    def _replace(self, cursor: Cursor, by: Cursor) -> None:
+        self._cursors = [by if known is cursor else known for known in self._cursors]
+
+    def _reopen(self, fetch: CompletedFetch) -> None:
+        self._cursors = [cursor.fresh() if cursor.fetch is fetch else cursor for cursor in self._cursors]
+
+    def _drop(self, cursor: Cursor) -> None:
+        if cursor in self._cursors:
+            self._cursors.remove(cursor)
+        else:
+            self._buffer.not_passed(cursor.fetch)
+        self._forget(cursor)
+
+    def _forget(self, cursor: Cursor) -> None:
+        self._buffer.done(cursor.fetch)
+        state = cursor.fetch.state
+        # While its data lay here nobody waited for a broker.
+        state.heard_ms = max(state.heard_ms, self._now_ms)
+
+
+def _is_lost(fetch: CompletedFetch) -> bool:
+    """Whether the log does not have the position. A look-up of positions that is refused with the same code names no offset."""
+    return isinstance(fetch.error, OffsetOutOfRangeError) and fetch.error.offset is not None

@@ -1,0 +1,337 @@
+"""A walk through one completed fetch, batch by batch (behaviour F23-F27).
+
+The cursor decides which batches the caller sees and keeps the position: the offset after the last thing handed out or passed over. A batch
+counts as read up to its own last offset, not its last record's, so the tail of a compacted log cannot hold a reader back (F26, M11).
+
+It runs in the caller's thread, without the engine's lock: checksums, decompression and decoding cost the caller, never the I/O thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn, Protocol
+
+from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
+from levada.consumer.fetch.decode import RecordConverter
+from levada.consumer.fetch.fetch_buffer import CompletedFetch
+from levada.errors import CorruptRecordError, KafkaError, RecordDeserializationError
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.header import CODEC_BITS, CRC_FROM, checksum
+from levada.record.stretch import Stretch, is_small
+from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
+
+ABORT_MARKER = 0
+NO_PRODUCER_ID = -1
+USUAL_RECORD_BYTES = 512
+MAX_OFFSET = 2**63 - 1
+LOOK_AHEAD = 500
+"""How many records are looked at for further dead letters behind one, in columns."""
+
+
+class ColumnSink(Protocol):
+    """What takes whole batches as columns: levada.record.columnar.ColumnDecoder."""
+
+    def add(
+        self, batch: RecordBatch, topic: str, partition: int, start_offset: int = 0, end_offset: int | None = None, limit: int | None = None
+    ) -> tuple[int, int]:
+        """Add the batch's records in [start_offset, end_offset), at most `limit`; return (rows added, next offset)."""
+        ...
+
+    def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
+        """Add the records of plain batches all at once; return how many. The stretch tells afterwards which batches these were."""
+        ...
+
+    def fault_of(self, record: AnyRecord) -> RecordDeserializationError | None:
+        """Return why a record cannot be added, None where it can."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Rows collected so far."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take so far."""
+        ...
+
+
+class Mark(NamedTuple):
+    """Where a cursor stood when its sink had so many rows. used_bytes: how much of the data was not needed for the last of them."""
+
+    rows: int
+    position: int
+    leader_epoch: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How fetched data is read."""
+
+    isolation_level: IsolationLevel
+    check_crcs: bool
+    max_decompressed_bytes: int
+
+
+class FetchCursor:
+    """Hands out one completed fetch. `position` and `leader_epoch` say how far; `exhausted` when there is no more."""
+
+    def __init__(
+        self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter, begin: tuple[int, int] | None = None
+    ) -> None:
+        """begin: position and leader epoch to begin at, by default those of the fetch."""
+        self.fetch = fetch
+        self.committed = begin or (fetch.fetch_offset, fetch.state.leader_epoch)
+        """Where it stood when its partition's position was last moved."""
+        self.position, self.leader_epoch = self.committed
+        self.exhausted = False
+        self.used_bytes = 0
+        """How much of the data, from its start, will not be needed again once positions have moved here."""
+        self.handed_out = 0
+        """How many records the running call hands out of it."""
+        self._options = options
+        self._converter = converter
+        self._stop = fetch.state.stop_offset
+        self._at = 0
+        """Where in the data the batch behind the current one begins."""
+        self._hides_aborted = options.isolation_level is IsolationLevel.READ_COMMITTED and bool(fetch.aborted)
+        self._may_be_plain = not self._hides_aborted
+        """Whether to look for a stretch of plain batches where the next one begins."""
+        self._stretch: Stretch | None = None
+        self._batch: RecordBatch | None = None
+        self._read_from(0)
+
+    def fresh(self) -> FetchCursor:
+        """Return another cursor over the same fetch that stands where this one was committed."""
+        return FetchCursor(self.fetch, self._options, self._converter, self.committed)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there may be more for the caller now."""
+        return not (self.exhausted or self.fetch.state.paused or self.fetch.is_stale)
+
+    def work_bytes(self, limit: int | None) -> int:
+        """Return about how much data has to be gone through for the next `limit` records, None for all that there are."""
+        left = len(self.fetch.records) - self.used_bytes
+        return left if limit is None or self._is_compressed else min(left, limit * USUAL_RECORD_BYTES)
+
+    @property
+    def _is_compressed(self) -> bool:
+        """Whether a compressed batch comes next, or one is being read."""
+        at = self.used_bytes + CRC_FROM + 1
+        return at < len(self.fetch.records) and bool(self.fetch.records[at] & CODEC_BITS)
+
+    def take_records(self, limit: int) -> list[AnyRecord]:
+        """Return up to `limit` records, fewer at the end of a batch; [] only when exhausted."""
+        try:
+            while (batch := self._current()) is not None:
+                if not (records := self._decode(batch, limit)):
+                    self._leave(batch)
+                elif done := self._hand_out(batch, records):
+                    self.handed_out += len(done)
+                    return done
+        except KafkaError as fault:
+            self._begin_again()
+            self._raise(fault)
+        return []
+
+    def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
+        """Add records to the columns until there are `limit`, they take `max_bytes` or it is exhausted; return how many.
+
+        marks: takes a mark per step. A fault in the data is raised by a call that has added nothing before it.
+        """
+        rows = 0
+        try:
+            while (limit is None or rows < limit) and sink.nbytes < max_bytes:
+                added = self._add_next(sink, None if limit is None else limit - rows, max_bytes)
+                if added is None:
+                    break
+                rows += added
+                if marks is not None:
+                    marks.append(Mark(sink.rows, self.position, self.leader_epoch, self.used_bytes))
+        except KafkaError as fault:
+            self._begin_again()
+            if not rows:
+                self._raise(fault)
+        self.handed_out += rows
+        return rows
+
+    def _add_next(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int | None:
+        """Add what comes next, at most `limit` records; return how many rows that were, None when there is no more to add.
+
+        That is a stretch of plain batches where one begins here, else what the batch being read has left.
+        """
+        if self._batch is None and self._may_be_plain and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
+            return plain
+        batch = self._current()
+        if batch is None:
+            return None
+        tp = self.fetch.state.tp
+        try:
+            added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, limit)
+        except RecordDeserializationError as error:
+            self._pass_over(batch, sink, error)
+            return 0
+        if not added and reached <= self.position:
+            return None
+        self._reach(batch, reached)
+        # Behind a large compressed batch comes another one, and to find out that it is too large for a stretch may take a part of it.
+        is_large = bool(batch.attributes & CODEC_BITS) and not is_small(batch.size_bytes, len(batch.payload()))
+        self._may_be_plain = not (self._hides_aborted or is_large)
+        return added
+
+    def _pass_over(self, batch: RecordBatch, sink: ColumnSink, error: RecordDeserializationError) -> None:
+        """Go on behind a record that cannot be handed out as text, or raise what keeps it."""
+        try:
+            self._converter.pass_over(error)
+        except AwaitsDeadLetterError:
+            for record in self._decode(batch, LOOK_AHEAD)[1:]:
+                if (another := sink.fault_of(record)) is not None:
+                    self._converter.foresee(another)
+            raise
+        self._reach(batch, error.record.offset + 1)
+
+    def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
+        """Add a stretch of plain batches; 0 where none begins."""
+        if self._stretch is None:
+            check = checksum if self._options.check_crcs else None
+            stop = MAX_OFFSET if self._stop is None else self._stop
+            self._stretch = Stretch(self.fetch.records, stop, check, self._options.max_decompressed_bytes)
+        tp, stretch = self.fetch.state.tp, self._stretch
+        stretch.begin_at(self._at, self.position)
+        added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes)
+        if stretch.size_bytes:
+            self.used_bytes = self._at
+            self._read_from(stretch.end)
+            self.position = stretch.next_offset
+            self.leader_epoch = stretch.leader_epoch
+            self._note_end()
+        return added
+
+    def _current(self) -> RecordBatch | None:
+        """Return the batch being read, or the next visible one."""
+        if self._batch is None and not self.exhausted:
+            if self.fetch.error is not None:
+                raise self.fetch.error
+            self._batch = self._next_visible()
+            self.exhausted = self._batch is None
+        return self._batch
+
+    def _decode(self, batch: RecordBatch, limit: int) -> list[AnyRecord]:
+        """Decode records of a batch from the position on, up to the end of a bounded read (F24)."""
+        tp, most = self.fetch.state.tp, self._options.max_decompressed_bytes
+        return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
+
+    def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
+        """Deserialize records; one with an error stays next in line, and those before it go out first (F11, F27).
+
+        Returns [] where all were skipped.
+        """
+        done, settled = self._converter.convert(records)
+        if settled == len(records):
+            self._reach(batch, batch.following(records[-1].offset))
+        else:
+            self._reach(batch, records[settled].offset)
+            self._begin_again()
+        return done
+
+    def _reach(self, batch: RecordBatch, offset: int) -> None:
+        if offset >= batch.next_offset or self._is_at_stop(offset):
+            self._leave(batch)
+        else:
+            self.position = offset
+            self.leader_epoch = batch.partition_leader_epoch
+
+    def _leave(self, batch: RecordBatch) -> None:
+        self._pass(batch)
+        self._batch = None
+        self._note_end()
+
+    def _note_end(self) -> None:
+        # Said now, not when the next call finds nothing: the fetcher may go on while the caller works (F4).
+        self.exhausted = UNKNOWN_OFFSET < self.fetch.next_offset <= self.position or self._is_at_stop(self.position)
+
+    def _pass(self, batch: RecordBatch) -> None:
+        self.position = batch.next_offset if self._stop is None else min(batch.next_offset, self._stop)
+        self.leader_epoch = batch.partition_leader_epoch
+
+    def _is_at_stop(self, offset: int) -> bool:
+        return self._stop is not None and offset >= self._stop
+
+    def _read_from(self, at: int) -> None:
+        """Begin, or begin anew, at a batch of the data."""
+        self._at = at
+        self._batches = read_batches(self.fetch.records, at)
+        self._aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
+
+    def _next_visible(self) -> RecordBatch | None:
+        """Return the next batch with something for the caller, checked; step over all others.
+
+        Not a generator: the cursor and it would refer to each other, and megabytes of data wait for Python's cycle collector.
+        """
+        hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
+        for batch in self._batches:
+            # Which transactions were aborted is told from the start of the data.
+            self.used_bytes = 0 if self._hides_aborted else self._at
+            self._at += batch.size_bytes
+            if self._is_at_stop(max(batch.earliest_offset, self.position)):
+                self.position = self._stop if self._stop is not None else self.position
+                return None
+            if self._options.check_crcs:
+                batch.verify_crc()
+            hidden = hides_aborted and self._aborted.hides(batch)
+            if batch.last_offset < self.position:
+                continue
+            if hidden or batch.is_control or batch.is_empty:
+                self._pass(batch)
+            else:
+                return batch
+        if not self._at and len(self.fetch.records):
+            raise CorruptRecordError(
+                f"{len(self.fetch.records)} bytes hold no complete record batch; the broker must send at least one, however large (KIP-74)"
+            )
+        return None
+
+    def _begin_again(self) -> None:
+        """Stand at the position anew, to meet the same fault: read_batches() is finished once it has raised."""
+        self._read_from(0)
+        self._batch = None
+
+    def _raise(self, fault: KafkaError) -> NoReturn:
+        """Raise a fault in the data with the place it was found at; it is raised each time until the caller seeks past it."""
+        if not isinstance(fault, CorruptRecordError):
+            raise fault
+        text = f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it"
+        raise type(fault)(text) from fault
+
+
+class AbortedTransactions:
+    """Which batches belong to aborted transactions, told in log order (F25).
+
+    The broker lists transactions by producer and first offset; an abort marker in the data ends one. Transactions are taken in up to a
+    batch's last offset, not its base offset: an aborted one may begin within the batch (TR13).
+    """
+
+    def __init__(self, listed: tuple[tuple[int, int], ...], max_decompressed_bytes: int) -> None:
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._listed = sorted(listed, key=lambda entry: entry[1])
+        self._next = 0
+        self._open: set[int] = set()
+
+    def hides(self, batch: RecordBatch) -> bool:
+        """Whether this batch's records were aborted; batches must be shown in order, each once."""
+        if batch.producer_id == NO_PRODUCER_ID:
+            return False
+        self._take_in(batch.last_offset)
+        if batch.is_control:
+            # A marker emptied by compaction is no abort marker (M20, TR12).
+            if batch.records_count and batch.control_type(self._max_decompressed_bytes) == ABORT_MARKER:
+                self._open.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._open
+
+    def _take_in(self, last_offset: int) -> None:
+        while self._next < len(self._listed) and self._listed[self._next][1] <= last_offset:
+            self._open.add(self._listed[self._next][0])
+            self._next += 1

@@ -1,0 +1,99 @@
+"""Fetch requests, built from what a session says they have to carry (behaviour 16.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from levada.consumer.fetch.fetch_session import CLOSING_EPOCH, FetchTarget, SessionRequest
+from levada.consumer.positions.subscription_state import PartitionState
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from levada.types import IsolationLevel, TopicPartition
+
+FIRST_VERSION_WITH_WHOLE_BATCH = 3
+"""From here on the first batch comes whole, however large (KIP-74)."""
+FIRST_VERSION_WITH_IDS = 13
+
+FIRST_GUESS_BYTES = 32
+"""What a record is taken to need before one was seen."""
+ALLOWANCE = 1.25
+"""The last batch of a range is needed whole, and records vary."""
+LEAST_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """How much to ask for and how long a broker may wait for it (F9), and in which rack to read (F16)."""
+
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+    max_partition_bytes: int
+    isolation_level: IsolationLevel
+    rack: str
+    replica_lease_ms: int
+    """How long to read from the replica a leader pointed to, before asking the leader again (KIP-392)."""
+    buffer_bytes: int
+    """How much fetched data may be held before nothing more is fetched, but for what is needed to go on."""
+    request_timeout_ms: int
+    """How long a broker may take beyond the time it may wait."""
+
+
+def partition_bytes(state: PartitionState, most: int) -> int:
+    """Return how much to ask for of a partition: `most`, or what is likely to be left of a bounded read.
+
+    The first answer tells how large records are. Until then little is asked for: a second request costs less than what is thrown away.
+    """
+    if state.stop_offset is None:
+        return most
+    left = (state.stop_offset - state.fetch_offset) * (state.bytes_per_offset or FIRST_GUESS_BYTES)
+    return min(most, max(int(left * ALLOWANCE), LEAST_BYTES))
+
+
+def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:
+    """Build the request; topics stand in the order in which their first partition is wanted."""
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=settings.min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=int(settings.isolation_level),
+        session_id=session.session_id,
+        session_epoch=session.epoch,
+        topics=[_fetch_topic(name, targets) for name, targets in _by_topic(session.to_send.items()).items()],
+        forgotten_topics_data=_forgotten(session.to_forget),
+        rack_id=settings.rack,
+    )
+
+
+def closing_request(session_id: int) -> FetchRequest:
+    """Build the request that closes a session (F22)."""
+    return FetchRequest(session_id=session_id, session_epoch=CLOSING_EPOCH)
+
+
+def _fetch_topic(name: str, targets: list[tuple[int, FetchTarget]]) -> FetchTopic:
+    partitions = [
+        FetchPartition(
+            partition=partition,
+            current_leader_epoch=target.leader_epoch,
+            fetch_offset=target.fetch_offset,
+            partition_max_bytes=target.max_bytes,
+        )
+        for partition, target in targets
+    ]
+    return FetchTopic(topic=name, topic_id=targets[0][1].topic_id, partitions=partitions)
+
+
+def _by_topic(targets: Iterable[tuple[TopicPartition, FetchTarget]]) -> dict[str, list[tuple[int, FetchTarget]]]:
+    topics: dict[str, list[tuple[int, FetchTarget]]] = {}
+    for tp, target in targets:
+        topics.setdefault(tp.topic, []).append((tp.partition, target))
+    return topics
+
+
+def _forgotten(partitions: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, UUID], ForgottenTopic] = {}
+    for tp, topic_id in partitions:
+        topic = topics.setdefault((tp.topic, topic_id), ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[]))
+        topic.partitions.append(tp.partition)
+    return list(topics.values())

@@ -1,0 +1,286 @@
+"""What a fetch response means for each partition in it (behaviour 16.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from levada.acls import ResourceType
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.retry import Reaction, RetryPolicy
+from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
+from levada.consumer.fetch.fetch_request import FetchSettings
+from levada.consumer.fetch.fetch_session import FetchSession, SessionRequest
+from levada.consumer.positions.subscription_state import Answers, PartitionState
+from levada.error_codes import ErrorCode
+from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError
+from levada.permissions import refused
+from levada.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
+from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, Node, TopicPartition
+
+LAST_OFFSET_DELTA_AT = 23
+MOST_DOUBTS = 3
+_OFFSET_AND_LENGTH = Struct(">qi")
+_INT32 = Struct(">i")
+
+
+ON_FETCH_ERROR = RetryPolicy(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER: Reaction.REFRESH,
+        ErrorCode.REPLICA_NOT_AVAILABLE: Reaction.REFRESH,
+        ErrorCode.KAFKA_STORAGE_ERROR: Reaction.REFRESH,
+        ErrorCode.FENCED_LEADER_EPOCH: Reaction.REFRESH,
+        ErrorCode.OFFSET_NOT_AVAILABLE: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.INCONSISTENT_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH: Reaction.RETRY,
+        ErrorCode.UNKNOWN_SERVER_ERROR: Reaction.RETRY,
+        ErrorCode.OFFSET_OUT_OF_RANGE: Reaction.RESET,
+    }
+)
+"""Of one partition."""
+
+ON_FETCH_SESSION_ERROR = RetryPolicy(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND: Reaction.AT_ONCE,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.INCONSISTENT_TOPIC_ID: Reaction.REFRESH,
+    },
+    otherwise=Reaction.RETRY,
+)
+"""Of a whole response. Each ends the session (F20)."""
+
+
+class Asked(NamedTuple):
+    """A request as it was sent: to whom, what its session said, and (state, round, offset) of every partition it stands for.
+
+    cuts_first: whether even the first message of a partition may come cut off. source: who was asked, for all partitions of the session.
+    """
+
+    node_id: int
+    session: SessionRequest
+    partitions: Mapping[TopicPartition, tuple[PartitionState, int, int]]
+    cuts_first: bool = False
+    source: Answers | None = None
+
+
+class _Refusal(NamedTuple):
+    """A partition's error code, from whom, and what came with it."""
+
+    code: ErrorCode
+    node_id: int
+    state: PartitionState
+    data: PartitionData
+    endpoints: Sequence[Node]
+    now_ms: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.state.tp}: fetch at offset {self.state.fetch_offset} from node {self.node_id}"
+
+
+class FetchResponseHandler:
+    """Puts what a response brought into the buffer, and what it says into the partition states."""
+
+    def __init__(
+        self,
+        buffer: FetchBuffer,
+        metadata: Metadata,
+        settings: FetchSettings,
+        backoff: ExponentialBackoff,
+    ) -> None:
+        self._buffer = buffer
+        self._counters = buffer.counters
+        self._metadata = metadata
+        self._settings = settings
+        self._backoff = backoff
+        self._reactions: Mapping[Reaction, Callable[[_Refusal], bool]] = {
+            Reaction.RETRY: self._retry,
+            Reaction.REFRESH: self._refresh,
+            Reaction.RESET: self._out_of_range,
+            Reaction.RAISE: self._raise,
+        }
+        """What is done about a partition's error code; each returns whether it brings anything for the reader."""
+
+    def handle(self, session: FetchSession, asked: Asked, response: FetchResponse, now_ms: int) -> bool:
+        """Take in a response; return whether it brought anything for the reader."""
+        if code := ErrorCode.of(response.error_code):
+            self._failed_whole(session, asked, code, now_ms)
+            return False
+        answers = list(_partitions(response, session))
+        self._counters.throttle_time.note(response.throttle_time_ms, now_ms)
+        sizes: dict[str, int] = {}
+        for tp, data in answers:
+            if tp is None:
+                continue
+            sizes[tp.topic] = sizes.get(tp.topic, 0) + len(data.records or b"")
+        self._counters.has_fetched(sizes, now_ms)
+        fault = session.answered(
+            [tp for tp, _ in answers],
+            response.session_id,
+            was_full=asked.session.is_full,
+            throttled=response.throttle_time_ms > 0,
+        )
+        if fault:
+            self._note(asked, fault, now_ms)
+            return False
+        self._note_heard(asked, answers, now_ms)
+        endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        brought = [self._take_in(asked, tp, data, endpoints, now_ms) for tp, data in answers if tp is not None]
+        return True in brought
+
+    def _note_heard(self, asked: Asked, answers: Sequence[tuple[TopicPartition | None, PartitionData]], now_ms: int) -> None:
+        """In a session, silence about a partition means: nothing new there. So all but those with an error were heard of."""
+        for tp, data in answers:
+            known = None if tp is None else asked.partitions.get(tp)
+            if known is None:
+                continue
+            if data.error_code:
+                known[0].leave_source()
+            else:
+                known[0].heard(now_ms)
+        if asked.source is not None:
+            asked.source.heard_ms = now_ms
+
+    def _failed_whole(self, session: FetchSession, asked: Asked, code: ErrorCode, now_ms: int) -> None:
+        session.failed(code)
+        reaction = ON_FETCH_SESSION_ERROR.reaction(code)
+        if reaction is Reaction.REFRESH:
+            self._metadata.request_update()
+        if reaction is not Reaction.AT_ONCE:
+            self._note(asked, code.name, now_ms)
+
+    def _note(self, asked: Asked, reason: str, now_ms: int) -> None:
+        for state, round, _ in asked.partitions.values():
+            if round == state.round:
+                self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
+
+    def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
+        """Take in one partition's part, unless its position was moved by force or validated meanwhile (F10)."""
+        known = asked.partitions.get(tp)
+        if known is None:
+            return False
+        state, round, offset = known
+        if round != state.round or offset != state.fetch_offset:
+            return False
+        if data.error_code:
+            refusal = _Refusal(ErrorCode.of(data.error_code), asked.node_id, state, data, endpoints, now_ms)
+            return self._reactions[ON_FETCH_ERROR.reaction(data.error_code)](refusal)
+        self._note_log(asked.node_id, state, data, now_ms)
+        return self._buffer_records(state, data, cuts_first=asked.cuts_first)
+
+    def _note_log(self, node_id: int, state: PartitionState, data: PartitionData, now_ms: int) -> None:
+        # A follower may know a lower high watermark than the leader did; going back would make the lag jump (KIP-392).
+        known = state if node_id == state.preferred_replica else None
+        state.high_watermark = max(data.high_watermark, known.high_watermark if known else UNKNOWN_OFFSET)
+        state.last_stable_offset = max(data.last_stable_offset, known.last_stable_offset if known else UNKNOWN_OFFSET)
+        state.log_start_offset = data.log_start_offset
+        state.topic_is_assumed = False
+        if data.preferred_read_replica >= 0:
+            state.prefer(data.preferred_read_replica, now_ms + self._settings.replica_lease_ms)
+
+    def _buffer_records(self, state: PartitionState, data: PartitionData, *, cuts_first: bool) -> bool:
+        if not data.records:
+            return False
+        records = memoryview(data.records)
+        if cuts_first and _is_cut(records):
+            return self._buffer_error(state, _does_not_fit(state, self._settings.max_partition_bytes))
+        next_offset = offset_after_last_batch(records)
+        if UNKNOWN_OFFSET < next_offset <= state.fetch_offset:
+            return self._buffer_error(state, _goes_back(state, next_offset))
+        if next_offset != UNKNOWN_OFFSET:
+            state.bytes_per_offset = len(records) / (next_offset - state.fetch_offset)
+        aborted = tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ())
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, next_offset, aborted))
+        return True
+
+    def _retry(self, refusal: _Refusal) -> bool:
+        self._retry_later(refusal.state, f"node {refusal.node_id}: {refusal.code.name}", refusal.now_ms)
+        return False
+
+    def _refresh(self, refusal: _Refusal) -> bool:
+        """Have metadata refreshed. When the answer itself names a newer leader, there is no need to wait for that (KIP-951)."""
+        state, hint = refusal.state, refusal.data.current_leader
+        state.prefer(None)
+        self._metadata.request_update()
+        if hint.leader_id < 0 or not self._metadata.apply_leader_hint(state.tp, hint.leader_id, hint.leader_epoch, refusal.endpoints):
+            self._retry(refusal)
+        return False
+
+    def _out_of_range(self, refusal: _Refusal) -> bool:
+        """Where the leader says so, let the reader decide by auto.offset.reset; else ask the leader.
+
+        A follower may have been left while it was asked, and a leader may have been replaced. That is also likely of one that led before
+        the epoch of the position, but such an epoch may be made up by who committed it or gave it to seek(): in the end it is believed.
+        """
+        state = refusal.state
+        leader = self._metadata.snapshot.leader(state.tp)
+        if refusal.node_id == state.preferred_replica or leader is None or refusal.node_id != leader.id:
+            state.prefer(None)
+            return False
+        is_older = NO_LEADER_EPOCH < self._metadata.snapshot.leader_epoch(state.tp) < state.leader_epoch
+        if is_older and state.failed_attempts < MOST_DOUBTS:
+            return self._refresh(refusal)
+        text = f"{refusal.place}: the log has no such offset; seek() to go on"
+        return self._buffer_error(state, OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset))
+
+    def _raise(self, refusal: _Refusal) -> bool:
+        names = {ResourceType.TOPIC: refusal.state.tp.topic}
+        return self._buffer_error(refusal.state, refused(FetchRequest.NAME, refusal.data.error_code, refusal.place, names))
+
+    def _buffer_error(self, state: PartitionState, error: KafkaError) -> bool:
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
+        return True
+
+    def _retry_later(self, state: PartitionState, reason: str, now_ms: int) -> None:
+        state.failed(reason, now_ms + self._backoff.delay_ms(state.failed_attempts))
+
+
+def _is_cut(records: memoryview) -> bool:
+    """Whether not even the first message is whole."""
+    return len(records) < AFTER_LENGTH or AFTER_LENGTH + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
+
+
+def _does_not_fit(state: PartitionState, limit: int) -> RecordTooLargeError:
+    text = (
+        f"{state.tp} at offset {state.fetch_offset}: the next message is larger than max.partition.fetch.bytes={limit}, and this broker, "
+        "older than Kafka 0.10.1, sends no more than that of it; raise the option, or seek past the message"
+    )
+    return RecordTooLargeError(text)
+
+
+def _goes_back(state: PartitionState, next_offset: int) -> ProtocolError:
+    text = f"the broker answered a fetch with nothing but batches before offset {next_offset}; it is broken, or its log is"
+    return ProtocolError(f"{state.tp} at offset {state.fetch_offset}: {text}")
+
+
+def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition | None, PartitionData]]:
+    """Yield the answers with the partitions they are for, None for one that was not asked for."""
+    for topic in response.responses:
+        name = topic.topic or session.topic_name(topic.topic_id)
+        for data in topic.partitions:
+            tp = TopicPartition(name, data.partition_index)
+            yield (tp if tp in session.known else None), data
+
+
+def offset_after_last_batch(records: bytes | memoryview) -> int:
+    """Return the offset after all complete batches by stepping over headers, UNKNOWN_OFFSET when that takes a closer look (M11)."""
+    at, after, end = 0, UNKNOWN_OFFSET, len(records)
+    while at + MAGIC_AT < end:
+        offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
+        magic = records[at + MAGIC_AT]
+        if magic > MAGIC or length < LEAST_LENGTH[magic]:
+            return UNKNOWN_OFFSET
+        if at + AFTER_LENGTH + length > end:
+            break
+        # A wrapper of a message set has the offset of its last message (M5).
+        delta = _INT32.unpack_from(records, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
+        # The highest, where a log is out of order (TR9): a reader would meet again what it asks for behind the last one.
+        after = max(after, offset + delta + 1)
+        at += AFTER_LENGTH + length
+    return after

@@ -1,0 +1,372 @@
+"""Keeps fetches on their way to every broker that leads a partition somebody wants (behaviour 16.3 to 16.5).
+
+At most one fetch per broker is in flight; it names every partition there that wants data. Its answer goes into the fetch buffer as it came:
+the collector looks at it in the caller's context.
+
+A broker holds an answer back until it has something, or max_wait_ms is over. That wait must not hold up a partition which was left out only
+because enough of it is buffered: while one is left out, the wait is short, and grows with each answer that brings nothing.
+
+Each broker has its share of the partitions: those it is asked for, and those that are left out for now. A partition that changed is looked
+at again and put where it belongs; a broker is written to when it has partitions to be asked for and no fetch in flight. So a turn in which
+nothing changed costs nothing, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from levada.client.deferred import Deferred
+from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.connection_key import ConnectionKey, Purpose
+from levada.client.network.network_client import NetworkClient
+from levada.clock import NEVER_MS
+from levada.consumer.fetch.fetch_buffer import READ_AHEAD, CompletedFetch, FetchBuffer
+from levada.consumer.fetch.fetch_request import (
+    FIRST_VERSION_WITH_IDS,
+    FIRST_VERSION_WITH_WHOLE_BATCH,
+    FetchSettings,
+    closing_request,
+    fetch_request,
+    partition_bytes,
+)
+from levada.consumer.fetch.fetch_response import Asked, FetchResponseHandler
+from levada.consumer.fetch.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest
+from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
+from levada.errors import ConnectError, DisconnectError, KafkaError
+from levada.promise import Promise
+from levada.protocol.messages.fetch import FetchRequest, FetchResponse
+from levada.types import TopicPartition
+
+SHORT_WAIT_MS = 10
+MOST_NAMED = 5
+"""How many partitions a line of the log names."""
+LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
+
+
+class Share:
+    """One broker's share of the partitions, and what is remembered of the broker.
+
+    wanted: what it is asked for, in the order in which it changed last, so that what just brought data is asked for last (F12). held: what
+    is left out because enough of it is buffered. changed: what the next request must look at. asked: what the last one stood for.
+    cuts_first: the broker is so old that it cuts off even the first message of a partition.
+    """
+
+    __slots__ = (
+        "asked",
+        "changed",
+        "connection",
+        "cuts_first",
+        "empty_answers",
+        "failing",
+        "heard_ms",
+        "held",
+        "in_flight",
+        "losses",
+        "session",
+        "wanted",
+    )
+
+    def __init__(self, connection: ConnectionKey, losses: int) -> None:
+        self.connection = connection
+        self.session = FetchSession()
+        self.wanted: dict[TopicPartition, PartitionState] = {}
+        self.held: set[PartitionState] = set()
+        self.failing: set[PartitionState] = set()
+        self.changed: dict[TopicPartition, None] = {}
+        self.asked: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
+        self.in_flight = False
+        self.cuts_first = False
+        self.empty_answers = 0
+        self.heard_ms = 0
+        self.losses = losses
+
+    @property
+    def node_id(self) -> int:
+        """The broker."""
+        return self.connection.node_id
+
+    def want(self, state: PartitionState) -> None:
+        """Ask for a partition, or for another position of it, from now on."""
+        self.held.discard(state)
+        self.wanted.pop(state.tp, None)
+        self.wanted[state.tp] = state
+        self.changed[state.tp] = None
+        state.source = self
+        if state.failed_attempts:
+            self.failing.add(state)
+
+    def hold(self, state: PartitionState) -> None:
+        """Leave a partition out for now."""
+        self.remove(state)
+        self.held.add(state)
+
+    def remove(self, state: PartitionState) -> None:
+        """Ask for a partition no more."""
+        self.held.discard(state)
+        self.failing.discard(state)
+        if self.wanted.get(state.tp) is state:
+            del self.wanted[state.tp]
+            self.changed[state.tp] = None
+        if state.source is self:
+            state.leave_source()
+
+    def heard(self, now_ms: int) -> None:
+        """What failed before, and was asked for and answered without an error now, works again."""
+        for state in [state for state in self.failing if state.source is self and state.tp in self.asked]:
+            self.failing.discard(state)
+            state.heard(now_ms)
+
+
+class Fetcher:
+    """The poller that sends fetches. Used under the engine's lock."""
+
+    def __init__(
+        self,
+        *,
+        subscription: SubscriptionState,
+        buffer: FetchBuffer,
+        metadata: Metadata,
+        network: NetworkClient,
+        settings: FetchSettings,
+        backoff: ExponentialBackoff,
+        deferred: Deferred,
+    ) -> None:
+        self._subscription = subscription
+        self._buffer = buffer
+        self._metadata = metadata
+        self._network = network
+        self._settings = settings
+        self._log = deferred.log(__name__)
+        self._responses = FetchResponseHandler(buffer, metadata, settings, backoff)
+        self._marks = subscription.listen()
+        self._snapshot: ClusterSnapshot | None = None
+        self._shares: dict[int, Share] = {}
+        self._where: dict[PartitionState, Share] = {}
+        self._due: dict[int, Share] = {}
+        """Brokers that may be written to: with partitions to be asked for, and no fetch in flight."""
+        self._timers: list[tuple[int, int, PartitionState]] = []
+        """When to look again at partitions that nothing else will mark."""
+        self._timed: dict[PartitionState, int] = {}
+        self._numbers = count()
+        self._now_ms = 0
+
+    def poll(self, now_ms: int) -> int:
+        """Send a fetch to every broker that has something to give and none in flight; return when to be polled again."""
+        self._now_ms = now_ms
+        self._note_changes(now_ms)
+        if self._marks:
+            marked = list(self._marks)
+            self._marks.clear()
+            for state in marked:
+                self._place(state, now_ms)
+        deadline_ms = self._timers[0][0] if self._timers else NEVER_MS
+        if self._due and not (self._buffer.is_full and self._buffer.has_readable):
+            for share in list(self._due.values()):
+                deadline_ms = min(deadline_ms, self._ask(share, now_ms))
+        return now_ms if self._marks or self._buffer.amounts else deadline_ms
+
+    @property
+    def is_due(self) -> bool:
+        """Whether poll() may have something to do, although no time has passed and nothing has come from the network."""
+        return bool(self._marks or self._buffer.amounts or self._due)
+
+    def close_sessions(self, now_ms: int) -> list[Promise[Any]]:
+        """Tell the brokers that can be told at once that their sessions are over (F22)."""
+        return [
+            self._network.send(share.connection, closing_request(share.session.session_id), now_ms, min_version=7)
+            for share in self._shares.values()
+            if share.session.session_id != NO_SESSION and self._network.is_ready(share.connection, now_ms)
+        ]
+
+    # Who is asked for what
+
+    def _note_changes(self, now_ms: int) -> None:
+        """Mark what time or news of the cluster may have changed."""
+        if self._metadata.snapshot is not self._snapshot:
+            self._snapshot = self._metadata.snapshot
+            self._marks.update(dict.fromkeys(self._subscription))
+        if self._buffer.amounts:
+            self._marks.update(self._buffer.amounts)
+            self._buffer.amounts.clear()
+        while self._timers and self._timers[0][0] <= now_ms:
+            at_ms, _, state = heappop(self._timers)
+            if self._timed.get(state) == at_ms:
+                del self._timed[state]
+                self._marks[state] = None
+
+    def _place(self, state: PartitionState, now_ms: int) -> None:
+        """Put a partition where it belongs."""
+        share = self._share_for(state, now_ms)
+        before = self._where.pop(state, None)
+        if before is not None and before is not share:
+            before.remove(state)
+        if share is None:
+            return
+        self._where[state] = share
+        if self._has_enough(state):
+            share.hold(state)
+        else:
+            share.want(state)
+        if share.wanted and not share.in_flight:
+            self._due[share.node_id] = share
+
+    def _share_for(self, state: PartitionState, now_ms: int) -> Share | None:
+        if state.retired or not state.wants_data:
+            return None
+        if state.retry_at_ms > now_ms:
+            self._look_again(state, state.retry_at_ms)
+            return None
+        node_id = self._node_for(state, now_ms)
+        if node_id is None:
+            self._metadata.request_update()
+            return None
+        share = self._shares.get(node_id)
+        if share is None:
+            connection = ConnectionKey(node_id, Purpose.FETCH)
+            share = self._shares[node_id] = Share(connection, self._network.losses(connection))
+        return share
+
+    def _look_again(self, state: PartitionState, at_ms: int) -> None:
+        if self._timed.get(state) != at_ms:
+            self._timed[state] = at_ms
+            heappush(self._timers, (at_ms, next(self._numbers), state))
+
+    def _has_enough(self, state: PartitionState) -> bool:
+        """Whether as much of the partition is buffered as may be."""
+        return state.buffered - state.passed >= READ_AHEAD
+
+    def _node_for(self, state: PartitionState, now_ms: int) -> int | None:
+        """Return the replica a leader pointed to while its lease lasts, else the leader, None without one (F13)."""
+        snapshot = self._metadata.snapshot
+        preferred = state.preferred_replica
+        if preferred is not None and now_ms < state.preferred_until_ms and preferred in snapshot.nodes:
+            self._look_again(state, state.preferred_until_ms)
+            return preferred
+        leader = snapshot.leader(state.tp)
+        return None if leader is None else leader.id
+
+    # Asking
+
+    def _ask(self, share: Share, now_ms: int) -> int:
+        """Send the fetch if the broker can be written to; return when to look again."""
+        if share.in_flight or not share.wanted:
+            del self._due[share.node_id]
+            return NEVER_MS
+        if not self._network.ready(share.connection, now_ms):
+            self._leave_replica(share)
+            return now_ms + self._network.poll_delay_ms(share.connection, now_ms)
+        del self._due[share.node_id]
+        share.losses = self._network.losses(share.connection)
+        try:
+            self._send(share, now_ms)
+        except KafkaError as error:
+            self._give_up(list(share.wanted.values()), error)
+        return NEVER_MS
+
+    def _leave_replica(self, share: Share) -> None:
+        """Go back to the leaders when the connection to a replica was lost, or could not be made."""
+        losses = self._network.losses(share.connection)
+        if losses > share.losses:
+            share.losses = losses
+            for state in [*share.wanted.values(), *share.held]:
+                if state.preferred_replica == share.node_id:
+                    state.prefer(None)
+
+    def _send(self, share: Share, now_ms: int) -> None:
+        # What was not wanted any more when its change was noted, and is again, is in `wanted`.
+        changes = {tp: self._target(share, state) if (state := share.wanted.get(tp)) else None for tp in share.changed}
+        newest = FetchRequest.MAX_VERSION if self._all_have_ids(share, changes) else LAST_VERSION_WITHOUT_IDS
+        version = self._network.version_for(share.connection, FetchRequest, max_version=newest)
+        # Such a broker has no sessions either: _begin() looks at every partition anew.
+        share.cuts_first = version < FIRST_VERSION_WITH_WHOLE_BATCH
+        session = self._begin(share, changes, by_id=version >= FIRST_VERSION_WITH_IDS)
+        wait_ms = self._wait_ms(share)
+        request = fetch_request(session, self._settings, max_wait_ms=wait_ms, max_bytes=self._max_bytes())
+        asked = Asked(share.node_id, session, share.asked, cuts_first=share.cuts_first, source=share)
+        timeout_ms = wait_ms + self._settings.request_timeout_ms
+        promise = self._network.send(share.connection, request, now_ms, max_version=newest, timeout_ms=timeout_ms)
+        share.in_flight = True
+        promise.on_done(lambda promise: self._done(share, asked, promise))
+
+    def _begin(self, share: Share, changes: dict[TopicPartition, FetchTarget | None], *, by_id: bool) -> SessionRequest:
+        share.changed.clear()
+        if share.session.needs_all(by_id=by_id):
+            share.asked = {}
+            changes = {tp: self._target(share, state) for tp, state in share.wanted.items()}
+            session = share.session.begin({tp: target for tp, target in changes.items() if target is not None}, by_id=by_id)
+        else:
+            session = share.session.go_on(changes)
+        for tp in changes:
+            state = share.wanted.get(tp)
+            if state is None:
+                share.asked.pop(tp, None)
+            else:
+                share.asked[tp] = (state, state.round, state.fetch_offset)
+        return session
+
+    def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
+        """Whether every topic's id is known, so that topics may be named by them (F15)."""
+        if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
+            return all(self._target(share, state).topic_id.int for state in share.wanted.values())
+        return 0 not in [target.topic_id.int for target in changes.values() if target is not None]
+
+    def _target(self, share: Share, state: PartitionState) -> FetchTarget:
+        snapshot = self._metadata.snapshot
+        topic = snapshot.topics.get(state.tp.topic)
+        topic_id = NO_TOPIC_ID if topic is None or topic.topic_id is None else topic.topic_id
+        most = self._settings.max_partition_bytes
+        max_bytes = most if share.cuts_first else partition_bytes(state, most)
+        return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), max_bytes)
+
+    def _wait_ms(self, share: Share) -> int:
+        if not share.held:
+            return self._settings.max_wait_ms
+        return min(self._settings.max_wait_ms, SHORT_WAIT_MS << min(share.empty_answers, 10))
+
+    def _max_bytes(self) -> int:
+        """As much as there is memory for, and one partition's part where there is none."""
+        left = self._settings.buffer_bytes - self._buffer.size_bytes
+        return min(self._settings.max_bytes, max(left, self._settings.max_partition_bytes))
+
+    # What came of it
+
+    def _done(self, share: Share, asked: Asked, promise: Promise[FetchResponse]) -> None:
+        share.in_flight = False
+        self._due[share.node_id] = share
+        error = promise.error
+        if error is None:
+            brought_data = self._responses.handle(share.session, asked, promise.result(), self._now_ms)
+            share.empty_answers = 0 if brought_data else share.empty_answers + 1
+            if share.failing and share.heard_ms == self._now_ms:
+                share.heard(self._now_ms)
+            return
+        share.session.failed(None)
+        states = [state for state, round, _ in asked.partitions.values() if round == state.round]
+        if isinstance(error, ConnectError):
+            if isinstance(error, DisconnectError) and error.timed_out and states:
+                self._tell_of_silence(states, error)
+            # Connections come back by themselves, at the network client's pace.
+            for state in states:
+                state.last_error = str(error)
+                if state.preferred_replica is not None:
+                    state.prefer(None)
+        elif isinstance(error, KafkaError):
+            self._give_up(states, error)
+        else:
+            raise error
+
+    def _tell_of_silence(self, states: list[PartitionState], error: DisconnectError) -> None:
+        """Write what a broker's silence means: until now polls came back empty, as those of an idle topic do."""
+        names = ", ".join(str(state.tp) for state in states[:MOST_NAMED])
+        others = f" and {len(states) - MOST_NAMED} more" if len(states) > MOST_NAMED else ""
+        text = "no records of %s%s came: %s; they are asked for again when the broker is back"
+        self._log.warning(text, names, others, error, tp=states[0].tp if len(states) == 1 else None)
+
+    def _give_up(self, states: list[PartitionState], error: KafkaError) -> None:
+        """Let the caller see an error that trying again does not mend; once, though it holds for several partitions."""
+        for state in states[:1]:
+            self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))

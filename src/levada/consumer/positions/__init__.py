@@ -1,0 +1,1 @@
+"""Which partitions are read, and from where: subscriptions, positions, how they are looked up, validated and committed."""

@@ -1,0 +1,349 @@
+"""What a consumer commits for its group (behaviour 17.3). Used under the engine's lock.
+
+Only what was handed out is committed by default: the positions as they are when the program asks for it, less what a loop over the consumer
+has not been given yet, and what is acknowledged one by one (adr/0044) and is not done. An automatic commit is begun by a call for records
+alone, since whoever asks for more is done with what came before.
+
+Commits of one consumer arrive in the order in which they were made. Those that nobody waits for are sent at once, one behind the other on
+the coordinator's connection, and are never repeated, since a repeated one could overtake a newer one. A commit that is waited for is
+repeated while that may help, so it begins when all earlier ones are over. So is the one before partitions are given up, and the call that
+waits for it may be over first: until it is over too, later commits wait, and no automatic one is begun. Who made a commit is told in the
+same order, inside a later call.
+
+A member of the group commits for the generation that it has when the commit is sent, and for none that the coordinator would not take.
+
+What is committed without being asked for leaves out partitions that do not exist any more. A coordinator says only that it does not know
+them, as of a topic that was just created, and until the time is over nothing else would be read.
+
+An offset of a topic that was made again would have the group skip records of the new one. Positions in the old one are never committed;
+who reads is told that they are lost. An offset that the program names is one of the topic that was known then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from uuid import UUID
+
+from levada.client.deferred import Deferred
+from levada.client.ended import ENDED
+from levada.client.metadata.known_topics import trouble_with
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.coordinator_finder import CoordinatorFinder
+from levada.client.requests.fan_out import raise_first
+from levada.client.requests.group_offsets import commit_offsets, commit_once
+from levada.client.requests.retry import Retries
+from levada.clock import NEVER_MS
+from levada.consumer.group.membership import Membership
+from levada.consumer.positions.subscription_state import RECREATED, PartitionState, SubscriptionState
+from levada.errors import BrokerError, InvalidGroupIdError, KafkaError, RetriableCommitError, TopicRecreatedError
+from levada.flow import Flow, WaitAny
+from levada.promise import Promise
+from levada.types import AnyRecord, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+T = TypeVar("T")
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+OnCommit: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], Any]
+"""The user's callback: what was to be committed, and why it was not."""
+
+
+class Unacked(Protocol):
+    """Records that a program acknowledges one by one."""
+
+    def __len__(self) -> int:
+        """Return how many there are that are not done. From any thread."""
+        ...
+
+    def oldest(self, state: PartitionState) -> AnyRecord | None:
+        """Return the first record of an assigned partition that is not done; None where all are."""
+        ...
+
+    def pauses(self, state: PartitionState) -> AnyRecord | None:
+        """Return the record for which an assigned partition is paused, None where it is not paused for one."""
+        ...
+
+
+class Start(Protocol):
+    """Runs a flow beside its caller, for as long as a call without a timeout of its own may take."""
+
+    def __call__(self, flow: Flow[T], what: str) -> Promise[T]:
+        """Return a promise of the flow's result."""
+        ...
+
+
+class Commit(NamedTuple):
+    """A commit that was made without waiting for it. callback: None for one whose failure is to be logged."""
+
+    offsets: Offsets
+    done: Promise[None]
+    callback: OnCommit | None
+
+
+class Commits:
+    """See the module's theory. member: of the group, None without a group.id. interval_ms: between automatic commits, None for none.
+
+    announce: wakes a call that waits for records, so that it sees a new due_ms.
+    """
+
+    def __init__(
+        self,
+        *,
+        member: Membership | None,
+        interval_ms: int | None,
+        subscription: SubscriptionState,
+        finder: CoordinatorFinder,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        start: Start,
+        announce: Callable[[], None],
+        now_ms: int,
+        deferred: Deferred,
+        notes_committed: bool = False,
+    ) -> None:
+        """notes_committed: whether somebody asks for newly_committed()."""
+        self.unacked: Unacked | None = None
+        """What is acknowledged one by one, where anything is: nothing is committed past it by default."""
+        self._notes_committed = notes_committed
+        self._committed: deque[Offsets] = deque()
+        """What brokers have taken and nobody was told of, in order."""
+        self._member = member
+        self._interval_ms = interval_ms
+        self._subscription = subscription
+        self._finder = finder
+        self._metadata = metadata
+        self._backoff = backoff
+        self._start = start
+        self._announce = announce
+        self._log = deferred.log(__name__)
+        self._made: deque[Commit] = deque()
+        """What was not waited for, in order, until who made it was told."""
+        self._automatic: Promise[None] | None = None
+        """The last automatic commit, while it is under way."""
+        self._last: Promise[None] | None = None
+        """The last commit before partitions are given up, while it is under way."""
+        self._failed_attempts = 0
+        """How many automatic commits failed since one succeeded, for a reason that may pass."""
+        self.due_ms = NEVER_MS if interval_ms is None else now_ms + interval_ms
+        """When a call for records is to commit."""
+
+    @property
+    def group(self) -> ConsumerGroupMetadata:
+        """On whose behalf offsets are committed. Raises InvalidGroupIdError without a group.id."""
+        return self._as_member.group
+
+    @property
+    def _as_member(self) -> Membership:
+        if self._member is None:
+            raise InvalidGroupIdError("offsets are committed for a group; give the consumer a group.id")
+        return self._member
+
+    def handed_out(self, left: Iterable[AnyRecord] = ()) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the position of every partition that has one. left: records of the last poll that a loop was not given yet, in order."""
+        first: dict[TopicPartition, AnyRecord] = {}
+        for record in left:
+            first.setdefault(TopicPartition(record.topic, record.partition), record)
+        is_of_its_topic = self._is_of_its_topic()
+        states = [state for state in self._subscription if state.has_position and is_of_its_topic(state.tp)]
+        return {state.tp: self._up_to(state, first.get(state.tp)) for state in states}
+
+    def _up_to(self, state: PartitionState, left: AnyRecord | None) -> OffsetAndMetadata:
+        """Return what is committed of a partition. left: the first record that a loop was not given yet."""
+        if left is None and self.unacked is not None:
+            left = self.unacked.oldest(state)
+        return OffsetAndMetadata(state.position, state.leader_epoch) if left is None else OffsetAndMetadata(left.offset, left.leader_epoch)
+
+    def commit(self, offsets: Offsets) -> Flow[None]:
+        """Commit what the program names, after all earlier commits, trying again while that may help.
+
+        Raises TopicRecreatedError for a topic that is made again meanwhile.
+        """
+        snapshot = self._metadata.snapshot
+        named = {tp: snapshot.topic_id(tp.topic) for tp in offsets}
+
+        def fault_of(tp: TopicPartition) -> KafkaError | None:
+            return None if self._is_still(named[tp], tp.topic) else _made_again(tp, offsets[tp].offset)
+
+        return self._commit_after(self.earlier(), offsets, fault_of=fault_of)
+
+    def commit_positions(self, offsets: Offsets) -> Flow[None]:
+        """Commit what was handed out, in the same way, without what turns out to be of a topic that is no more."""
+        return self._commit_after(self.earlier(), offsets, still_wanted=self._is_of_its_topic())
+
+    def _commit_after(
+        self,
+        earlier: Flow[None],
+        offsets: Offsets,
+        *,
+        still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
+        fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
+    ) -> Flow[None]:
+        """still_wanted, fault_of: of a partition that is about to be sent, as commit_offsets() has them."""
+        member = self._as_member
+        yield from earlier
+        if not offsets:
+            return
+        while True:
+            group = member.for_commit()
+            try:
+                retries = Retries(self._metadata, self._backoff)
+                stored = yield from commit_offsets(self._finder, group, offsets, retries, still_wanted=still_wanted, fault_of=fault_of)
+                break
+            except BrokerError as error:
+                if (caught_up := member.caught_up(error, group)) is None:
+                    raise _told_apart(error, member.refused(error, group)) from None
+            yield WaitAny([caught_up])
+        self._note_committed({tp: at for tp, at in offsets.items() if tp in stored})
+
+    def earlier(self) -> Flow[None]:
+        """Return a flow that waits until all commits made so far are over, whatever became of them."""
+        others = [promise for promise in (self._automatic, self._last) if promise is not None]
+        return _all_over([commit.done for commit in self._made] + others)
+
+    def begin(self, offsets: Offsets, callback: OnCommit | None) -> Promise[None]:
+        """Commit once, without waiting for it. Raises InvalidGroupIdError."""
+        member = self._as_member
+        done = self._start(self._once(member, offsets, self._last), f"commit for group '{member.group.group_id}'")
+        self._made.append(Commit(offsets, done, callback))
+        return done
+
+    @property
+    def has_work_at_close(self) -> bool:
+        """Whether something is left to be committed, or to be waited for."""
+        is_under_way = bool(self._made) or self._automatic is not None or self._last is not None
+        return is_under_way or (self._interval_ms is not None and bool(self.handed_out()))
+
+    def at_close(self) -> Flow[None]:
+        """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
+        earlier = self.earlier()
+        return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), still_wanted=self._is_as_read())
+
+    def _is_as_read(self) -> Callable[[TopicPartition], bool]:
+        """Return what tells, now and later, whether a partition exists, and is of the topic that it is read from now."""
+        is_of_its_topic = self._is_of_its_topic()
+        return lambda tp: self._exists(tp) and is_of_its_topic(tp)
+
+    def _is_of_its_topic(self) -> Callable[[TopicPartition], bool]:
+        """Return what tells, now and later, whether a partition is of the topic that it is read from now."""
+        read_from = {state.tp: state.topic_id for state in self._subscription if not state.topic_is_assumed}
+        return lambda tp: self._is_still(read_from.get(tp), tp.topic)
+
+    def _is_still(self, topic_id: UUID | None, topic: str) -> bool:
+        ids = topic_id, self._metadata.snapshot.topic_id(topic)
+        return None in ids or ids[0] == ids[1]
+
+    def _exists(self, tp: TopicPartition) -> bool:
+        snapshot = self._metadata.snapshot
+        is_gone = self._metadata.asks_for_all and tp.topic not in snapshot.topics
+        return not is_gone and trouble_with(tp, snapshot) is None
+
+    @property
+    def has_untold(self) -> bool:
+        """Whether somebody is to be told of a commit yet. May be read without the engine's lock."""
+        return bool(self._made or self._committed)
+
+    def newly_committed(self) -> list[Offsets]:
+        """Return what brokers have taken since this was called last, in order."""
+        committed = list(self._committed)
+        self._committed.clear()
+        return committed
+
+    def _note_committed(self, offsets: Offsets) -> None:
+        for tp, at in offsets.items():
+            if (state := self._subscription.find(tp)) is not None:
+                state.committed(at.offset)
+        if self._notes_committed and offsets:
+            self._committed.append(offsets)
+
+    def over(self) -> Commit | None:
+        """Return the next commit whose maker is to be told, and forget it; None while the oldest one is under way."""
+        return self._made.popleft() if self._made and self._made[0].done.done else None
+
+    def give_back(self, commit: Commit) -> None:
+        """Whoever made it could not be told: it is the next one again."""
+        self._made.appendleft(commit)
+
+    def begin_automatic(self, now_ms: int) -> bool:
+        """A call for records begins, or waits: commit what earlier ones handed out, when that is due. True when a commit was begun."""
+        if self._interval_ms is None or now_ms < self.due_ms:
+            return False
+        self.due_ms = now_ms + self._interval_ms
+        is_as_read = self._is_as_read()
+        offsets = {tp: at for tp, at in self.handed_out().items() if is_as_read(tp)}
+        is_under_way = self._automatic is not None or self._last is not None
+        if is_under_way or not offsets or not self._as_member.may_commit:
+            return False
+        self._automatic = self._start(self._once(self._as_member, offsets), f"automatic commit for group '{self.group.group_id}'")
+        self._automatic.on_done(lambda done: self._end_automatic(done, now_ms))
+        return True
+
+    def begin_last(self) -> Promise[None] | None:
+        """Partitions are to be given up: commit what was handed out, if that is automatic. None where there is nothing to wait for."""
+        if not self.has_work_at_close:
+            return None
+        done = self._start(self.at_close(), f"the commit before partitions of group '{self.group.group_id}' are given up")
+        self._last = done
+        done.on_done(self._end_last)
+        return done
+
+    def _end_last(self, done: Promise[None]) -> None:
+        if self._last is done:
+            self._last = None
+        if done.error is not None and not isinstance(done.error, ENDED):
+            self._log.warning("what was read last may not be committed, and is read again by others: %s", done.error)
+
+    def _end_automatic(self, done: Promise[None], begun_ms: int) -> None:
+        self._automatic = None
+        if done.error is None:
+            self._failed_attempts = 0
+        elif isinstance(done.error, KafkaError) and done.error.retriable:
+            self._repeat_automatic(done.error, begun_ms)
+        elif not isinstance(done.error, ENDED):
+            self._log.warning("automatic commit failed: %s", done.error)
+
+    def _repeat_automatic(self, error: KafkaError, begun_ms: int) -> None:
+        """Make the next one due after a pause that grows. One failure is part of every rebalance and every move of a coordinator; the log
+        has a warning of the second in a row, and of no more until one succeeds."""
+        if self._failed_attempts == 0:
+            self._log.info("automatic commit failed, and is repeated: %s", error)
+        elif self._failed_attempts == 1:
+            self._log.warning("automatic commit failed again, and is repeated until one succeeds: %s", error)
+        self.due_ms = min(self.due_ms, begun_ms + self._backoff.delay_ms(self._failed_attempts))
+        self._failed_attempts += 1
+        self._announce()
+
+    def _once(self, member: Membership, offsets: Offsets, after: Promise[None] | None = None) -> Flow[None]:
+        if after is not None:
+            yield WaitAny([after])
+        if not offsets:
+            return
+        group = member.for_commit()
+        answer = yield from commit_once(self._finder, group, offsets, self._metadata)
+        if answer.refresh:
+            self._metadata.request_update()
+        try:
+            raise_first(lambda tp: f"{tp}: commit for group '{group.group_id}'", offsets, answer.errors, answer.found)
+        except BrokerError as error:
+            raise _told_apart(error, member.refused(error, group)) from None
+        if answer.again:
+            why = "; ".join(f"{tp}: {reason}" for tp, reason in answer.again.items())
+            raise RetriableCommitError(f"offsets of group '{group.group_id}' may not be committed, and can be committed again: {why}")
+        self._note_committed(offsets)
+
+
+def _all_over(promises: Iterable[Promise[None]]) -> Flow[None]:
+    for promise in promises:
+        yield WaitAny([promise])
+
+
+def _made_again(tp: TopicPartition, offset: int) -> TopicRecreatedError:
+    text = f"{tp}: {RECREATED}, and offset {offset} was not committed for the new one; if it is one of that, commit it again"
+    return TopicRecreatedError(text, partition=tp, offset=offset)
+
+
+def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
+    """Return what a refusal means for the group's member, with the outcomes of all partitions."""
+    meant.outcomes = error.outcomes
+    return meant

@@ -1,0 +1,154 @@
+"""Questions about assigned partitions that are asked in the background: where to begin, and whether a position still holds.
+
+A question is asked of the partition's leader, and again until it is answered or does not hold any more, because the position was moved or
+the partition taken away meanwhile: then its answer does not count. The work is in proportion to the questions, not to the partitions.
+
+What is wrong with one partition, its leader answers. What is wrong with a whole request, such as a version that the broker does not
+speak, the caller sees once, though it holds for several partitions; the others ask again after a pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from levada.client.ended import ENDED
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom
+from levada.client.requests.partition_answer import PartitionAnswer
+from levada.client.requests.retry import Retries
+from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
+from levada.consumer.positions.subscription_state import PartitionState
+from levada.errors import KafkaError
+from levada.flow import Flow
+from levada.promise import Promise
+from levada.types import TopicPartition
+
+
+class Question(Protocol):
+    """About one partition; equal questions have the same answer."""
+
+    @property
+    def state(self) -> PartitionState:
+        """The partition."""
+        ...
+
+    @property
+    def still_holds(self) -> bool:
+        """Whether an answer would be about the partition as it is now."""
+        ...
+
+
+Q = TypeVar("Q", bound=Question)
+T = TypeVar("T")
+
+Ask: TypeAlias = Callable[[Whom, Mapping[TopicPartition, Q]], Flow[PartitionAnswer[T]]]
+
+
+class LeaderQuestions(Generic[Q, T]):
+    """See the module's theory. Used under the engine's lock. ask: asks one leader. take: uses what it found."""
+
+    def __init__(
+        self,
+        *,
+        buffer: FetchBuffer,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        spawn: Spawn,
+        ask: Ask[Q, T],
+        take: Callable[[Q, T], None],
+    ) -> None:
+        self._buffer = buffer
+        self._metadata = metadata
+        self._backoff = backoff
+        self._spawn = spawn
+        self._ask = ask
+        self._take = take
+        self._open: dict[PartitionState, Q] = {}
+
+    def put(self, questions: Sequence[Q]) -> None:
+        """Ask the questions that are not being asked already, in place of earlier ones about the same partitions."""
+        asked = {question.state.tp: question for question in questions if self._open.get(question.state) != question}
+        if asked:
+            self._open.update((question.state, question) for question in asked.values())
+            self._spawn.start(self._pursue(asked)).on_done(_raise_bug)
+
+    def refuse(self, state: PartitionState, error: KafkaError) -> None:
+        """Let the caller see an error in place of the partition's next records."""
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
+
+    def _pursue(self, questions: Mapping[TopicPartition, Q]) -> Flow[None]:
+        retries, attempts = Retries(self._metadata, self._backoff), 0
+        try:
+            while left := [tp for tp, question in questions.items() if self._holds(question)]:
+                try:
+                    yield from self._asking(questions, retries).run(left)
+                except ENDED:
+                    raise
+                except KafkaError as error:
+                    # Metadata cannot be had. `Stalls` tells the caller, who may want records of other partitions first.
+                    for tp in left:
+                        questions[tp].state.last_error = str(error)
+                    yield from retries.pause(attempts, refresh=False)
+                    attempts += 1
+        finally:
+            for question in questions.values():
+                self._close(question)
+
+    def _asking(self, questions: Mapping[TopicPartition, Q], retries: Retries) -> FanOut[TopicPartition, T]:
+        return FanOut(
+            retries,
+            self._spawn,
+            route=self._leader,
+            ask=lambda node, tps: self._ask_one(node, {tp: questions[tp] for tp in tps}),
+            still_wanted=lambda tp: self._holds(questions[tp]),
+        )
+
+    def _leader(self, tp: TopicPartition) -> int | str:
+        leader = self._metadata.snapshot.leader(tp)
+        return "no leader is known" if leader is None else leader.id
+
+    def _ask_one(self, node: Whom, questions: Mapping[TopicPartition, Q]) -> Flow[PartitionAnswer[Any]]:
+        """Ask one leader and use its answer; what is left is to be asked again."""
+        try:
+            answer = yield from self._ask(node, questions)
+        except ENDED:
+            raise  # The answer is no longer wanted.
+        except KafkaError as error:
+            answer = _failed(questions, error)
+        current = {tp: question for tp, question in questions.items() if self._holds(question)}
+        for tp, question in current.items():
+            if tp in answer.again:
+                question.state.last_error = answer.again[tp]
+            else:
+                self._close(question)
+                self._settle(question, tp, answer)
+        return Answer(again={tp: reason for tp, reason in answer.again.items() if tp in current}, refresh=answer.refresh)
+
+    def _settle(self, question: Q, tp: TopicPartition, answer: PartitionAnswer[T]) -> None:
+        if tp in answer.errors:
+            self.refuse(question.state, answer.errors[tp])
+        else:
+            self._take(question, answer.found[tp])
+
+    def _holds(self, question: Q) -> bool:
+        return self._open.get(question.state) is question and question.still_holds
+
+    def _close(self, question: Q) -> None:
+        """Have a partition looked at again whose question is over, in whatever way."""
+        if self._open.get(question.state) is question:
+            del self._open[question.state]
+            question.state.mark()
+
+
+def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> PartitionAnswer[Any]:
+    """Return the answer that a whole request failed with."""
+    first, *others = questions
+    return Answer(errors={first: error}, again=dict.fromkeys(others, str(error)), refresh=False)
+
+
+def _raise_bug(done: Promise[None]) -> None:
+    """Report an error of a background flow: no caller waits for its result."""
+    if done.error is not None and not isinstance(done.error, ENDED):
+        raise done.error

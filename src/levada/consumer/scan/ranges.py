@@ -1,0 +1,182 @@
+"""From what a scan was asked for to offsets (scan, and the batches of a Spark source).
+
+`Ranges` is what was asked for, checked; `resolve` finds out the offsets it means, once, before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from levada.client.deferred import DeferredLog
+from levada.client.requests.offset_spec import OffsetSpec
+from levada.consumer.reading import Reading
+from levada.consumer.scan.bounds import Bound, Moment, Parsed, is_reversed, moment, parsed_bound
+from levada.errors import ConfigError, DataLossError
+from levada.flow import CallerFlow
+from levada.types import OffsetAndTimestamp, TopicPartition
+
+SPECS = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
+
+
+class Range(NamedTuple):
+    """Offsets of one partition: from start up to, not including, end."""
+
+    start: int
+    end: int
+
+
+class Ranges(NamedTuple):
+    """What a scan was asked for. Either topics with bounds for all their partitions, or partitions with their own.
+
+    only: of the topics, just these partitions; None for all.
+    """
+
+    topics: tuple[str, ...]
+    start: Parsed | Mapping[Any, Parsed]
+    end: Parsed | Mapping[Any, Parsed]
+    partitions: Mapping[TopicPartition, tuple[Parsed, Parsed]]
+    only: frozenset[int | TopicPartition] | None = None
+
+    @classmethod
+    def of_topics(
+        cls,
+        topics: Iterable[str],
+        start: Bound | Mapping[Any, Bound],
+        end: Bound | Mapping[Any, Bound],
+        only: Iterable[int | TopicPartition] | None = None,
+    ) -> Ranges:
+        """Read bounds for all partitions of topics, or for some of them."""
+        names = tuple(topics)
+        if not names or not all(names):
+            raise ConfigError("name at least one topic to scan")
+        one_topic = len(names) == 1
+        chosen = None if only is None else frozenset(_partition_key("partitions", key, one_topic=one_topic) for key in only)
+        starts, ends = _parsed("start", start, one_topic=one_topic), _parsed("end", end, one_topic=one_topic)
+        # Bounds that were given for all partitions at once are compared once.
+        keys = [key for bounds in (starts, ends) if isinstance(bounds, Mapping) for key in bounds] or [None]
+        for key in keys:
+            of = "" if key is None else f" of {key}"
+            _check_order(f"start{of}", f"end{of}", _at(starts, key, "earliest"), _at(ends, key, "latest"))
+        return cls(names, starts, ends, {}, chosen)
+
+    @classmethod
+    def of_assignments(cls, partitions: Mapping[TopicPartition, tuple[Bound, Bound]]) -> Ranges:
+        """Read bounds of named partitions."""
+        read = {
+            TopicPartition(*tp): (parsed_bound(f"start of {tp}", start), parsed_bound(f"end of {tp}", end))
+            for tp, (start, end) in partitions.items()
+        }
+        for tp, both in read.items():
+            _check_order(f"start of {tp}", f"end of {tp}", *both)
+        return cls((), "earliest", "latest", read)
+
+    def of(self, tp: TopicPartition) -> tuple[Parsed, Parsed]:
+        """Return the bounds of one partition."""
+        return self.partitions.get(tp) or (_pick(self.start, tp, "earliest"), _pick(self.end, tp, "latest"))
+
+    def reads(self, tp: TopicPartition) -> bool:
+        """Whether a partition of the topics is wanted."""
+        return self.only is None or tp in self.only or tp.partition in self.only
+
+
+def resolve(
+    wanted: Ranges, reading: Reading, log: DeferredLog, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
+) -> CallerFlow[Mapping[TopicPartition, Range]]:
+    """Ask the brokers for every bound that is not an offset; DataLossError for a start after the end of the log, unless `skips`.
+
+    A range that turns out to end before it begins has no records, and a warning says so. wall_ms: what counts as now. not_before_ms: older
+    records are not wanted, so reading begins at the first that is not older.
+    """
+    bounds = dict(wanted.partitions)
+    for topic in wanted.topics:
+        for tp in (yield from _partitions(topic, reading)):
+            bounds[tp] = wanted.of(tp)
+    _check_named(wanted, bounds)
+    bounds = {tp: both for tp, both in bounds.items() if wanted.reads(tp)}
+    starts = yield from _offsets({tp: start for tp, (start, _) in bounds.items()}, reading, wall_ms)
+    ends = yield from _offsets({tp: end for tp, (_, end) in bounds.items()}, reading, wall_ms)
+    for tp in [tp for tp in bounds if starts[tp] > ends[tp]]:
+        if isinstance(bounds[tp][0], int) and not skips:
+            yield from _check_not_behind(tp, starts[tp], reading)
+        log.warning("%s: nothing is read, as the range begins at offset %d and ends at %d", tp, starts[tp], ends[tp], tp=tp)
+    if not_before_ms is not None:
+        young = yield from _offsets(dict.fromkeys(bounds, Moment(not_before_ms)), reading, wall_ms)
+        starts = {tp: max(start, young[tp]) for tp, start in starts.items()}
+    return {tp: Range(starts[tp], ends[tp]) for tp in bounds}
+
+
+def _check_not_behind(tp: TopicPartition, start: int, reading: Reading) -> CallerFlow[None]:
+    """Raise DataLossError where a log ends before an offset to read from."""
+    end = (yield from _offsets({tp: "latest"}, reading, 0))[tp]
+    if start > end:
+        raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {end}; was the topic created anew?")
+
+
+def _partitions(topic: str, reading: Reading) -> CallerFlow[list[TopicPartition]]:
+    found = yield from reading.run(lambda core, _: core.partitions_for(topic), None, f"partitions of '{topic}'")
+    return [TopicPartition(topic, info.partition) for info in found]
+
+
+def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
+    """What names a partition which does not exist is a mistake, not a wish for nothing."""
+    for named in (wanted.start, wanted.end, wanted.only):
+        for key in named if isinstance(named, Mapping | frozenset) else ():
+            tp = TopicPartition(*key) if isinstance(key, tuple) else TopicPartition(wanted.topics[0], key)
+            if tp not in bounds:
+                raise ConfigError(f"{tp} is not among the partitions of the scan")
+
+
+def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: Reading, wall_ms: int) -> CallerFlow[dict[TopicPartition, int]]:
+    """Turn bounds into offsets; a time after the last record is the end of the log."""
+    asked = {
+        tp: int(SPECS[bound]) if isinstance(bound, str) else moment(bound, wall_ms).ms
+        for tp, bound in bounds.items()
+        if not isinstance(bound, int)
+    }
+    found = yield from _find(asked, reading)
+    missing = [tp for tp, at in found.items() if at is None]
+    found.update((yield from _find(dict.fromkeys(missing, int(OffsetSpec.LATEST)), reading)))
+    offsets = {tp: bound for tp, bound in bounds.items() if isinstance(bound, int)}
+    offsets.update({tp: 0 if at is None else at.offset for tp, at in found.items()})
+    return offsets
+
+
+def _find(wanted: Mapping[TopicPartition, int], reading: Reading) -> CallerFlow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+    if not wanted:
+        return {}
+    return (yield from reading.run(lambda core, now_ms: core.find_offsets(wanted, now_ms), None, "bounds of the scan"))
+
+
+def _pick(bound: Parsed | Mapping[Any, Parsed], tp: TopicPartition, default: Parsed) -> Parsed:
+    if isinstance(bound, Mapping):
+        return bound.get(tp, bound.get(tp.partition, default))
+    return bound
+
+
+def _at(bounds: Parsed | Mapping[Any, Parsed], key: Any, default: Parsed) -> Parsed:
+    """Return the bound that stands under a key of a mapping."""
+    return bounds.get(key, default) if isinstance(bounds, Mapping) else bounds
+
+
+def _check_order(start_name: str, end_name: str, start: Parsed, end: Parsed) -> None:
+    if is_reversed(start, end):
+        raise ConfigError(f"{end_name} is before {start_name}, so there is nothing to read")
+
+
+def _parsed(name: str, bound: Bound | Mapping[Any, Bound], *, one_topic: bool) -> Parsed | Mapping[Any, Parsed]:
+    if isinstance(bound, Mapping):
+        return {_partition_key(name, key, one_topic=one_topic): parsed_bound(f"{name} of {key}", value) for key, value in bound.items()}
+    if isinstance(bound, int):
+        raise ConfigError(f"{name}={bound!r} is ambiguous; give {{partition: offset}}, or an aware datetime for a time")
+    return parsed_bound(name, bound)
+
+
+def _partition_key(name: str, key: Any, *, one_topic: bool) -> int | TopicPartition:
+    if isinstance(key, int) and not one_topic:
+        raise ConfigError(f"{name}: partition {key} of which topic? Use TopicPartition(topic, {key})")
+    if isinstance(key, int):
+        return key
+    if isinstance(key, tuple) and len(key) == 2:
+        return TopicPartition(*key)
+    raise ConfigError(f"{name}: a partition is a number or a TopicPartition, got {key!r}")

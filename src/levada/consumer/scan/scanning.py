@@ -1,0 +1,236 @@
+"""Reading a bounded piece of topics: what is read, when it is done, and what happens where records are gone.
+
+What is read is settled once, before the first record: per partition a start and an end offset, the end exclusive. A topic that is being
+written to does not keep a scan running, and reading the same plan again reads the same records. A partition is done when its position has
+reached the end, not when a certain record came: that record may have been compacted away.
+
+These are flows in the caller's context, like those of `reading`, which they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from levada.client.deferred import DeferredLog
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.client.requests.offset_spec import OffsetSpec
+from levada.consumer.core import ConsumerCore
+from levada.consumer.fetch.columns_ahead import BatchSink
+from levada.consumer.positions.subscription_state import PartitionState
+from levada.consumer.reading import Reading
+from levada.consumer.scan.ranges import Range, Ranges, resolve
+from levada.consumer.scan.record_filter import RecordFilter
+from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
+from levada.flow import CallerFlow
+from levada.types import AnyRecord, TopicPartition
+
+T = TypeVar("T")
+
+SLICE_MS = 1_000
+"""How long one wait lasts, before looking whether anything still moves."""
+RECORDS_AT_ONCE = 5_000
+
+
+class Loss(NamedTuple):
+    """Records that a scan with on_data_loss="skip" passed over because they are gone: [asked_offset, next_offset).
+
+    After a truncation next_offset may be the smaller one: the records from there on that had come out are gone, and those that are there
+    instead come out as well.
+    """
+
+    partition: TopicPartition
+    asked_offset: int
+    next_offset: int
+
+
+class ScanProgress(NamedTuple):
+    """How far a scan is.
+
+    records: handed out so far. offsets: read so far, with those of records that are hidden or filtered out, of `of` in all. partitions: how
+    many are read to their ends, of `of_partitions`.
+    """
+
+    records: int
+    offsets: int
+    of: int
+    partitions: int
+    of_partitions: int
+
+
+class ScanPlan:
+    """What is to be read, however often: the ranges, which of their records, and whether lost ones are passed over.
+
+    losses: what the last reading had to pass over.
+    """
+
+    def __init__(self, wanted: Ranges, kept: RecordFilter | None = None, *, skips: bool) -> None:
+        self.skips = skips
+        self.losses: list[Loss] = []
+        self._wanted = wanted
+        self._kept = kept
+        self._wall_ms: int | None = None
+        """What counts as now, since it was first asked for."""
+        self._ranges: Mapping[TopicPartition, Range] | None = None
+
+    def kept(self, wall_ms: int) -> RecordFilter | None:
+        """Return which records are handed out, None for all. wall_ms: the time, which counts the first time only."""
+        self._wall_ms = self._wall_ms or wall_ms
+        return None if self._kept is None else self._kept.as_of(self._wall_ms)
+
+    def settle(self, reading: Reading, log: DeferredLog) -> CallerFlow[Mapping[TopicPartition, Range]]:
+        """Return what is to be read of each partition, found out the first time."""
+        if self._ranges is None:
+            kept = self.kept(reading.wall_ms())
+            assert self._wall_ms is not None
+            oldest = None if kept is None else kept.span_ms[0]
+            self._ranges = yield from resolve(self._wanted, reading, log, skips=self.skips, wall_ms=self._wall_ms, not_before_ms=oldest)
+        return self._ranges
+
+
+class Scanning:
+    """One reading of a plan, from its start. Call records() or batch() until it returns None."""
+
+    def __init__(self, plan: ScanPlan, reading: Reading, engine: Engine, host: Host) -> None:
+        self._plan = plan
+        self._reading = reading
+        self._log = engine.deferred.log(__name__)
+        self._host = host
+        self._ranges: Mapping[TopicPartition, Range] | None = None
+        self._moved_ms = 0
+        self._error: KafkaError | None = None
+
+    def records(self) -> CallerFlow[list[AnyRecord] | None]:
+        """Return the next records, in order within each partition; None when every partition is read to its end."""
+        return (yield from self._next_some(self._read_records))
+
+    def batch(self, sink: BatchSink, most_rows: int, most_bytes: int) -> CallerFlow[Any]:
+        """Return the next Arrow batch, as full as may be; None at the end. What came before an error is out before it."""
+        if self._error is not None:
+            raise self._error
+
+        def is_full() -> bool:
+            return sink.rows >= most_rows or sink.nbytes >= most_bytes
+
+        def read() -> CallerFlow[bool]:
+            return self._reading.columns(
+                self._host.now_ms() + SLICE_MS, sink, most_rows - sink.rows, most_bytes, partial(_has_more, sink, sink.rows)
+            )
+
+        try:
+            while not is_full() and (yield from self._next_some(read)):
+                pass
+        except KafkaError as error:
+            if not sink.rows:
+                raise
+            self._error = error
+        return sink.finish() if sink.rows else None
+
+    def settle(self) -> CallerFlow[Mapping[TopicPartition, Range]]:
+        """Return what is to be read of each partition."""
+        return self._plan.settle(self._reading, self._log)
+
+    def progress(self, records: int) -> ScanProgress:
+        """Return how far it is. records: what was handed out."""
+        ranges = self._ranges or {}
+        left = self._reading.look(lambda core: {state.tp: _left(state) for state in core.subscription})
+        whole = sum(max(end - start, 0) for start, end in ranges.values())
+        return ScanProgress(records, whole - sum(left.values()), whole, len(ranges) - sum(map(bool, left.values())), len(ranges))
+
+    def _read_records(self) -> CallerFlow[list[AnyRecord]]:
+        return self._reading.records(self._host.now_ms() + SLICE_MS, RECORDS_AT_ONCE)
+
+    def _next_some(self, read: Callable[[], CallerFlow[T]]) -> CallerFlow[T | None]:
+        """Read until there is something; None when every partition is read to its end."""
+        yield from self._begin()
+        while not self._is_done():
+            try:
+                found = yield from read()
+            except OffsetOutOfRangeError as gone:
+                yield from self._lost(gone)
+                continue
+            now_ms = self._host.now_ms()
+            if found or self._reading.core.has_moved:
+                self._moved_ms = now_ms
+            elif now_ms - self._moved_ms >= self._reading.default_api_timeout_ms:
+                raise self._stuck()
+            if found:
+                return found
+        return None
+
+    def _begin(self) -> CallerFlow[None]:
+        """Find out what is to be read, and begin; a caller that pauses between two pieces does not count as stuck."""
+        if self._ranges is None:
+            self._plan.losses = []
+            settled = yield from self.settle()
+            ranges = {tp: (start, end) for tp, (start, end) in settled.items() if start < end}
+            self._reading.change(lambda core, now_ms: core.assign_ranges(ranges, now_ms))
+            self._ranges = settled
+        self._moved_ms = self._host.now_ms()
+
+    def _is_done(self) -> bool:
+        return self._reading.look(lambda core: core.subscription.is_finished)
+
+    # Where records are gone
+
+    def _lost(self, gone: OffsetOutOfRangeError) -> CallerFlow[None]:
+        """Raise what is lost, or go on at what is left of the range."""
+        tp, asked = gone.partition, gone.offset
+        if tp is None or asked is None:
+            raise gone
+        stop = self._reading.look(lambda core: core.subscription.state(tp).stop_offset) or asked
+        if self._plan.skips and isinstance(gone, LogTruncationError) and gone.divergent_offset is not None:
+            yield from self._read_replaced(tp, asked, gone.divergent_offset, stop, gone.reason)
+            return
+        log_start = yield from self._offset(tp, OffsetSpec.EARLIEST)
+        is_other = isinstance(gone, LogTruncationError | TopicRecreatedError)
+        is_behind = is_other or log_start <= asked
+        why = gone.reason if is_other else "the log ends before that" if is_behind else f"the log now starts at {log_start}"
+        onward = stop if is_behind else min(log_start, stop)
+        if not self._plan.skips:
+            raise DataLossError(f"{tp}: records [{asked}, {onward}) are gone: asked for offset {asked}, {why}") from gone
+        self._skip(Loss(tp, asked, onward), why)
+        self._go_on(tp, onward, stop)
+
+    def _read_replaced(self, tp: TopicPartition, asked: int, divergent: int, stop: int, why: str) -> CallerFlow[None]:
+        """Go on with the records that stand where others were read, up to the end of the new log if that comes first."""
+        assert self._ranges is not None
+        start, _ = self._ranges[tp]
+        end = min((yield from self._offset(tp, OffsetSpec.LATEST)), stop)
+        onward = min(max(start, divergent), end)
+        self._skip(Loss(tp, asked, onward), why)
+        if end < stop:
+            self._skip(Loss(tp, end, stop), "the log ends before that")
+        self._go_on(tp, onward, end)
+
+    def _skip(self, loss: Loss, why: str) -> None:
+        self._log.warning("%s: asked for offset %d, going on at %d: %s", *loss, why, tp=loss[0], offset=loss[1])
+        self._plan.losses.append(loss)
+
+    def _go_on(self, tp: TopicPartition, offset: int, stop: int) -> None:
+        def change(core: ConsumerCore, _: int) -> None:
+            core.seek(tp, offset)
+            core.subscription.state(tp).stop_at(stop)
+
+        self._reading.change(change)
+
+    def _offset(self, tp: TopicPartition, end: OffsetSpec) -> CallerFlow[int]:
+        found = yield from self._reading.run(lambda core, now_ms: core.find_offsets({tp: int(end)}, now_ms), None, "the ends of a log")
+        at = found[tp]
+        return 0 if at is None else at.offset
+
+    def _stuck(self) -> KafkaError:
+        seconds = self._reading.default_api_timeout_ms / 1000
+        now_ms = self._host.now_ms()
+        lines = self._reading.look(lambda core: core.describe_standstill(now_ms))
+        return TimeoutError("\n".join([f"no partition moved for {seconds:.1f} s", *lines]))
+
+
+def _left(state: PartitionState) -> int:
+    return 0 if state.stop_offset is None else max(state.stop_offset - state.position, 0)
+
+
+def _has_more(sink: BatchSink, before: int) -> bool:
+    return sink.rows > before
