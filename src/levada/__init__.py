@@ -90,9 +90,9 @@ if TYPE_CHECKING:
     )
     from levada.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
     from levada.metrics import MetricName, Metrics
-    from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
-    from levada.producer.delivery import Delivery
-    from levada.producer.partitioning import RoundRobin
+    from levada.producer.append.partitioning import RoundRobin
+    from levada.producer.delivery.arrow_delivery import ArrowDelivery, ArrowReport
+    from levada.producer.delivery.delivery import Delivery
     from levada.sync.ack_buffer import AckBuffer
     from levada.sync.acks import Acks
     from levada.sync.admin import KafkaAdmin
@@ -135,7 +135,7 @@ _HOME = {
     "KafkaProducer": "levada.sync.producer",
     "KafkaShareConsumer": "levada.sync.share_consumer",
     "Loss": "levada.sync.scan",
-    "RoundRobin": "levada.producer.partitioning",
+    "RoundRobin": "levada.producer.append.partitioning",
     "Scan": "levada.sync.scan",
     "ScanProgress": "levada.sync.scan",
     "scan": "levada.sync.scan",
@@ -207,9 +207,9 @@ _HOME = {
     "OpenTransaction": "levada.consumer.health",
     "PartitionHealth": "levada.consumer.health",
     "PositionReset": "levada.consumer.positions.position_resetter",
-    "ArrowDelivery": "levada.producer.arrow_delivery",
-    "ArrowReport": "levada.producer.arrow_delivery",
-    "Delivery": "levada.producer.delivery",
+    "ArrowDelivery": "levada.producer.delivery.arrow_delivery",
+    "ArrowReport": "levada.producer.delivery.arrow_delivery",
+    "Delivery": "levada.producer.delivery.delivery",
     "DeadLetter": "levada.dead_letter",
     "BlockingStep": "levada.credentials",
     "OAuthToken": "levada.credentials",

@@ -28,8 +28,8 @@ the id is as if it had not been put, or FAILED again where it was that before.
 
 Nothing here waits. A caller that has to wait registers a function with _await_change(), checks once more, and sleeps until it is called.
 
-A [c] module: compiled, each step is a call that no other thread sees half done, as in producer/appender.py. Code of an id's own class
-(comparing, freeing it) may run between two steps, never within one. Interpreted, a lock makes the steps whole.
+A [c] module: compiled, each step is a call that no other thread sees half done, as in producer/append/appender.py. Code of an id's own
+class (comparing, freeing it) may run between two steps, never within one. Interpreted, a lock makes the steps whole.
 """
 
 from __future__ import annotations

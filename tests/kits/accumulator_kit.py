@@ -9,11 +9,11 @@ from typing import Any
 
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.logs import Log
-from levada.producer.buffer_pool import BufferPool
-from levada.producer.delivery import Delivery
-from levada.producer.partition_queue import PartitionQueue
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.append.buffer_pool import BufferPool
+from levada.producer.append.partition_queue import PartitionQueue
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.append.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.delivery.delivery import Delivery
 from levada.record.compression import Codec
 from levada.types import Node, PartitionInfo
 from settings_kit import PLAIN_PARTITIONING

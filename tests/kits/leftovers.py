@@ -17,7 +17,7 @@ import pytest
 import levada
 from levada.errors import KafkaError
 from levada.producer import core
-from levada.producer.buffer_pool import BufferPool
+from levada.producer.append.buffer_pool import BufferPool
 
 PATIENCE_S = 3.0
 SOURCE = str(Path(levada.__file__).parent)

@@ -19,10 +19,10 @@ from levada.consumer.fetch import fetch_response
 from levada.consumer.fetch.fetch_buffer import CompletedFetch
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError, not_written
-from levada.producer.failures import Failures
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator
-from levada.producer.sender import Sender
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.send.failures import Failures
+from levada.producer.send.sender import Sender
 from levada.record.batch import RecordBatch, read_batches
 
 Patch = pytest.MonkeyPatch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from levada.broker.node.node import BrokerNode
+from levada.producer.append.record_accumulator import ToSend
 from levada.producer.core import ProducerCore
-from levada.producer.delivery import Delivery
-from levada.producer.record_accumulator import ToSend
-from levada.producer.sender import SenderSettings
+from levada.producer.delivery.delivery import Delivery
+from levada.producer.send.sender import SenderSettings
 from levada.record.batch import Record, RecordBatch
 from levada.record.compression import Codec
 from levada.testing import Simulation

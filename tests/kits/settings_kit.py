@@ -15,8 +15,8 @@ from levada.consumer.settings import ConsumerSettings
 from levada.face.engines import settings_for_engine, settings_for_selector
 from levada.face.producing import settings_for_core, settings_for_sender
 from levada.net.selector import Selector
-from levada.producer.partitioning import Partitioning
-from levada.producer.sender import SenderSettings
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.send.sender import SenderSettings
 
 SERVERS = {"bootstrap.servers": "kafka:9092"}
 PRODUCER = ProducerConfig.parse(SERVERS)

@@ -27,7 +27,7 @@ from levada.errors import (
     UnknownTopicOrPartitionError,
 )
 from levada.interceptors import ProducerInterceptor
-from levada.producer.delivery import Delivery
+from levada.producer.delivery.delivery import Delivery
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
 from producer_kit import SimProducer, values

@@ -20,8 +20,8 @@ from levada.errors import (
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
-from levada.producer.appending import Limit
-from levada.producer.sequences import ProducerIdentity
+from levada.producer.append.appending import Limit
+from levada.producer.send.sequences import ProducerIdentity
 from levada.protocol.frame import decode_response
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.schema import Request, Response

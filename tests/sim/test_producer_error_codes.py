@@ -9,7 +9,7 @@ import pytest
 from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import DeliveryTimeout, KafkaError, Persisted
-from levada.producer.reactions import ON_PRODUCE_ERROR, Action
+from levada.producer.send.reactions import ON_PRODUCE_ERROR, Action
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
 from producer_kit import SimProducer, values

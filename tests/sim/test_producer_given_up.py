@@ -8,7 +8,7 @@ import pytest
 
 from levada.broker.node.node import BrokerNode
 from levada.errors import AbortedError, FlushTimeout, Persisted
-from levada.producer.delivery import Delivery
+from levada.producer.delivery.delivery import Delivery
 from levada.sync.producer import KafkaProducer
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS

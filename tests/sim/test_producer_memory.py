@@ -10,7 +10,7 @@ import pytest
 from levada.broker.node.node import BrokerNode
 from levada.errors import BufferExhaustedError, ClosedError, Persisted, RecordTooLargeError
 from levada.flow import Until
-from levada.producer.record_accumulator import ToSend
+from levada.producer.append.record_accumulator import ToSend
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
 from producer_kit import SimProducer, values

@@ -6,7 +6,7 @@ import pytest
 
 from levada.broker.node.node import BrokerNode
 from levada.errors import Persisted
-from levada.producer.sequences import MAX_EPOCH, ProducerIdentity
+from levada.producer.send.sequences import MAX_EPOCH, ProducerIdentity
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
 from producer_kit import SimProducer, batches, values

@@ -7,10 +7,10 @@ from typing import Any
 
 from levada.aio.driver import Driver
 from levada.errors import KafkaError, TimeoutError
-from levada.producer import arrow_delivery, delivery
-from levada.producer.arrow_delivery import ArrowReport
 from levada.producer.core import wait_for_all
-from levada.producer.delivery import mark_under_way
+from levada.producer.delivery import arrow_delivery, delivery
+from levada.producer.delivery.arrow_delivery import ArrowReport
+from levada.producer.delivery.delivery import mark_under_way
 from levada.types import RecordMetadata
 
 

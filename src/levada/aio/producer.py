@@ -23,8 +23,8 @@ from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
-from levada.producer.joint_ack import fail_refused, failed_if_raised
-from levada.producer.producer_batch import Ack, DeliveryCallback
+from levada.producer.append.producer_batch import Ack, DeliveryCallback
+from levada.producer.delivery.joint_ack import fail_refused, failed_if_raised
 from levada.serialization import K_in, Plain, V_in
 from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, SealedBatch, TransactionHandle
 

@@ -9,8 +9,8 @@ from levada.errors import IllegalStateError
 from levada.face.arguments import header_pairs
 from levada.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from levada.logs import Log
-from levada.producer.producer_batch import DeliveryCallback
-from levada.producer.record_accumulator import ToSend
+from levada.producer.append.producer_batch import DeliveryCallback
+from levada.producer.append.record_accumulator import ToSend
 from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, ConsumerRecords, Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 NO_PARTITION = -1

@@ -15,7 +15,7 @@ from levada.client.network.traffic import NODE_READINGS, Traffic
 from levada.client.setup.states import ESTABLISHED
 from levada.face import consumer_readings, share_readings
 from levada.metrics import CLIENT_ID, MetricName, Reading, Section, averaged, counted, gauge, read_all, summed
-from levada.producer.call_times import TIMED
+from levada.producer.append.call_times import TIMED
 
 if TYPE_CHECKING:
     # A producer's program need not load what consumers are made of.

@@ -21,18 +21,18 @@ from levada.face.reporting import Reporting
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Compute, Flow
 from levada.interceptors import ProducerRecord
-from levada.producer.appender import batch_memory, is_ack
-from levada.producer.appending import Limit
-from levada.producer.arrow_delivery import ArrowOutcomes
+from levada.producer.append.appender import batch_memory, is_ack
+from levada.producer.append.appending import Limit
+from levada.producer.append.partition_queue import TopicQueues
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.producer_batch import Ack, DeliveryCallback
+from levada.producer.append.record_accumulator import ToSend
+from levada.producer.append.sealed import checked
 from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
-from levada.producer.delivery import Delivery
-from levada.producer.joint_ack import settle_all, when_settled
-from levada.producer.partition_queue import TopicQueues
-from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import Ack, DeliveryCallback
-from levada.producer.record_accumulator import ToSend
-from levada.producer.sealed import checked
-from levada.producer.sender import SenderSettings
+from levada.producer.delivery.arrow_delivery import ArrowOutcomes
+from levada.producer.delivery.delivery import Delivery
+from levada.producer.delivery.joint_ack import settle_all, when_settled
+from levada.producer.send.sender import SenderSettings
 from levada.producer.transactions import closing
 from levada.record.compression import Codec
 from levada.serialization import to_bytes

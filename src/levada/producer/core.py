@@ -18,18 +18,18 @@ from levada.clock import Clock
 from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.logs import UNASKED
-from levada.producer.appending import Appending
-from levada.producer.buffer_pool import BufferPool
+from levada.producer.append.appending import Appending
+from levada.producer.append.buffer_pool import BufferPool
+from levada.producer.append.flushing import Flushing
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.producer_batch import Final, ProducerBatch
+from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.counters import ProducerCounters
-from levada.producer.delivery import Waiter
-from levada.producer.failed_sends import FailedSends
-from levada.producer.failures import Failures
-from levada.producer.flushing import Flushing
-from levada.producer.idempotence import Idempotence
-from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import Final, ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator
-from levada.producer.sender import Sender, SenderSettings
+from levada.producer.delivery.delivery import Waiter
+from levada.producer.delivery.failed_sends import FailedSends
+from levada.producer.send.failures import Failures
+from levada.producer.send.idempotence import Idempotence
+from levada.producer.send.sender import Sender, SenderSettings
 from levada.producer.transactions import closing
 from levada.producer.transactions.asking import Asking
 from levada.producer.transactions.manager import TransactionManager

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from math import nan
 
 from levada.measure import Measure
-from levada.producer.call_times import CallTimes
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.append.call_times import CallTimes
+from levada.producer.append.producer_batch import ProducerBatch
 
 
 class TopicCounters:

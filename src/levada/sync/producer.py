@@ -20,10 +20,10 @@ from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
-from levada.producer.arrow_delivery import ArrowDelivery
-from levada.producer.delivery import Delivery
-from levada.producer.joint_ack import failed_if_raised
-from levada.producer.producer_batch import Ack, DeliveryCallback
+from levada.producer.append.producer_batch import Ack, DeliveryCallback
+from levada.producer.delivery.arrow_delivery import ArrowDelivery
+from levada.producer.delivery.delivery import Delivery
+from levada.producer.delivery.joint_ack import failed_if_raised
 from levada.serialization import K_in, Plain, V_in
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait

@@ -13,9 +13,9 @@ from typing import Generic, Never
 
 from levada.face.keywords import unknown_keyword
 from levada.face.producing import Producing
-from levada.producer.delivery import Delivery
-from levada.producer.joint_ack import fail_refused
-from levada.producer.producer_batch import Ack, DeliveryCallback
+from levada.producer.append.producer_batch import Ack, DeliveryCallback
+from levada.producer.delivery.delivery import Delivery
+from levada.producer.delivery.joint_ack import fail_refused
 from levada.serialization import K_in, V_in
 from levada.sync.driver import Driver
 from levada.types import HeadersIn

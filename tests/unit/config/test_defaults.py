@@ -17,10 +17,10 @@ from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.settings import ConsumerSettings
 from levada.face.engines import settings_for_engine
 from levada.net.selector import Selector
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.core import ProducerCore
-from levada.producer.partitioning import Partitioning
-from levada.producer.record_accumulator import RecordAccumulator
-from levada.producer.sender import SenderSettings
+from levada.producer.send.sender import SenderSettings
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import ClosedError
-from levada.producer.buffer_pool import BufferPool, Ticket
+from levada.producer.append.buffer_pool import BufferPool, Ticket
 
 
 def test_B1_memory_goes_out_and_comes_back() -> None:

@@ -10,10 +10,10 @@ from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, Persisted, UnsupportedVersionError
 from levada.flow import Call, Sleep
-from levada.producer.idempotence import Idempotence, Verdict
-from levada.producer.partition_queue import PartitionQueue, TopicQueues
-from levada.producer.producer_batch import Final, ProducerBatch
-from levada.producer.sequences import MAX_EPOCH, ProducerIdentity
+from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
+from levada.producer.append.producer_batch import Final, ProducerBatch
+from levada.producer.send.idempotence import Idempotence, Verdict
+from levada.producer.send.sequences import MAX_EPOCH, ProducerIdentity
 from levada.protocol.messages.init_producer_id import InitProducerIdResponse
 from levada.record.batch import RecordBatch
 from levada.record.builder import RecordBatchBuilder

@@ -8,8 +8,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from levada.producer.partitioning import STICKY, Partitioning, RoundRobin, checked
-from levada.producer.sticky import StickyPartition
+from levada.producer.append.partitioning import STICKY, Partitioning, RoundRobin, checked
+from levada.producer.append.sticky import StickyPartition
 from levada.wire.murmur2 import partition_for_key
 from settings_kit import PLAIN_PARTITIONING
 

@@ -14,11 +14,11 @@ from levada.client.ended import closed
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, KafkaError, RecordTooLargeError
-from levada.producer.buffer_pool import Ticket
-from levada.producer.delivery import Delivery
-from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.record_accumulator import ToSend
+from levada.producer.append.buffer_pool import Ticket
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.append.record_accumulator import ToSend
+from levada.producer.delivery.delivery import Delivery
 from levada.record.batch import RecordBatch
 from levada.record.compression import Codec
 

@@ -10,8 +10,8 @@ import pytest
 from accumulator_kit import Bench
 from levada.client.ended import closed
 from levada.errors import ClosedError
-from levada.producer.buffer_pool import Ticket
-from levada.producer.rows import AppendedRows
+from levada.producer.append.buffer_pool import Ticket
+from levada.producer.append.rows import AppendedRows
 from levada.record.batch import RecordBatch
 from levada.record.columnar import PartitionRows, sort_columns
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levada.producer.sequences import NO_IDENTITY, ProducerIdentity, Sequences, is_before
+from levada.producer.send.sequences import NO_IDENTITY, ProducerIdentity, Sequences, is_before
 
 LAST = 2**31 - 1
 

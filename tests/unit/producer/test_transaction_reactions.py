@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levada.error_codes import ErrorCode
-from levada.producer.sequences import ProducerIdentity
+from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.producer.transactions.requests import ANNOUNCING, IMPLICIT, Ending, protocol_for, worst

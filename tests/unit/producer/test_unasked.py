@@ -5,8 +5,8 @@ from __future__ import annotations
 from weakref import ref
 
 from levada.errors import KafkaError
-from levada.producer.delivery import FailedSend
-from levada.producer.unasked import KEPT, Unasked
+from levada.producer.delivery.delivery import FailedSend
+from levada.producer.delivery.unasked import KEPT, Unasked
 from levada.types import TopicPartition
 
 

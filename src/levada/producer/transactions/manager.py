@@ -22,8 +22,8 @@ from levada.errors import (
     broker_error,
 )
 from levada.flow import Flow, Wait
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.send.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
 from levada.producer.transactions.marker_pause import MarkerPause

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from levada.errors import KafkaError
 from levada.flow import Flow
-from levada.producer.failed_sends import FailedSends
-from levada.producer.failures import Failures
-from levada.producer.flushing import Flushing
-from levada.producer.idempotence import Idempotence
-from levada.producer.record_accumulator import RecordAccumulator
-from levada.producer.sequences import ProducerIdentity
+from levada.producer.append.flushing import Flushing
+from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.delivery.failed_sends import FailedSends
+from levada.producer.send.failures import Failures
+from levada.producer.send.idempotence import Idempotence
+from levada.producer.send.sequences import ProducerIdentity
 
 
 class Records(Protocol):

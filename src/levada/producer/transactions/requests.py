@@ -15,7 +15,7 @@ from levada.acls import ResourceType
 from levada.client.requests.by_topic import by_topic
 from levada.client.requests.destination import Coordinator, CoordinatorKind
 from levada.error_codes import ErrorCode
-from levada.producer.sequences import ProducerIdentity
+from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

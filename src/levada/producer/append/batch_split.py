@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.append.producer_batch import ProducerBatch
 from levada.record.batch import Record, RecordBatch
 from levada.record.builder import NO_ROOM, RecordBatchBuilder
 from levada.record.compression import Codec

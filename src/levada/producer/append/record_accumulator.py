@@ -18,17 +18,17 @@ from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS, Clock
 from levada.errors import KafkaError, RecordTooLargeError, not_written
 from levada.logs import Log
-from levada.producer.appender import Appender, batch_memory
-from levada.producer.backlogs import Backlogs, Ready
-from levada.producer.buffer_pool import BufferPool, Ticket
-from levada.producer.delivery import Delivery
-from levada.producer.partition_queue import PartitionQueue, TopicQueues
-from levada.producer.partitioning import STICKY, Partitioning
-from levada.producer.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
-from levada.producer.rows import AppendedRows, RowsOfPartition
-from levada.producer.sealed import Sealed
-from levada.producer.sequences import Numbering
-from levada.producer.unasked import Unasked
+from levada.producer.append.appender import Appender, batch_memory
+from levada.producer.append.backlogs import Backlogs, Ready
+from levada.producer.append.buffer_pool import BufferPool, Ticket
+from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
+from levada.producer.append.partitioning import STICKY, Partitioning
+from levada.producer.append.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
+from levada.producer.append.rows import AppendedRows, RowsOfPartition
+from levada.producer.append.sealed import Sealed
+from levada.producer.delivery.delivery import Delivery
+from levada.producer.delivery.unasked import Unasked
+from levada.producer.send.sequences import Numbering
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.compression import Codec
 from levada.types import Headers

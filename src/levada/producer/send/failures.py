@@ -21,10 +21,10 @@ from levada.errors import (
     broker_error,
 )
 from levada.permissions import refused
+from levada.producer.append.producer_batch import Final, ProducerBatch
+from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.counters import ProducerCounters
-from levada.producer.idempotence import Idempotence
-from levada.producer.producer_batch import Final, ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.send.idempotence import Idempotence
 from levada.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
 
 ADVICE = {

@@ -19,15 +19,15 @@ from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from levada.flow import Flow
-from levada.producer.batch_split import split_batch, split_by_headers
+from levada.producer.append.batch_split import split_batch, split_by_headers
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.counters import ProducerCounters
-from levada.producer.failures import Failures
-from levada.producer.idempotence import Idempotence, Verdict
-from levada.producer.produce_format import ProduceFormat
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.reactions import ON_PRODUCE_ERROR, Action
-from levada.producer.record_accumulator import RecordAccumulator
-from levada.producer.sequences import ProducerIdentity
+from levada.producer.send.failures import Failures
+from levada.producer.send.idempotence import Idempotence, Verdict
+from levada.producer.send.produce_format import ProduceFormat
+from levada.producer.send.reactions import ON_PRODUCE_ERROR, Action
+from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions.manager import TransactionManager
 from levada.promise import Promise
 from levada.protocol.messages.produce import (

@@ -7,11 +7,11 @@ from typing import Any
 
 from levada.errors import KafkaError
 from levada.logs import Log
-from levada.producer.buffer_pool import BufferPool
-from levada.producer.delivery import Delivery, FailedSend, Waiter
-from levada.producer.producer_batch import DeliveryCallback
-from levada.producer.record_accumulator import ToSend
-from levada.producer.unasked import Unasked
+from levada.producer.append.buffer_pool import BufferPool
+from levada.producer.append.producer_batch import DeliveryCallback
+from levada.producer.append.record_accumulator import ToSend
+from levada.producer.delivery.delivery import Delivery, FailedSend, Waiter
+from levada.producer.delivery.unasked import Unasked
 from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
 

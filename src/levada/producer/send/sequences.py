@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from levada.record.batch import next_sequence
 
 if TYPE_CHECKING:
-    from levada.producer.producer_batch import ProducerBatch
+    from levada.producer.append.producer_batch import ProducerBatch
 
 SEQUENCE_MODULUS = 1 << 31
 MAX_EPOCH = 32767

@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from levada.errors import ForkedError, KafkaError
-from levada.producer.appender import is_ack
-from levada.producer.delivery import Delivery
-from levada.producer.producer_batch import Ack
+from levada.producer.append.appender import is_ack
+from levada.producer.append.producer_batch import Ack
+from levada.producer.delivery.delivery import Delivery
 from levada.promise import Promise
 
 

@@ -19,13 +19,13 @@ from levada.ack_buffer import AckWindow
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, Persisted
 from levada.logs import Log
-from levada.producer.delivery import Delivery, Waiter
+from levada.producer.delivery.delivery import Delivery, Waiter
 from levada.promise import Promise
 from levada.record.builder import RecordBatchBuilder
 from levada.types import RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from levada.producer.partition_queue import PartitionQueue
+    from levada.producer.append.partition_queue import PartitionQueue
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
 Ack: TypeAlias = tuple[AckWindow, int]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from levada.flow import Flow, Wait
-from levada.producer.failed_sends import FailedSends
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.delivery.failed_sends import FailedSends
 
 
 class Flushing:

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.clock import NEVER_MS
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.sequences import Sequences
-from levada.producer.sticky import StickyPartition
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.append.sticky import StickyPartition
+from levada.producer.send.sequences import Sequences
 from levada.types import Node, TopicPartition
 
 RATIO_UP = 0.05
@@ -23,7 +23,7 @@ NO_LEADER = -1
 
 
 class Backlog:
-    """The partitions of one leader that could be sent to it: see levada.producer.backlogs.
+    """The partitions of one leader that could be sent to it: see levada.producer.append.backlogs.
 
     oldest_ms: no batch of those that linger was created before. wakes_at_ms: when the engine is going to look at this leader by itself.
     """

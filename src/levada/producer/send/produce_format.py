@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from levada.client.network.network_client import NetworkClient
 from levada.errors import UnsupportedVersionError
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.append.producer_batch import ProducerBatch
 from levada.protocol.messages.produce import ProduceRequest
 from levada.record.batch import RecordBatch
 from levada.record.compression import Codec

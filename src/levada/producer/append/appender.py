@@ -30,11 +30,11 @@ else:
 
 from levada.ack_buffer import AckWindow
 from levada.clock import Clock, SystemClock
-from levada.producer.buffer_pool import BufferPool
-from levada.producer.delivery import Delivery
-from levada.producer.partition_queue import PartitionQueue, TopicQueues
-from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import Ack, DeliveryCallback, ProducerBatch
+from levada.producer.append.buffer_pool import BufferPool
+from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.producer_batch import Ack, DeliveryCallback, ProducerBatch
+from levada.producer.delivery.delivery import Delivery
 from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder, RowWriter
 from levada.record.compression import Codec
 from levada.types import Headers

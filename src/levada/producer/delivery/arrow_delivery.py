@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError, TimeoutError, not_written
-from levada.producer.delivery import Outcome, mark_under_way
-from levada.producer.joint_ack import settle_together
-from levada.producer.producer_batch import Ack
+from levada.producer.append.producer_batch import Ack
+from levada.producer.delivery.delivery import Outcome, mark_under_way
+from levada.producer.delivery.joint_ack import settle_together
 from levada.promise import Promise
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 cimport cython
 
-from levada.producer.producer_batch cimport ProducerBatch
-from levada.producer.sticky cimport StickyPartition
+from levada.producer.append.producer_batch cimport ProducerBatch
+from levada.producer.append.sticky cimport StickyPartition
 
 cdef class Backlog:
     cdef readonly object node

@@ -28,15 +28,15 @@ from levada.errors import (
     not_written,
 )
 from levada.flow import CallerFlow, Compute, Until
-from levada.producer.arrow_delivery import ArrowOutcomes
-from levada.producer.buffer_pool import Ticket
+from levada.producer.append.buffer_pool import Ticket
+from levada.producer.append.partition_queue import TopicQueues
+from levada.producer.append.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.append.rows import RowsOfPartition
+from levada.producer.append.sealed import Sealed
 from levada.producer.counters import ProducerCounters
-from levada.producer.delivery import Delivery, FailedSend
-from levada.producer.failed_sends import FailedSends
-from levada.producer.partition_queue import TopicQueues
-from levada.producer.record_accumulator import RecordAccumulator, ToSend
-from levada.producer.rows import RowsOfPartition
-from levada.producer.sealed import Sealed
+from levada.producer.delivery.arrow_delivery import ArrowOutcomes
+from levada.producer.delivery.delivery import Delivery, FailedSend
+from levada.producer.delivery.failed_sends import FailedSends
 from levada.promise import Promise
 from levada.types import PartitionInfo, TopicPartition
 

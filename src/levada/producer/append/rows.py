@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.append.producer_batch import ProducerBatch
 from levada.record.builder import RowWriter
 
 

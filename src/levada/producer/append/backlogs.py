@@ -15,8 +15,8 @@ from itertools import count
 from typing import NamedTuple
 
 from levada.clock import NEVER_MS
-from levada.producer.partition_queue import NO_LEADER, Backlog, PartitionQueue
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.append.partition_queue import NO_LEADER, Backlog, PartitionQueue
+from levada.producer.append.producer_batch import ProducerBatch
 
 
 class Ready(NamedTuple):

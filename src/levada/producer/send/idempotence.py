@@ -32,9 +32,9 @@ from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
 from levada.flow import Call, Flow, Sleep
 from levada.permissions import refused
-from levada.producer.partition_queue import PartitionQueue
-from levada.producer.producer_batch import ProducerBatch
-from levada.producer.sequences import MAX_EPOCH, NO_IDENTITY, ProducerIdentity, Sequences, is_before
+from levada.producer.append.partition_queue import PartitionQueue
+from levada.producer.append.producer_batch import ProducerBatch
+from levada.producer.send.sequences import MAX_EPOCH, NO_IDENTITY, ProducerIdentity, Sequences, is_before
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.record.batch import next_sequence, set_producer_state
 

@@ -1,7 +1,7 @@
 """Which partition a record or a row goes to (P1-P8): the one place that chooses, for send() and for send_arrow().
 
 A partition named by the caller wins, then the caller's own partitioner, then the key's murmur2 hash over all partitions, as in Java
-(unless partitioner.ignore.keys), and last the sticky choice of levada.producer.sticky.
+(unless partitioner.ignore.keys), and last the sticky choice of levada.producer.append.sticky.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 cimport cython
 
 from levada.ack_buffer cimport AckWindow
-from levada.producer.buffer_pool cimport BufferPool
-from levada.producer.delivery cimport Delivery
-from levada.producer.partition_queue cimport Backlog, PartitionQueue, TopicQueues
-from levada.producer.producer_batch cimport ProducerBatch
-from levada.producer.sticky cimport StickyPartition
+from levada.producer.append.buffer_pool cimport BufferPool
+from levada.producer.delivery.delivery cimport Delivery
+from levada.producer.append.partition_queue cimport Backlog, PartitionQueue, TopicQueues
+from levada.producer.append.producer_batch cimport ProducerBatch
+from levada.producer.append.sticky cimport StickyPartition
 from levada.record.builder cimport RecordBatchBuilder, RowWriter
 from levada.wire.murmur2 cimport partition_for_key
 
