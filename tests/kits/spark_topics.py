@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 
 import java_clients
 from java_clients import ABORT, BEGIN, COMMIT, Asked, Record
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire import Wire
 
 NOW_MS = int(time.time() * 1000)
 FIRST_MS = NOW_MS - 1_000_000
@@ -104,7 +106,14 @@ def add_partitions(servers: str, topic: str, partitions: int) -> None:
     """Give a topic more partitions, and wait until they can be used."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE_S)
-    _wait(lambda: len(admin.list_topics(topic).topics[topic].partitions) == partitions)
+    # Each broker learns of them from the controller, and a query may ask any.
+    _wait(lambda: all(_partitions_known_to(address, topic) == partitions for address in servers.split(",")))
+
+
+def _partitions_known_to(address: str, topic: str) -> int:
+    with Wire(address) as wire:
+        (found,) = wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 1).topics
+    return sum(partition.error_code == 0 for partition in found.partitions)
 
 
 def some_records(topic: str, partitions: int, numbers: range, *, keyed: bool = False) -> Iterator[Record]:
