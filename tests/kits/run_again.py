@@ -6,8 +6,10 @@ as shaky, and say why it failed first.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
@@ -15,6 +17,8 @@ OPTION = "--run-failed-again"
 MOST = 10
 """How many may fail: if there are more, something is broken."""
 SHAKY = "shaky"
+PASSED = re.compile(r"^=.* (\d+) passed\b.* =+$", re.MULTILINE)
+"""The last line of a report."""
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -26,6 +30,14 @@ def register(config: pytest.Config) -> None:
     """Do so, if the option is set, in the process that writes the report."""
     if config.getoption(OPTION) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(RunAgain(config))
+
+
+class Again(NamedTuple):
+    """How the second run ended. passed: tests that passed; one that is skipped does not show that it passes."""
+
+    returncode: int
+    passed: int
+    output: str
 
 
 class RunAgain:
@@ -42,9 +54,10 @@ class RunAgain:
         failed = [report for kind in ("failed", "error") for report in reporter.stats.get(kind, [])]
         if exitstatus != pytest.ExitCode.TESTS_FAILED or not 0 < len(failed) <= MOST:
             return
-        again = self._run({self._node_id(report) for report in failed})
-        reporter.write_line(f"\nFailed tests once more, alone:\n{again.stdout}{again.stderr}")
-        if again.returncode == pytest.ExitCode.OK:
+        node_ids = {self._node_id(report) for report in failed}
+        again = self._run(node_ids)
+        reporter.write_line(f"\nFailed tests once more, alone:\n{again.output}")
+        if again.returncode == pytest.ExitCode.OK and again.passed == len(node_ids):
             self._shaky = failed
             reporter.stats[SHAKY] = failed
             for kind in ("failed", "error"):
@@ -63,10 +76,12 @@ class RunAgain:
             reason = report.longreprtext.strip().rpartition("\n")[2]
             print(f"SHAKY {report.nodeid}: failed first ({reason}), and passed alone. It has to be mended.")
 
-    def _run(self, node_ids: set[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, node_ids: set[str]) -> Again:
         alone = ("-n", "0") if self._config.pluginmanager.hasplugin("xdist") else ()
         command = [sys.executable, "-m", "pytest", *alone, "-m", self._config.getoption("markexpr"), *sorted(node_ids)]
-        return subprocess.run(command, cwd=self._config.rootpath, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=self._config.rootpath, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        passed = PASSED.findall(done.stdout)
+        return Again(done.returncode, int(passed[-1]) if passed else 0, done.stdout)
 
     def _node_id(self, report: pytest.TestReport) -> str:
         # xdist appends the group.

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -175,7 +176,7 @@ def test_an_error_after_the_decision_says_that_there_was_one(embedded: Any, new_
     topic = new_topic(embedded)
     query = slots_only(embedded, topic)
     with monkeypatch.context() as broken:
-        broken.setattr(lv.KafkaAdmin, "end_transactions", lambda *_, **__: (_ for _ in ()).throw(KafkaError("nobody answers")))
+        broken.setattr(lv.KafkaAdmin, "end_transactions", Mock(side_effect=KafkaError("nobody answers")))
         with pytest.raises(KafkaError, match="nobody answers") as caught:
             query.run(0, [b"a"])
     assert "batch 0 was decided before, and is not known to be committed as a whole: run the query again" in caught.value.__notes__[0]
@@ -358,7 +359,7 @@ def test_a_task_that_fails_leaves_nothing_open(embedded: Any, new_topic: Any, mo
     topic = new_topic(embedded)
     query = slots_only(embedded, topic)
     with monkeypatch.context() as broken:
-        broken.setattr(lv.KafkaProducer, "detach_transaction", lambda producer: (_ for _ in ()).throw(KafkaError("broken")))
+        broken.setattr(lv.KafkaProducer, "detach_transaction", Mock(side_effect=KafkaError("broken")))
         with pytest.raises(KafkaError, match="broken"):
             query.run(0, [b"a"])
 

@@ -49,7 +49,7 @@ class EmbeddedKafka:
     default_replication_factor says otherwise. Brokers can be stopped and started, kept from copying what leaders have, and leaders and
     coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
     (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...): all that Kafka has. Those in
-    levada.broker.config.settings have effect; others are only shown to whoever asks.
+    levada.broker.config.settings have effect; others are only shown by DescribeConfigs.
 
     racks: in which rack each broker is; consumers with a client.rack read from a replica there (KIP-392).
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from levada.broker.replication.fetch_sessions import EVICTION_MS, MAX_EPOCH
+from levada.broker.node.fetch_sessions import EVICTION_MS, MAX_EPOCH
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

@@ -28,6 +28,7 @@ def test_shaky(name):
 
 def test_steady(): ...
 """
+SKIPPED = SHAKY.replace('too slow")', "too slow\")\n    pytest.skip('not now')")
 BROKEN = "def test_broken(): raise AssertionError('broken')\n"
 
 
@@ -55,6 +56,14 @@ def test_a_test_that_fails_again_fails_the_run(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "SHAKY" not in done.stdout
     assert done.stdout.rstrip().splitlines()[-1].startswith("=") and "2 failed, 1 passed" in done.stdout.splitlines()[-1]
+
+
+def test_a_test_that_is_skipped_the_second_time_fails_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_skipped.py").write_text(SKIPPED)
+    done = run(tmp_path, "--run-failed-again", "-n", "0")
+    assert "1 skipped" in done.stdout
+    assert done.returncode == 1
+    assert "SHAKY" not in done.stdout
 
 
 def test_nothing_is_run_again_unless_asked_for(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What all nodes share: the list of nodes, topics, features, and where replicas are placed."""
+"""What all nodes share: the list of nodes, the topics there are, features, and where replicas are placed."""

@@ -23,10 +23,10 @@ from levada.broker.cluster.assignment import (
 )
 from levada.broker.cluster.features import Features
 from levada.broker.cluster.telemetry import ClientTelemetry
-from levada.broker.cluster.topics import TopicConfig, check_topic_name
 from levada.broker.config.group_config import GroupConfig
 from levada.broker.config.metrics_config import MetricsConfig, wanted_by
 from levada.broker.config.settings import BrokerSettings
+from levada.broker.config.topics import TopicConfig, check_topic_name
 from levada.broker.coordinators.groups.consumer_group import Topics, TopicSize
 from levada.broker.coordinators.groups.groups import StoredGroups
 from levada.broker.coordinators.internal_topics import InternalTopics, check_may_exist, is_internal, placements

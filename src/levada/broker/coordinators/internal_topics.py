@@ -13,8 +13,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from levada.broker.cluster.topics import TopicConfig
 from levada.broker.config.settings import BrokerSettings
+from levada.broker.config.topics import TopicConfig
 from levada.broker.coordinators.groups.groups import StoredGroups
 from levada.broker.coordinators.groups.kept_groups import KeptGroups
 from levada.broker.coordinators.groups.kept_offsets import KeptOffsets

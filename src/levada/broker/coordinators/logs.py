@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from levada.broker.cluster.topics import TopicConfig
 from levada.broker.config.settings import BrokerSettings
+from levada.broker.config.topics import TopicConfig
 from levada.broker.log.compaction import clean
 from levada.broker.log.marker import Marker, read_marker
 from levada.broker.log.storage import CoordinatorRecord, Written

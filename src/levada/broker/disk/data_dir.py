@@ -19,8 +19,8 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
-from levada.broker.cluster.topics import TopicConfig, check_topic_name
 from levada.broker.config.settings import BrokerSettings
+from levada.broker.config.topics import TopicConfig, check_topic_name
 from levada.broker.disk.coordinator_files import CoordinatorFiles
 from levada.broker.disk.files import lock, make_private, storing, sync_folder, write_whole
 from levada.broker.disk.formats import decode_offsets, encode_offsets, meta_properties

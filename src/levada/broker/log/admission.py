@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from levada.broker.cluster.topics import TopicConfig
+from levada.broker.config.topics import TopicConfig
 from levada.broker.log.producer_state import NO_PRODUCER_ID
 from levada.error_codes import ErrorCode
 from levada.errors import (

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levada.broker.cluster.topics import TopicConfig
+from levada.broker.config.topics import TopicConfig
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.marker import ABORT, COMMIT
 from levada.broker.log.partition_transactions import AbortedTransaction

@@ -12,7 +12,7 @@ from levada.types import TopicPartition
 from levada.wire.varint import Bytes
 
 if TYPE_CHECKING:
-    from levada.broker.cluster.topics import TopicConfig
+    from levada.broker.config.topics import TopicConfig
     from levada.broker.coordinators.logs import CoordinatorLogs
     from levada.broker.replication.replica import Replica
 

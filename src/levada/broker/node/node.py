@@ -20,8 +20,8 @@ from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, 
 from levada.broker.apis.cluster import api_versions
 from levada.broker.cluster.cluster import DEFAULT, Cluster, Topic
 from levada.broker.cluster.features import TRANSACTIONS
-from levada.broker.cluster.topics import TopicConfig
 from levada.broker.config.settings import BrokerSettings
+from levada.broker.config.topics import TopicConfig
 from levada.broker.coordinators.groups.groups import GroupCoordinator
 from levada.broker.coordinators.timers import Timers
 from levada.broker.coordinators.transactions.endings import carry_out
@@ -34,11 +34,11 @@ from levada.broker.network.listeners import Listener
 from levada.broker.network.session import Session
 from levada.broker.node.chores import Chore
 from levada.broker.node.control import Fault, Faults
+from levada.broker.node.fetch_sessions import FetchSessions
 from levada.broker.node.handling import HANDLE
 from levada.broker.node.purgatory import Delayed, Purgatory
 from levada.broker.node.state import Answer, Api, BrokerState, Call, Unanswered, VersionRange
 from levada.broker.quotas.throttles import IDLE_MS, Throttles
-from levada.broker.replication.fetch_sessions import FetchSessions
 from levada.broker.replication.partition import Partition
 from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode

@@ -16,9 +16,9 @@ from levada.broker.coordinators.groups.groups import GroupCoordinator
 from levada.broker.coordinators.internal_topics import ADMIN_CLIENT_ID
 from levada.broker.network.session import Session
 from levada.broker.node.control import Faults
+from levada.broker.node.fetch_sessions import FetchSessions
 from levada.broker.node.purgatory import Delayed, Purgatory
 from levada.broker.quotas.throttles import QuotaExceededError, Quoted, Throttles
-from levada.broker.replication.fetch_sessions import FetchSessions
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode

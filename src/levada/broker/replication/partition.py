@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from levada.broker.cluster.reassignment import Reassignment
-from levada.broker.cluster.topics import TopicConfig
 from levada.broker.config.checks import MAX_INT64
+from levada.broker.config.topics import TopicConfig
 from levada.broker.log.admission import admit, compressed_for, stamped_by_its_producer
 from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog

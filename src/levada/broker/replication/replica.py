@@ -7,7 +7,7 @@ records that a former leader took and the present one never got (KIP-101). Every
 
 from __future__ import annotations
 
-from levada.broker.cluster.topics import TopicConfig
+from levada.broker.config.topics import TopicConfig
 from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.marker import read_marker

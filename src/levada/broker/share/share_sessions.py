@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from levada.broker.replication.fetch_sessions import next_epoch
+from levada.broker.node.fetch_sessions import next_epoch
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 

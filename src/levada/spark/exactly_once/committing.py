@@ -254,8 +254,8 @@ class Committing:
     def _decide(self, messages: Sequence[SealedRows], decision: Entry, *, decided: bool = False) -> None:
         """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's.
 
-        Then the entry is written again, as one whose slots are committed: a later batch of this run may have slots of the same names, and
-        nobody must take those for these. decided: whether an earlier run has decided the batch.
+        Then the entry is written again, as one whose slots are committed: a later batch of this run may have slots of the same names,
+        which no driver may take for the slots of this entry. decided: whether an earlier run has decided the batch.
         """
         self._slots.check(decision, decided=decided)
         self._marker.write(messages, decision)

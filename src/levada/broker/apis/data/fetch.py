@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from levada.broker.access.permissions import find_topic
 from levada.broker.cluster.cluster import Topic
+from levada.broker.node.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import Answer, Api, Call
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
-from levada.broker.replication.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.replication.replica import Replica
 from levada.error_codes import ErrorCode
