@@ -897,6 +897,31 @@ def test_T3_an_initialization_that_is_not_allowed_may_be_repeated(sim: Simulatio
     assert seen(sim) == [b"1"]
 
 
+def test_T3_producers_that_forget_their_identity_use_a_transactional_id_in_turn(sim: Simulation, broker: BrokerNode) -> None:
+    first, second = new_producer(sim), new_producer(sim)
+    for number in range(3):
+        for producer in (first, second):
+            producer._forget_identity()
+            producer.init_transactions()
+            with producer.transaction():
+                producer.send("t", b"%d" % number, partition=0)
+    assert seen(sim) == [b"0", b"0", b"1", b"1", b"2", b"2"]
+    with pytest.raises(ProducerFencedError), first.transaction():
+        first.send("t", b"fenced", partition=0)
+
+
+def test_T3_an_identity_is_not_forgotten_within_a_transaction(sim: Simulation, broker: BrokerNode) -> None:
+    producer = new_producer(sim)
+    producer.init_transactions()
+    producer.begin_transaction()
+    with pytest.raises(IllegalStateError, match=r"forget_identity\(\)"):
+        producer._forget_identity()
+    producer.abort_transaction()
+    producer._forget_identity()
+    with pytest.raises(IllegalStateError, match=r"init_transactions\(\)"):
+        producer.begin_transaction()
+
+
 def test_T3_a_timeout_beyond_the_brokers_limit_is_named(sim: Simulation, broker: BrokerNode) -> None:
     producer = new_producer(sim, transaction_timeout_ms=1_000_000)
     with pytest.raises(BrokerError, match=r"transactional id 'x'.*transaction\.max\.timeout\.ms; lower .*: INVALID_TRANSACTION_TIMEOUT"):

@@ -71,6 +71,10 @@ class Transacting:
         """Get a producer id and epoch."""
         return self.run(TransactionManager.initialize, timeout, "init_transactions()")
 
+    def forget_identity(self) -> CallerFlow[None]:
+        """Forget producer id and epoch."""
+        return self.run(TransactionManager.forget_identity, None, "forget_identity()")
+
     def begin(self, timeout: float | None) -> CallerFlow[None]:
         """Begin a transaction."""
         return self.run(self.begin_one, timeout, "begin_transaction()")

@@ -77,6 +77,17 @@ def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PART
         yield cast(KafkaProducer, client)
 
 
+@contextmanager
+def reused_transactional_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
+    """Take a producer with this transactional.id from the idle ones, or make one, and put it back at the end. It is not initialized."""
+    from levada import KafkaProducer
+
+    with _reused("transactional producer", KafkaProducer, settings) as client:
+        producer = cast(KafkaProducer, client)
+        yield producer
+        producer._forget_identity()
+
+
 def new_producer(settings: Mapping[str, Any], partitioner: str) -> KafkaProducer:
     """Make a producer with one of the partitioners that the sink's option names."""
     from levada import KafkaProducer, RoundRobin

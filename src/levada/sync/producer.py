@@ -188,6 +188,14 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         self._driver.call(self._transacting.initialize(timeout))
 
+    def _forget_identity(self) -> None:
+        """Become as a new producer is, which init_transactions() initializes, but keep connections and metadata.
+
+        For a transactional.id that several producers use in turn: each fences the one before, and goes on after it was fenced in between.
+        Raises IllegalStateError while a transaction is open, or its outcome is not known.
+        """
+        self._driver.call(self._transacting.forget_identity())
+
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction; every record that is sent from now on belongs to it, until it is committed or aborted.
 

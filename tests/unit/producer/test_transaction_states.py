@@ -7,10 +7,11 @@ import pytest
 from levada.producer.transactions.states import ADVICE, TRANSITIONS, Event, State, after
 
 S, E = State, Event
-CALLS = (E.INITIALIZE, E.BEGIN, E.PREPARE, E.COMMIT, E.ABORT, E.HAND_OVER)
+CALLS = (E.INITIALIZE, E.FORGET, E.BEGIN, E.PREPARE, E.COMMIT, E.ABORT, E.HAND_OVER)
 # Written down here a second time on purpose: which states a call is allowed in.
 ALLOWED = {
     E.INITIALIZE: {S.UNINITIALIZED, S.OUTCOME_UNKNOWN, S.MUST_INITIALIZE_AGAIN},
+    E.FORGET: {S.UNINITIALIZED, S.READY, S.MUST_INITIALIZE_AGAIN},
     E.BEGIN: {S.READY},
     E.PREPARE: {S.IN_TRANSACTION},
     E.COMMIT: {S.PREPARING, S.OUTCOME_UNKNOWN},

@@ -232,6 +232,15 @@ class TransactionManager:
             if self.state is State.INITIALIZING:
                 self._take(self._not_initialized())
 
+    def forget_identity(self) -> Flow[None]:
+        """Become as a new producer is, whose init_transactions() fences every other one, also those that came since this one began.
+
+        With the present producer id and epoch it would be fenced by them.
+        """
+        self._take(Event.FORGET, "forget_identity()")
+        self.identity = NO_IDENTITY
+        yield from ()
+
     def _ask_for_identity(self) -> Flow[Answer]:
         while True:
             answer = yield from self._asking.ask(requests.initialize(self.transactional_id, self._timeout_ms, self.identity))

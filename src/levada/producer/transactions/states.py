@@ -47,7 +47,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves a producer. The first six are steps of calls, which they name."""
+    """What moves a producer. The first seven are steps of calls, which they name."""
 
     INITIALIZE = "init_transactions()"
     BEGIN = "begin_transaction()"
@@ -55,6 +55,7 @@ class Event(Enum):
     COMMIT = "commit_transaction()"
     ABORT = "abort_transaction()"
     HAND_OVER = "detach_transaction()"
+    FORGET = "the producer id and epoch are forgotten"
     INITIALIZED = "the coordinator gave a producer id and epoch"
     NOT_INITIALIZED = "it gave none"
     NOT_PREPARED = "not every record was acknowledged, and its end was not asked for"
@@ -68,14 +69,14 @@ class Event(Enum):
 _S, _E = State, Event
 
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    _S.UNINITIALIZED: {_E.INITIALIZE: _S.INITIALIZING},
+    _S.UNINITIALIZED: {_E.INITIALIZE: _S.INITIALIZING, _E.FORGET: _S.UNINITIALIZED},
     _S.INITIALIZING: {
         _E.INITIALIZED: _S.READY,
         _E.NOT_INITIALIZED: _S.UNINITIALIZED,
         _E.NEW_IDENTITY_NEEDED: _S.MUST_INITIALIZE_AGAIN,
         _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
     },
-    _S.READY: {_E.BEGIN: _S.IN_TRANSACTION},
+    _S.READY: {_E.BEGIN: _S.IN_TRANSACTION, _E.FORGET: _S.UNINITIALIZED},
     _S.IN_TRANSACTION: {_E.PREPARE: _S.PREPARING, _E.ABORT: _S.ABORTING, _E.FAILED: _S.ABORTABLE_ERROR},
     _S.PREPARING: {
         _E.NOT_PREPARED: _S.IN_TRANSACTION,
@@ -99,7 +100,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     },
     _S.ABORTABLE_ERROR: {_E.ABORT: _S.ABORTING, _E.FAILED: _S.ABORTABLE_ERROR},
     _S.OUTCOME_UNKNOWN: {_E.COMMIT: _S.COMMITTING, _E.ABORT: _S.ABORTING, _E.INITIALIZE: _S.INITIALIZING},
-    _S.MUST_INITIALIZE_AGAIN: {_E.INITIALIZE: _S.INITIALIZING},
+    _S.MUST_INITIALIZE_AGAIN: {_E.INITIALIZE: _S.INITIALIZING, _E.FORGET: _S.UNINITIALIZED},
     _S.HANDED_OVER: {},
     _S.FATAL_ERROR: {_E.FAILED: _S.FATAL_ERROR},
 }

@@ -1,9 +1,9 @@
 """What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
 
-Each commit makes a producer of its own and begins with InitProducerId, before it reads the ledger. Spark commits the batches of one query
-in several processes in turn: a producer that one of them keeps would be fenced by the next. A driver that is fenced within its transaction
-raises, and does not initialize again, as two drivers would fence each other without end. Requests whose answers were lost may arrive late:
-the client itself initializes anew after one (KafkaProducer.begin_transaction()).
+Each commit begins with InitProducerId as a new producer does, before it reads the ledger. Spark commits the batches of one query in several
+processes in turn: a producer id and epoch that one of them keeps would be fenced by the next. Only connections and metadata are kept. A
+driver that is fenced within its transaction raises, and does not initialize again, as two drivers would fence each other without end.
+Requests whose answers were lost may arrive late: the client itself initializes anew after one (KafkaProducer.begin_transaction()).
 
 The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that reads an entry commits
 the slots that it names. Other open transactions are aborted last, and only those that were listed before the decision: a driver that was
@@ -24,7 +24,7 @@ from levada.errors import IllegalStateError, KafkaError, TimeoutError, Transacti
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
 from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
-from levada.spark.clients import reused_admin
+from levada.spark.clients import reused_admin, reused_transactional_producer
 from levada.spark.exactly_once.sealing import SealedRows
 from levada.spark.exactly_once.settings import ExactlyOnce
 from levada.spark.task_log import log_with_task, tell
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 UNSTABLE_S = 5.0
 """How long to wait for the end of a transaction that may change the ledger, where the driver that began it is probably dead."""
+IN_FLIGHT_BYTES = 8 << 20
+"""buffer.memory of the driver's producer, where the query has no setting of its own."""
 REFRESH_S = 24 * 3600.0
 """After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
 
@@ -50,7 +52,9 @@ class Marker:
         self._groups: set[str] = set()
         # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
         mine = {key: value for key, value in client.items() if key != "transaction.timeout.ms"}
-        self._settings = {**mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
+        # What is on its way is a copy of what messages hold anyway.
+        least = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
+        self._settings = {**least, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
         self._is_initialized = False
         self._clients = ExitStack()
         self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
@@ -64,11 +68,7 @@ class Marker:
     @cached_property
     def _producer(self) -> KafkaProducer:
         """Made where it is needed: a batch without rows, and one that is aborted, mostly need the admin client only."""
-        from levada import KafkaProducer
-
-        producer = KafkaProducer(self._settings)
-        self._clients.callback(producer.close, timeout=0)
-        return producer
+        return self._clients.enter_context(reused_transactional_producer(self._settings))
 
     def initialize(self) -> None:
         """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
