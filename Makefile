@@ -91,7 +91,7 @@ WORKERS ?= 3
 BUSY_WORKERS = $(if $(filter 1,$(WORKERS)),1,2)
 
 # Where tests of Spark stand: each worker looks through all files that it is given.
-SPARK_TESTS := tests/spark tests/face/test_readme.py
+SPARK_TESTS := tests/spark tests/api/test_readme.py
 
 # PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
 suite:
@@ -103,7 +103,7 @@ interpreted:
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
-	@LEVADA_HARDENING=1 $(BIN)/pytest -m "hypothesis and not spark" tests/unit tests/sim tests/spark tests/face/test_registry_serializers.py
+	@LEVADA_HARDENING=1 $(BIN)/pytest -m "hypothesis and not spark" tests/unit tests/sim tests/spark tests/api/test_registry_serializers.py
 	@$(IN_VENV) LEVADA_HARDENING=1 $(BIN)/pytest tests/interop/test_java_messages.py
 
 # ROUNDS: how often a process ends at each step, on each broker; MINUTES: how long one is struck all the time on three nodes.
@@ -142,8 +142,8 @@ kerberos: .venv/installed
 	@$(PIP) gssapi k5test
 
 test-matrix: setup kerberos
-	$(IN_VENV) $(BIN)/pytest tests/face/test_kerberos.py
-	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/face/test_readme.py
+	$(IN_VENV) $(BIN)/pytest tests/api/test_kerberos.py
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/api/test_readme.py
 
 OLDER_SPARKS := 4.0.1 4.1.4 4.2.1
 
@@ -237,7 +237,7 @@ docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
 	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
-	$(BIN)/python -m levada.face.measured > docs/METRICS.md
+	$(BIN)/python -m levada.api.measured > docs/METRICS.md
 	$(BIN)/python tools/states.py > docs/STATES.md
 	$(BIN)/python tools/admin.py > docs/ADMIN.md
 	$(BIN)/python -m levada.cli.document > docs/CLI.md

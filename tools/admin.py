@@ -146,7 +146,7 @@ NOT_SERVED: Mapping[str, str] = {
     "StreamsGroupDescribe": "no groups of Kafka Streams",
     "StreamsGroupTopologyDescriptionUpdate": "no groups of Kafka Streams",
 }
-_LOGINS = "both take the same logins: [sasl](../tests/face/test_sasl.py)"
+_LOGINS = "both take the same logins: [sasl](../tests/api/test_sasl.py)"
 _TELEMETRY = "needs a plugin in Kafka: [telemetry_java](../tests/interop/test_telemetry_java.py)"
 NOT_COMPARED: Mapping[str, str] = {
     **dict.fromkeys(("SaslHandshake", "SaslAuthenticate"), _LOGINS),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from levada._importing import import_undisturbed
 from levada._pure import obey_environment
 from levada._python import refuse_free_threading
-from levada.not_yet import no_such_name
+from levada.base.not_yet import no_such_name
 
 __version__ = "0.1.0"
 

@@ -16,7 +16,7 @@ def import_undisturbed(name: str) -> ModuleType:
     if name in sys.modules:
         return import_module(name)  # It waits where another thread is still importing it.
     # Here, so that `import levada` stays light.
-    from levada.signals import DeferredSignals
+    from levada.base.signals import DeferredSignals
 
     with DeferredSignals():
         return import_module(name)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
+from levada.base.shown import shown
 from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, not_written
-from levada.shown import shown
 
 PENDING, MARKED, FAILED = 0, 1, 2
 FULL, CHANGED = -1, -2

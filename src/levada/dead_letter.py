@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from levada.base.shown import as_text
 from levada.errors import RecordDeserializationError
 from levada.interceptors import ProducerRecord
-from levada.shown import as_text
 from levada.types import AnyRecord
 
 HEADER_PREFIX = "__levada.errors."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from levada.suggestion import did_you_mean
+from levada.base.suggestion import did_you_mean
 
 
 class ErrorCode(IntEnum):

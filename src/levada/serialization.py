@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from levada.base.shown import as_text
 from levada.errors import SerializationError
-from levada.shown import as_text
 from levada.types import HeadersIn
 
 Sendable: TypeAlias = bytes | bytearray | memoryview | str

@@ -17,4 +17,4 @@ def test_TR29_the_wall_clock_is_read_in_one_place() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in WALL_CLOCKS
     }
-    assert readers == {"levada.clock"}
+    assert readers == {"levada.base.clock"}

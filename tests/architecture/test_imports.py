@@ -10,31 +10,23 @@ from collections.abc import Callable, Collection
 from source_tree import ROOT, Import, Module, modules
 
 BASE = {
+    "base",
     "ack_buffer",
     "acls",
-    "permissions",
     "errors",
     "error_codes",
     "types",
-    "clock",
-    "promise",
-    "flow",
-    "measure",
     "metrics",
     "groups",
     "interceptors",
     "dead_letter",
     "credentials",
-    "not_yet",
-    "suggestion",
-    "shown",
-    "signals",
     "logs",
     "_importing",
     "_pure",
     "_python",
 }
-BELOW_FACES = {"wire", "protocol", "record", "net", "client", "producer", "consumer", "admin"}
+BELOW_API = {"wire", "protocol", "record", "net", "client", "producer", "consumer", "admin"}
 
 MAY_IMPORT = {
     "wire": set(),
@@ -47,12 +39,12 @@ MAY_IMPORT = {
     "admin": {"client", "protocol", "record", "wire"},
     "config": {"serialization"},
     "oauth": {"net"},
-    "face": BELOW_FACES | {"config", "oauth", "serialization"},
-    "sync": BELOW_FACES | {"config", "serialization", "face"},
-    "aio": BELOW_FACES | {"config", "serialization", "face"},
+    "api": BELOW_API | {"config", "oauth", "serialization"},
+    "sync": BELOW_API | {"config", "serialization", "api"},
+    "aio": BELOW_API | {"config", "serialization", "api"},
     "broker": {"net", "protocol", "record", "wire", "config"},
     "registry": {"config", "serialization"},
-    "otel": {"face"},
+    "otel": {"api"},
     "exactly_once": {"sync"},
     "spark": {"sync", "config", "record", "registry", "serialization", "exactly_once"},
     "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
@@ -69,7 +61,7 @@ OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
 """Public names, how a time is written, the broker as a program, and what Spark's exactly-once sinks have open."""
 READING_LOGS = ("levada.cli.log_dump", "levada.cli.log_held", "levada.cli.doctor.probe")
 """Modules of the command line that show bytes as they are: in logs, and what listeners answer. They know protocol and record."""
-FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}
+PUBLIC = {"levada", *(f"levada.sync.{room}" for room in ("producer", "consumer", "admin", "scan"))}
 
 BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
 PURE = ("wire", "record", "protocol")
@@ -155,14 +147,14 @@ def test_nobody_imports_testing() -> None:
     assert not offences(None, lambda module, found: module.area != "testing" and is_ours(found) and area_of(found.module) == "testing")
 
 
-def test_spark_is_a_user_of_the_faces() -> None:
-    inner = {f"levada.{area}" for area in BELOW_FACES | {"sync", "registry"}}
-    allowed = FACES | {"levada.record.columnar"} | OF_THE_REGISTRY_FOR_SPARK
+def test_spark_is_a_user_of_the_api() -> None:
+    inner = {f"levada.{area}" for area in BELOW_API | {"sync", "registry"}}
+    allowed = PUBLIC | {"levada.record.columnar"} | OF_THE_REGISTRY_FOR_SPARK
     assert not offences({"spark"}, lambda _, found: ".".join(found.module.split(".")[:2]) in inner and found.module not in allowed)
 
 
-def test_the_command_line_is_a_user_of_the_faces() -> None:
-    inner = {f"levada.{area}" for area in BELOW_FACES | {"face", "sync", "aio", "registry", "spark", "broker"}}
+def test_the_command_line_is_a_user_of_the_api() -> None:
+    inner = {f"levada.{area}" for area in BELOW_API | {"api", "sync", "aio", "registry", "spark", "broker"}}
     allowed = OF_THE_LIBRARY_FOR_THE_COMMAND_LINE
 
     def is_inner(module: Module, found: Import) -> bool:
@@ -233,7 +225,7 @@ def loaded_after(program: str) -> set[str]:
 def test_import_levada_is_light() -> None:
     loaded = loaded_after("import levada")
     assert not loaded & (EXTRAS | {"socket", "asyncio", "threading", "logging", "selectors"})
-    assert {name for name in loaded if name.startswith("levada.")} <= {f"levada.{name}" for name in BASE}
+    assert {area_of(name) for name in loaded if name.startswith("levada.")} <= BASE
 
 
 def test_a_plain_client_needs_no_extras_and_neither_asyncio_nor_tls() -> None:

@@ -20,6 +20,7 @@ import pytest
 import kafka_cluster
 import levada as lv
 import zookeeper_kafka
+from levada.base.flow import Call, Flow
 from levada.client.network.api_versions import BrokerVersions
 from levada.client.network.broker_fallback import RELEASES, versions_of
 from levada.config import AdminConfig
@@ -31,7 +32,6 @@ from levada.errors import (
     UnsupportedRecordFormatError,
     UnsupportedVersionError,
 )
-from levada.flow import Call, Flow
 from levada.protocol.messages.fetch import FetchRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.produce import ProduceRequest

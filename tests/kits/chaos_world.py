@@ -8,10 +8,10 @@ from typing import Any
 
 from chaos_app import PORT, SERVERS, TOPIC, TRANSACTIONAL_ID, App
 from chaos_plan import NODES, PARTITIONS, Plan
+from levada.base.clock import NEVER_MS
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.node.node import BrokerNode
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.testing import Simulation
 from levada.testing.history import (

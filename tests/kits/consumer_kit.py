@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
+from levada.base.flow import CallerFlow, Compute
 from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
@@ -14,7 +15,6 @@ from levada.consumer.fetch.fetch_collector import FetchCollector
 from levada.consumer.fetch.fetch_cursor import ReadOptions
 from levada.consumer.fetch.fetch_response import offset_after_last_batch
 from levada.consumer.positions.subscription_state import SubscriptionState
-from levada.flow import CallerFlow, Compute
 from levada.record.batch import assign_offsets, seal, set_producer_state
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec

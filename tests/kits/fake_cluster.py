@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from levada.spark.batch_source import BatchReader
-from levada.spark.cluster import Selection, View
-from levada.spark.options import source_options
-from levada.spark.planning import Span
+from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import ReadAllAvailable
 from levada.spark.schema import record_schema
-from levada.spark.stream_source import StreamReader
+from levada.spark.source.batch import BatchReader
+from levada.spark.source.cluster import Selection, View
+from levada.spark.source.planning import Span
+from levada.spark.source.stream import StreamReader
 from levada.types import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}

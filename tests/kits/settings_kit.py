@@ -6,14 +6,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from levada.api.engines import settings_for_engine, settings_for_selector
+from levada.api.producing import settings_for_core, settings_for_sender
 from levada.client.engine import Engine
 from levada.client.metadata.metadata import Metadata
 from levada.config import ConsumerConfig, ProducerConfig
 from levada.consumer.fetch.fetch_cursor import ReadOptions
 from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.settings import ConsumerSettings
-from levada.face.engines import settings_for_engine, settings_for_selector
-from levada.face.producing import settings_for_core, settings_for_sender
 from levada.net.selector import Selector
 from levada.producer.append.partitioning import Partitioning
 from levada.producer.send.sender import SenderSettings

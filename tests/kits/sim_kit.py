@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Call, Flow
+from levada.base.promise import Promise
 from levada.broker.node.node import BrokerNode
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.setup.flow import Authenticate
-from levada.clock import NEVER_MS
-from levada.flow import Call, Flow
-from levada.promise import Promise
 from levada.protocol.frame import RequestFrame, decode_request, encode_response
 from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey, Purpose
 from levada.client.setup.states import ConnectionState
 from levada.errors import DisconnectError
-from levada.flow import Call, Flow
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker

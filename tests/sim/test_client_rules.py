@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from levada.base.flow import Flow, Wait
 from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID
 from levada.errors import UnsupportedVersionError, UnwritableError
-from levada.flow import Flow, Wait
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchRequest

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from levada.base.promise import Promise
 from levada.errors import DisconnectError
-from levada.promise import Promise
 from levada.protocol.frame import RequestFrame, encode_response
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.produce import ProduceRequest, ProduceResponse

@@ -10,7 +10,7 @@ import pytest
 
 from consumer_kit import batch, emptied
 from consumer_sim import World
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import (
     IllegalStateError,

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from levada.base.flow import Call, Flow
+from levada.base.promise import Promise
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.node.node import BrokerNode
@@ -15,8 +17,6 @@ from levada.client.requests.destination import Coordinator, CoordinatorKind, Lea
 from levada.client.setup.states import ConnectionState
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
-from levada.flow import Call, Flow
-from levada.promise import Promise
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.find_coordinator import Coordinator as Found

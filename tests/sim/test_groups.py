@@ -10,6 +10,7 @@ import pytest
 
 from consumer_sim import World
 from group_sim import PARTITIONS, SimulatedGroup
+from levada.base.promise import Promise
 from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, ON_JOIN_ERROR, ON_SYNC_ERROR, Generation, Reaction
 from levada.error_codes import ErrorCode
 from levada.errors import (
@@ -26,7 +27,6 @@ from levada.errors import (
     UnsupportedVersionError,
 )
 from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor, RebalanceListener, TopicLayout
-from levada.promise import Promise
 from levada.testing.simulation import Simulation
 from levada.types import ConsumerGroupMetadata, TopicPartition
 from told_listener import Told

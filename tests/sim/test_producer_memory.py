@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
+from levada.base.flow import Until
 from levada.broker.node.node import BrokerNode
 from levada.errors import BufferExhaustedError, ClosedError, Persisted, RecordTooLargeError
-from levada.flow import Until
 from levada.producer.append.record_accumulator import ToSend
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import levada as lv
+from levada.base.clock import NEVER_MS, SystemClock
 from levada.broker.access.logins import Logins
 from levada.broker.network.listeners import Listener
 from levada.broker.node.node import BrokerNode
 from levada.client.network.connection_states import reauthentication_ms
-from levada.clock import NEVER_MS, SystemClock
 from levada.errors import DisconnectError, SaslAuthenticationError
 from levada.net.sasl import jwt
 from levada.protocol.messages.metadata import MetadataRequest

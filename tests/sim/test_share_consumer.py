@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from consumer_sim import PORT, World
+from levada.base.flow import Compute
 from levada.errors import AcknowledgeError, ClosedError, TimeoutError
-from levada.flow import Compute
 from levada.testing import Simulation
 from share_peers import configure_group
 

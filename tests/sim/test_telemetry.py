@@ -306,7 +306,7 @@ def test_a_bug_in_what_is_pushed_ends_telemetry_and_nothing_else(
 ) -> None:
     with world.producer() as producer:
         producer.client_instance_id(timeout=5)
-        monkeypatch.setattr("levada.face.reporting.read_metrics", lambda *arguments: 1 / 0)
+        monkeypatch.setattr("levada.api.reporting.read_metrics", lambda *arguments: 1 / 0)
         world.sim.advance(10 * INTERVAL_MS)
         assert producer.send("t", b"v").result().offset == 0
     assert world.asked("PushTelemetry") == 0

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
+from levada.base.promise import Promise
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.setup.tokens import RefreshWindow, Token, TokenKeeper
 from levada.errors import TokenError
-from levada.promise import Promise
 from levada.testing import Simulation
 from sim_kit import SimClient, server
 

@@ -14,7 +14,7 @@ import pytest
 from levada.errors import ConfigError, CorruptRecordError, IllegalStateError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName, parsed
 from levada.exactly_once.ledger import Entry, Policy, Verdict, check_same_rows, continued_in, further_groups, judge, newest, read
-from levada.spark.options import sink_options
+from levada.spark.options.options import sink_options
 from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 
 BATCH = BatchId("query", "run-2", 7)

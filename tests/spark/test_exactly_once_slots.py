@@ -13,13 +13,13 @@ import pytest
 
 import levada as lv
 from fork_kit import told_by_child
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once import ledger
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.slots import Slots
-from levada.spark.exactly_once import committing
-from levada.spark.exactly_once.sealing import OpenSlot
+from levada.spark.sink.exactly_once import committing
+from levada.spark.sink.exactly_once.sealing import OpenSlot
 from levada.testing import EmbeddedKafka
 from spark_sink import ROWS, Died, Query, committed, dying, is_settled, settled
 from spark_strikes import SLOT_STEPS

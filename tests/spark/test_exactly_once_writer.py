@@ -18,9 +18,9 @@ from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFe
 from levada.exactly_once.batch import BatchId, Rows
 from levada.exactly_once.ledger import Entry
 from levada.spark.datasource import LevadaDataSource
-from levada.spark.exactly_once import committing
-from levada.spark.exactly_once.settings import exactly_once
-from levada.spark.sink import Written
+from levada.spark.sink.exactly_once import committing
+from levada.spark.sink.exactly_once.settings import exactly_once
+from levada.spark.sink.writing import Written
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 from spark_sink import ROWS, SCHEMA, Died, Query, committed, dying, is_settled, settled

@@ -17,7 +17,7 @@ import levada as lv
 from levada.errors import ConfigError
 from levada.registry import RegistryAnswerError, Schema, SchemaReference, SchemaRegistryClient
 from levada.spark.formats.format import arrow_type
-from levada.spark.options import source_options
+from levada.spark.options.options import source_options
 from levada.testing import EmbeddedRegistry
 
 fastavro = pytest.importorskip("fastavro", reason="the extra avro is not installed")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from levada.registry import Schema, SchemaRegistryClient
-from levada.spark.options import source_options
+from levada.spark.options.options import source_options
 from levada.testing import EmbeddedRegistry
 
 fastavro = pytest.importorskip("fastavro", reason="the extra avro is not installed")

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
 
 import levada as lv
-from levada.spark.batch_source import BatchReader
-from levada.spark.filters import push
-from levada.spark.options import source_options
+from levada.spark.options.options import source_options
 from levada.spark.schema import record_schema
+from levada.spark.source.batch import BatchReader
+from levada.spark.source.filters import push
 from levada.types import TopicPartition
 
 T0, T1, S0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("s", 0)

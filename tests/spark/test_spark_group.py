@@ -9,9 +9,10 @@ import pytest
 import levada as lv
 from fake_cluster import ALL, KAFKA, FakeCluster, batch, begin, span, spans, stream
 from levada.errors import ConfigError, TimeoutError, broker_error
-from levada.spark import query_group, read_kafka, write_kafka
-from levada.spark.options import source_options
+from levada.spark import read_kafka, write_kafka
+from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import ReadMaxRows
+from levada.spark.source import query_group
 from levada.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

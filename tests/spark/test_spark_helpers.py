@@ -16,10 +16,10 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 import levada as lv
 from levada.errors import ConfigError
 from levada.spark import read_kafka, write_kafka
-from levada.spark.format_options import READ, SOURCE_FORMAT_OPTIONS
-from levada.spark.keywords import ReadFormat, ReadOptions, WriteFormat, WriteOptions, as_text, names_of, texts
-from levada.spark.option_text import REGISTRY
-from levada.spark.sink_format_options import SINK_FORMAT_OPTIONS, WRITE
+from levada.spark.options.format_options import READ, SOURCE_FORMAT_OPTIONS
+from levada.spark.options.keywords import ReadFormat, ReadOptions, WriteFormat, WriteOptions, as_text, names_of, texts
+from levada.spark.options.option_text import REGISTRY
+from levada.spark.options.sink_format_options import SINK_FORMAT_OPTIONS, WRITE
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=dt.UTC)
 NOON_MS = 1709208000123

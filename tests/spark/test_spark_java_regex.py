@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levada.errors import ConfigError
-from levada.spark.java_regex import translate
+from levada.spark.options.java_regex import translate
 
 
 @pytest.mark.parametrize(

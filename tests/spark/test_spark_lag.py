@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.errors import ConfigError, TimeoutError
 from levada.spark import Lag, LagListener, PartitionLag, read_kafka, write_kafka
-from levada.spark.cluster import KafkaCluster, Selection, View
-from levada.spark.lag import behind, positions, still_there, unread
 from levada.spark.progress_line import ProgressLine, progress_line
+from levada.spark.source.cluster import KafkaCluster, Selection, View
+from levada.spark.source.lag import behind, positions, still_there, unread
 from levada.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import ConfigError
-from levada.spark.bounds import EARLIEST, LATEST, resolve
-from levada.spark.loss import data_loss
-from levada.spark.offsets import from_json, start_of, to_json, with_start
-from levada.spark.trigger import findings, limit_rows, losses, lost_beginnings
+from levada.spark.source.bounds import EARLIEST, LATEST, resolve
+from levada.spark.source.loss import data_loss
+from levada.spark.source.offsets import from_json, start_of, to_json, with_start
+from levada.spark.source.trigger import findings, limit_rows, losses, lost_beginnings
 from levada.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))

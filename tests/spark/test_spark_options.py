@@ -11,12 +11,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from levada.config import ProducerConfig
 from levada.errors import ConfigError
-from levada.spark.bounds import EARLIEST, LATEST, AtTime
 from levada.spark.datasource import LevadaDataSource
-from levada.spark.loss import OnLoss
-from levada.spark.option_text import UNKNOWN_OPTIONS
-from levada.spark.options import IGNORED_OF_GROUPS, IGNORED_OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
-from levada.spark.planning import Splitting
+from levada.spark.options.option_text import UNKNOWN_OPTIONS
+from levada.spark.options.options import IGNORED_OF_GROUPS, IGNORED_OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
+from levada.spark.source.bounds import EARLIEST, LATEST, AtTime
+from levada.spark.source.loss import OnLoss
+from levada.spark.source.planning import Splitting
 from levada.types import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -10,12 +10,12 @@ import pytest
 
 from fake_cluster import ALL, KAFKA, FakeCluster, batch, begin, span, spans, stream
 from levada.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
-from levada.spark.cluster import View
-from levada.spark.offsets import START
-from levada.spark.options import source_options
+from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import ReadMaxRows
 from levada.spark.schema import record_schema
-from levada.spark.stream_source import StreamReader
+from levada.spark.source.cluster import View
+from levada.spark.source.offsets import START
+from levada.spark.source.stream import StreamReader
 from levada.types import TopicPartition
 
 
@@ -256,7 +256,7 @@ def test_a_later_batch_of_another_source_is_replayed() -> None:
 
 def test_a_minimum_is_waited_for_until_the_delay_is_over(monkeypatch: Any) -> None:
     now = [1000.0]
-    monkeypatch.setattr("levada.spark.stream_source.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("levada.spark.source.stream.time.monotonic", lambda: now[0])
     cluster = FakeCluster(p0=(0, 3))
     reader = stream(cluster, startingoffsets="earliest", minoffsetspertrigger="10", maxtriggerdelay="1m")
     limit = reader.getDefaultReadLimit()

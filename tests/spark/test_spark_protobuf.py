@@ -16,7 +16,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry import SchemaRegistryClient
 from levada.spark.ddl import parse_schema
 from levada.spark.formats.format import arrow_type
-from levada.spark.options import sink_options, source_options
+from levada.spark.options.options import sink_options, source_options
 from levada.testing import EmbeddedRegistry
 
 pytest.importorskip("google.protobuf", reason="the extra protobuf is not installed")

@@ -21,12 +21,13 @@ from levada.errors import (
     TopicRecreatedError,
     UnknownTopicOrPartitionError,
 )
-from levada.spark import clients, range_reader
-from levada.spark.options import source_options
-from levada.spark.planning import Span, TaskSpans
+from levada.spark import clients
+from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import arrow_schema
-from levada.spark.range_reader import read
 from levada.spark.schema import record_schema, slices
+from levada.spark.source import range_reader
+from levada.spark.source.planning import Span, TaskSpans
+from levada.spark.source.range_reader import read
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 

@@ -12,12 +12,12 @@ import pytest
 
 import levada as lv
 from levada.protocol.frame import encode_request_parts
-from levada.spark.options import source_options
-from levada.spark.planning import Span, TaskSpans
+from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import ReadAllAvailable
-from levada.spark.range_reader import read
 from levada.spark.schema import record_schema
-from levada.spark.stream_source import StreamReader
+from levada.spark.source.planning import Span, TaskSpans
+from levada.spark.source.range_reader import read
+from levada.spark.source.stream import StreamReader
 from levada.types import TopicPartition
 from spark_topics import add_partitions
 

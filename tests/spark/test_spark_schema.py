@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from levada.errors import ConfigError
-from levada.spark.loss import OnLoss
 from levada.spark.pyspark_versions import arrow_schema
 from levada.spark.schema import check_schema, levada_columns, record_schema, slices, to_spark
+from levada.spark.source.loss import OnLoss
 
 LEVADA = pa.schema(
     [

@@ -19,14 +19,14 @@ from levada.errors import (
     TimeoutError,
     UnknownTopicOrPartitionError,
 )
-from levada.spark import sink
 from levada.spark.clients import close_idle
-from levada.spark.cluster import KafkaCluster
-from levada.spark.keywords import texts
-from levada.spark.options import sink_options, source_options
+from levada.spark.options.keywords import texts
+from levada.spark.options.options import sink_options, source_options
 from levada.spark.schema import HEADERS
-from levada.spark.sink import StreamWriter, Written, as_records, by_topic, sink_columns, write
-from levada.spark.spread import Turn
+from levada.spark.sink import writing as sink
+from levada.spark.sink.spread import Turn
+from levada.spark.sink.writing import StreamWriter, Written, as_records, by_topic, sink_columns, write
+from levada.spark.source.cluster import KafkaCluster
 from levada.testing import EmbeddedKafka
 from levada.types import PartitionInfo, TopicPartition
 
@@ -244,7 +244,7 @@ def test_partitions_without_a_leader_are_left_out_while_others_have_one(producer
 
 
 def test_a_topic_that_does_not_exist_fails_the_task_soon_and_by_name(monkeypatch: Any) -> None:
-    monkeypatch.setattr("levada.spark.options.UNKNOWN_TOPIC_S", 0.3)
+    monkeypatch.setattr("levada.spark.options.options.UNKNOWN_TOPIC_S", 0.3)
     batch = pa.RecordBatch.from_pydict({"value": [b"v"], "topic": ["ordres"]})
     with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
         servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}

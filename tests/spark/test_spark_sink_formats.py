@@ -20,8 +20,8 @@ from levada.registry import IncompatibleSchemaError, Schema, SchemaRegistryClien
 from levada.spark.ddl import parse_schema
 from levada.spark.formats.format import arrow_type
 from levada.spark.formats.json_text import JsonSink, json_texts
-from levada.spark.options import sink_options, source_options
-from levada.spark.sink import as_records, sink_columns
+from levada.spark.options.options import sink_options, source_options
+from levada.spark.sink.writing import as_records, sink_columns
 from levada.testing import EmbeddedRegistry
 
 KAFKA = {"kafka.bootstrap.servers": "h:1"}

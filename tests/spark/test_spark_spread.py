@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from levada.spark.spread import LEAST_RUN, Spread, Turn, turn_of_task
+from levada.spark.sink.spread import LEAST_RUN, Spread, Turn, turn_of_task
 
 MEGABYTE = 1_000_000
 SOME = Turn(5, 0, 0)

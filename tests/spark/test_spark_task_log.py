@@ -149,7 +149,7 @@ def test_a_warning_about_settings_is_written_once_however_many_clients_have_them
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
     for _ in range(2):
         KafkaAdmin({"bootstrap_servers": "127.0.0.1:1", **login}).close()
-    logging.getLogger("levada.face.logins").warning("another one")
+    logging.getLogger("levada.api.logins").warning("another one")
     lines = capsys.readouterr().err
     assert lines.count("everybody on the way can read the password") == 1
     assert "another one" in lines

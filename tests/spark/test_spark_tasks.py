@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levada.spark.planning import Span, Splitting, TaskSpans, cut, plan
+from levada.spark.source.planning import Span, Splitting, TaskSpans, cut, plan
 from levada.types import TopicPartition
 
 T0, T1, T2, T3 = (TopicPartition("t", number) for number in range(4))

@@ -18,10 +18,10 @@ from levada.acls import (
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.requests import Asked, Outcome, of_all
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
+from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.requests.fan_out import Answer, Whom
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
-from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest
 from levada.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse

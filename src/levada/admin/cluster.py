@@ -11,12 +11,12 @@ from levada.admin.group_types import operations
 from levada.admin.requests import Asked, Outcome, carry_out, from_any, of_all
 from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
+from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.metadata.metadata_source import BROKERS, CONTROLLERS, FIRST_VERSION_OF_CONTROLLERS, check_endpoint
 from levada.client.network.api_versions import handshake_request
 from levada.client.requests.fan_out import Whom
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
-from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.messages import describe_quorum
 from levada.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from levada.protocol.messages.describe_cluster import OPERATIONS_NOT_ASKED, DescribeClusterRequest, DescribeClusterResponse

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
+from levada.base.flow import ANY_NODE, Flow
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Spawn, Whom
 from levada.errors import UnsupportedVersionError
-from levada.flow import ANY_NODE, Flow
 from levada.protocol.messages import describe_configs as describe_message
 from levada.protocol.messages import incremental_alter_configs as alter_message
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from levada.admin.each import Doing, each, lost, take
+from levada.base.flow import ANY_NODE, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError
-from levada.flow import ANY_NODE, Flow
 
 V = TypeVar("V")
 

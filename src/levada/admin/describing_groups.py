@@ -22,12 +22,12 @@ from levada.admin.group_types import (
     operations,
 )
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.fan_out import Answer, Spawn
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError, broker_error
-from levada.flow import Call, Flow
 from levada.protocol.embedded.consumer_protocol_assignment import ConsumerProtocolAssignment
 from levada.protocol.messages import consumer_group_describe, describe_groups, share_group_describe
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse

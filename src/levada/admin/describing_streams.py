@@ -17,11 +17,11 @@ from levada.admin.group_types import (
     operations,
 )
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.fan_out import Answer, Spawn
 from levada.error_codes import ErrorCode
-from levada.flow import Call, Flow
 from levada.protocol.messages.streams_group_describe import (
     OPERATIONS_NOT_ASKED,
     Assignment,

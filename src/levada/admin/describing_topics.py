@@ -11,12 +11,12 @@ from levada.admin.each import Doing, each, lost, take
 from levada.admin.group_types import operations
 from levada.admin.requests import EXISTENCE, Asked, Outcome, carry_out
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
+from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.metadata.metadata_update import described_partitions
 from levada.client.metadata.topic_queries import FIRST_VERSION_BY_ID, these_topics
 from levada.client.requests.fan_out import Answer, Whom
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, UnsupportedVersionError
-from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.messages import describe_topic_partitions
 from levada.protocol.messages.describe_topic_partitions import (
     OPERATIONS_NOT_ASKED,

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from levada.acls import ResourceType
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow, Wait
+from levada.base.permissions import refused
 from levada.client.requests.coordinator_finder import FORGET_ON, CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator
 from levada.client.requests.fan_out import Spawn, raise_first
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, TimeoutError, TransactionOutcomeUnknownError, broker_error
-from levada.flow import Call, Flow, Wait
 from levada.logs import Log
-from levada.permissions import refused
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.types import TransactionHandle
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from levada.acls import ResourceType
 from levada.admin.retry import Attempts
+from levada.base.flow import Flow
+from levada.base.permissions import refused
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom, raise_first
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, TimeoutError, broker_error
-from levada.flow import Flow
-from levada.permissions import refused
 from levada.types import TopicPartition
 
 K = TypeVar("K")

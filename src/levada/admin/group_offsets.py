@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from levada.admin.coordinators import ON_GROUP_ERROR
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator
 from levada.client.requests.fan_out import Answer, Spawn, Whom
@@ -17,7 +18,6 @@ from levada.client.requests.group_offsets import ON_COMMIT_ERROR, Committed, Wai
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, broker_error
-from levada.flow import Call, Flow
 from levada.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,

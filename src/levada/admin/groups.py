@@ -11,6 +11,7 @@ from levada.admin.describing_groups import describe_consumer_groups
 from levada.admin.each import Doing, after_lost_answers, each, lost, take
 from levada.admin.group_types import GroupListing, GroupState, GroupType
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator, ThisNode
@@ -18,7 +19,6 @@ from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import Reaction
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, DisconnectError, UnsupportedVersionError
-from levada.flow import Call, Flow
 from levada.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from levada.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

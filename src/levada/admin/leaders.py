@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from levada.admin.each import Doing, each, lost, take
+from levada.base.flow import ANY_NODE, Flow
 from levada.client.metadata.topic_queries import these_topics
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
-from levada.flow import ANY_NODE, Flow
 from levada.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from levada.types import TopicPartition
 

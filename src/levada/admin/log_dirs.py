@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from levada.admin.cluster import describe_cluster
 from levada.admin.requests import Asked, Outcome, carry_out
 from levada.admin.retry import Attempts
+from levada.base.flow import Flow
 from levada.client.requests.by_topic import by_topic
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Spawn
 from levada.errors import BrokerError, broker_error
-from levada.flow import Flow
 from levada.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from levada.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult
 from levada.types import TopicPartition, TopicPartitionReplica

@@ -10,6 +10,7 @@ from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
+from levada.base.flow import Call, Flow
 from levada.client.requests.by_topic import by_topic
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Answer, Spawn, raise_first
@@ -17,7 +18,6 @@ from levada.client.requests.offset_spec import OffsetSpec
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, UnsupportedVersionError, broker_error
-from levada.flow import Call, Flow
 from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

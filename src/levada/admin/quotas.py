@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
-from levada.flow import ANY_NODE, Flow
+from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages import alter_client_quotas as alter_message
 from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from levada.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest

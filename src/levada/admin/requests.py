@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from levada.admin.each import Doing, after_lost_answers, each, lost, take
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
+from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, DisconnectError
-from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.schema import Request
 
 T = TypeVar("T")

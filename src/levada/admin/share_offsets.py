@@ -12,13 +12,13 @@ from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, t
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.requests import Outcome
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import Reaction
 from levada.errors import ConnectError
-from levada.flow import Call, Flow
 from levada.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,

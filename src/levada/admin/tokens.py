@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from levada.admin.requests import Asked, Outcome, of_all
 from levada.admin.retry import Attempts
-from levada.flow import ANY_NODE, Flow
+from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from levada.protocol.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
 from levada.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest

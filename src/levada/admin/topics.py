@@ -8,10 +8,10 @@ from uuid import UUID
 
 from levada.admin.requests import Asked, Outcome, carry_out, from_any
 from levada.admin.retry import Attempts
+from levada.base.flow import Flow
 from levada.client.metadata.topic_queries import all_topics
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
-from levada.flow import Flow
 from levada.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from levada.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -11,6 +11,7 @@ from levada.admin.coordinators import each_at_its_coordinator
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator, ThisNode
@@ -18,7 +19,6 @@ from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, UnsupportedVersionError
-from levada.flow import Call, Flow
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from levada.protocol.messages.describe_producers import ProducerState as ProducerStateMessage
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse

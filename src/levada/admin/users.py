@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
-from levada.flow import ANY_NODE, Flow
+from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,

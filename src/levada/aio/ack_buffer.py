@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from levada.aio.driver import running_loop
 from levada.aio.timer import Timer
-from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
+from levada.api.ack_waiting import Sleeping, WaitingAckBuffer, Wake
 
 T = TypeVar("T")
 

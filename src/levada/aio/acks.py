@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from levada.aio.driver import Driver
+from levada.api.acking import Acking
+from levada.base.flow import CallerFlow
 from levada.consumer.acks.record import AckRecord
 from levada.errors import ConcurrentUseError
-from levada.face.acking import Acking
-from levada.flow import CallerFlow
 from levada.types import K, V
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""KafkaAdmin on asyncio: an administrator's calls, awaited. What they do stands in levada.face.admin (ADR 54)."""
+"""KafkaAdmin on asyncio: an administrator's calls, awaited. What they do stands in levada.api.admin (ADR 54)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from levada.aio.client import KafkaClient
 from levada.aio.connect import connect
 from levada.aio.driver import Driver
+from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
+from levada.api.admin.administering import Administering, outcomes_of
+from levada.api.asking import Operation
+from levada.api.engines import Connector
+from levada.base.not_yet import ADMIN, lacks
 from levada.client.requests.group_offsets import Committed
 from levada.config import AdminConfig
 from levada.errors import KafkaError
-from levada.face.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
-from levada.face.admin.administering import Administering, outcomes_of
-from levada.face.asking import Operation
-from levada.face.engines import Connector
-from levada.not_yet import ADMIN, lacks
 from levada.types import PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:

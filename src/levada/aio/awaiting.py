@@ -7,8 +7,8 @@ import inspect
 from concurrent.futures import CancelledError
 from typing import Any
 
+from levada.api.helper_threads import Finish
 from levada.errors import ClosedError
-from levada.face.helper_threads import Finish
 
 
 def finish_in(loop: asyncio.AbstractEventLoop) -> Finish:

@@ -9,13 +9,13 @@ from uuid import UUID
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
+from levada.api.arguments import deadline_ms
+from levada.api.asking import Asking, Operation
+from levada.api.engines import Connector
+from levada.api.process import HoldsConnections
+from levada.api.reporting import Reporting
 from levada.client.requests.request import Destination
 from levada.config import ClientConfig
-from levada.face.arguments import deadline_ms
-from levada.face.asking import Asking, Operation
-from levada.face.engines import Connector
-from levada.face.process import HoldsConnections
-from levada.face.reporting import Reporting
 from levada.metrics import Metrics
 from levada.protocol.schema import Request
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from levada.aio.awaiting import finish_in
 from levada.aio.driver import Driver, running_loop
+from levada.api.engines import client_name, engine_for, selector_for
+from levada.api.helper_threads import start_helper
+from levada.api.logins import login_for
 from levada.client.engine import Engine
 from levada.config import ClientConfig
-from levada.face.engines import client_name, engine_for, selector_for
-from levada.face.helper_threads import start_helper
-from levada.face.logins import login_for
 
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:

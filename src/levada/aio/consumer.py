@@ -15,6 +15,17 @@ from levada.aio.connect import connect, start
 from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
 from levada.aio.sole import SoleTask
+from levada.api.acking import Acking, AckSettings, ack_settings
+from levada.api.arguments import checked_timeout, positive
+from levada.api.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
+from levada.api.dead_letters import of_decode_errors
+from levada.api.engines import Connector
+from levada.api.keywords import unknown_keyword
+from levada.api.looping import Loop
+from levada.api.process import HoldsConnections
+from levada.api.subscribing import OnRebalance
+from levada.base.flow import CallerFlow
+from levada.base.not_yet import CONSUMER, lacks
 from levada.client.ended import ENDED
 from levada.client.requests.group_offsets import Committed
 from levada.client.requests.offset_spec import OffsetSpec
@@ -24,19 +35,8 @@ from levada.consumer.acks.unacked import Ordering
 from levada.consumer.health import ConsumerHealth
 from levada.dead_letter import DeadLetter
 from levada.errors import ConcurrentUseError
-from levada.face.acking import Acking, AckSettings, ack_settings
-from levada.face.arguments import checked_timeout, positive
-from levada.face.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
-from levada.face.dead_letters import of_decode_errors
-from levada.face.engines import Connector
-from levada.face.keywords import unknown_keyword
-from levada.face.looping import Loop
-from levada.face.process import HoldsConnections
-from levada.face.subscribing import OnRebalance
-from levada.flow import CallerFlow
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
-from levada.not_yet import CONSUMER, lacks
 from levada.types import ConsumerGroupMetadata, ConsumerRecord, ConsumerRecords, K, OffsetAndMetadata, PartitionInfo, TopicPartition, V
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.aio.processing import Processing
-        from levada.face.processing import executor_for, handler_seconds, outcomes, refuse_generator_function, work_limit
+        from levada.api.processing import executor_for, handler_seconds, outcomes, refuse_generator_function, work_limit
 
         log = self._consuming.log
         wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from levada.api.dead_letters import fitted, most_bytes
 from levada.consumer.reading import Post
 from levada.dead_letter import DeadLetter
-from levada.face.dead_letters import fitted, most_bytes
 from levada.interceptors import ProducerRecord
 
 

@@ -4,7 +4,7 @@ A step is: process what the sockets have, complete, advance; never waiting. It h
 engine's deadline comes, and when a call changes something. A call is a caller's flow: where it waits, its task awaits a future; long pieces
 of decoding run in the loop's executor, one at a time. A cancelled task has its CancelledError thrown into the flow at the step it waits at.
 
-User callbacks run in the loop, between steps. Signal handlers that raise are deferred during a step (levada.signals).
+User callbacks run in the loop, between steps. Signal handlers that raise are deferred during a step (levada.base.signals).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any, TypeVar
 
 from levada.aio.timer import Timer
 from levada.aio.watch import Watch, watch
+from levada.api.engines import WhenDropped
+from levada.api.process import Process
+from levada.api.waiting import result_of, run_flow
+from levada.base.clock import NEVER_MS, SystemClock
+from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
+from levada.base.promise import Promise
+from levada.base.signals import DeferredSignals
 from levada.client.ended import ENDED, how_it_ended
 from levada.client.engine import Engine
-from levada.clock import NEVER_MS, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
-from levada.face.engines import WhenDropped
-from levada.face.process import Process
-from levada.face.waiting import result_of, run_flow
-from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.net.selectable import Selectable
-from levada.promise import Promise
-from levada.signals import DeferredSignals
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from levada.aio.acks import Acks
+from levada.api import processing
+from levada.api.workers import CannotRun, check_ran, interrupted
 from levada.errors import KafkaError
-from levada.face import processing
-from levada.face.workers import CannotRun, check_ran, interrupted
 from levada.logs import Log
 
 Settle: TypeAlias = Callable[[Any, BaseException | None], None]

@@ -12,17 +12,17 @@ from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
 from levada.aio.transaction import Transaction
+from levada.api.arguments import plain_records, saying_how_many
+from levada.api.engines import Connector
+from levada.api.keywords import unknown_keyword
+from levada.api.process import HoldsConnections
+from levada.api.producing import Producing, engine_settings
+from levada.api.record_offsets import OffsetsToCommit
+from levada.api.transacting import Transacting
+from levada.base.flow import CallerFlow
+from levada.base.not_yet import PRODUCER, lacks
 from levada.config import ProducerConfig
-from levada.face.arguments import plain_records, saying_how_many
-from levada.face.engines import Connector
-from levada.face.keywords import unknown_keyword
-from levada.face.process import HoldsConnections
-from levada.face.producing import Producing, engine_settings
-from levada.face.record_offsets import OffsetsToCommit
-from levada.face.transacting import Transacting
-from levada.flow import CallerFlow
 from levada.metrics import Metrics
-from levada.not_yet import PRODUCER, lacks
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.delivery.joint_ack import fail_refused, failed_if_raised
 from levada.serialization import K_in, Plain, V_in

@@ -11,17 +11,17 @@ from uuid import UUID
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
 from levada.aio.sole import SoleTask
+from levada.api.arguments import checked_timeout
+from levada.api.consuming import CLOSE_TIMEOUT_S
+from levada.api.engines import Connector
+from levada.api.keywords import unknown_keyword
+from levada.api.process import HoldsConnections
+from levada.api.sharing import Kind, OnAcknowledge, Sharing
+from levada.base.flow import CallerFlow
+from levada.base.not_yet import SHARE_CONSUMER, lacks
 from levada.config import ShareConsumerConfig
 from levada.errors import ConcurrentUseError
-from levada.face.arguments import checked_timeout
-from levada.face.consuming import CLOSE_TIMEOUT_S
-from levada.face.engines import Connector
-from levada.face.keywords import unknown_keyword
-from levada.face.process import HoldsConnections
-from levada.face.sharing import Kind, OnAcknowledge, Sharing
-from levada.flow import CallerFlow
 from levada.metrics import Metrics
-from levada.not_yet import SHARE_CONSUMER, lacks
 from levada.types import AcknowledgeType, K, ShareRecord, ShareRecords, TopicPartition, V
 
 if TYPE_CHECKING:

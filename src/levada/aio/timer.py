@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from levada.clock import first_wait_s
+from levada.base.clock import first_wait_s
 
 
 class Timer:

@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from levada.aio.driver import Driver
-from levada.face.record_offsets import RecordsToCommit
-from levada.face.transacting import Block, Transacting
-from levada.flow import CallerFlow
+from levada.api.record_offsets import RecordsToCommit
+from levada.api.transacting import Block, Transacting
+from levada.base.flow import CallerFlow
 
 if TYPE_CHECKING:
     from levada.aio.consumer import KafkaConsumer

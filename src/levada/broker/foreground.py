@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import Any, NamedTuple
 
+from levada.base.suggestion import did_you_mean
 from levada.broker.access.logins import Logins
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.checks import MAX_INT32, integer
@@ -22,7 +23,6 @@ from levada.broker.node.node import BrokerNode
 from levada.errors import ConfigError
 from levada.net.tls.file_error import TlsFileError as TlsFileError
 from levada.net.transport import PlaintextTransport, TransportLayer
-from levada.suggestion import did_you_mean
 
 _NODE_ID, _RACK = "node_id", "broker_rack"
 _INSTEAD = {

@@ -11,8 +11,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
+from levada.base.shown import escaped
 from levada.cli.exits import Exit, exit_of
-from levada.shown import escaped
 
 OF_THE_EXTRA = ("typer", "rich", "yaml")
 """Packages that `levada[cli]` brings."""

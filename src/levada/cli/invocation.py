@@ -11,10 +11,10 @@ from copy import copy
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
+from levada.base.shown import visible
 from levada.cli import entry
 from levada.cli.output import OutputFormat, write
 from levada.errors import ConfigError
-from levada.shown import visible
 
 if TYPE_CHECKING:
     from levada import KafkaAdmin, KafkaConsumer, KafkaProducer, Scan

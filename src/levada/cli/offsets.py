@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from levada.clock import epoch_ms
+from levada.base.clock import epoch_ms
 from levada.consumer.scan import bounds
 from levada.consumer.scan.bounds import Ago, Moment, moment, parsed_bound
 from levada.errors import ConfigError

@@ -13,8 +13,8 @@ from math import isfinite, isnan
 from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
+from levada.base.shown import HARMFUL, visible
 from levada.cli.text import in_one_line
-from levada.shown import HARMFUL, visible
 
 if TYPE_CHECKING:
     from rich.table import Table

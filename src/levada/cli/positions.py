@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from levada.base.clock import SystemClock
 from levada.cli.offsets import Log, Position, Spans, settle, time_ms
 from levada.cli.partitions import check_partitions
 from levada.cli.text import named
-from levada.clock import SystemClock
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from levada.base.suggestion import did_you_mean
 from levada.cli.private_files import read_private
 from levada.config import Config
 from levada.config.option import Option
 from levada.errors import ConfigError
-from levada.suggestion import did_you_mean
 
 COMMAND_TIMEOUT_S = 60
 SOURCES = ("file", "command", "env")

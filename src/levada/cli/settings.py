@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from levada.base.suggestion import did_you_mean
 from levada.cli.output import OutputFormat
 from levada.cli.profiles import Profile, config_path, dotted, read_profile
 from levada.config import ClientConfig, Config
 from levada.errors import ConfigError
-from levada.suggestion import did_you_mean
 
 CLIENT_ID = "levada-cli"
 """By what brokers know the clients of the command line, where nothing else is given."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import typer
 
-from levada.suggestion import did_you_mean
+from levada.base.suggestion import did_you_mean
 
 E = TypeVar("E", bound=StrEnum)
 

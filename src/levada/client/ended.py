@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from levada.base.promise import Promise
 from levada.errors import ClosedError, CrashedError, KafkaError
-from levada.promise import Promise
 
 Ended: TypeAlias = Callable[[str], KafkaError]
 """Makes the error for what the end broke off, which it is given in words. Each waiter gets an error of its own: raising one changes it."""

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from random import Random
 from typing import Any, Protocol
 
+from levada.base.clock import NEVER_MS
 from levada.client.deferred import Deferred
 from levada.client.ended import Ended
 from levada.client.loop_time import LoopTime
@@ -29,7 +30,6 @@ from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.destination import Destinations
 from levada.client.requests.flow_runner import FlowRunner
-from levada.clock import NEVER_MS
 from levada.logs import Log
 from levada.net.selectable import NetEvents, Selectable
 

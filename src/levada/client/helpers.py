@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from levada.clock import NEVER_MS
-from levada.promise import Promise
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 
 Ended: TypeAlias = Callable[[Any, BaseException | None], None]
 """Told once, from any thread, what a function returned, or what it raised."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from levada.measure import Measure
+from levada.base.measure import Measure
 from levada.metrics import Reading, gauge
 
 _NS_PER_S = 1_000_000_000

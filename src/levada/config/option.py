@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from levada.clock import duration_ms
+from levada.base.clock import duration_ms
+from levada.base.suggestion import did_you_mean
 from levada.dead_letter import DeadLetter
-from levada.suggestion import did_you_mean
 from levada.types import is_topic_name
 
 Read = Callable[[Any], Any]

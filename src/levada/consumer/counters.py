@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from levada.measure import Measure
+from levada.base.measure import Measure
 
 
 class PollTimes:

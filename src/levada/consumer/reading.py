@@ -1,8 +1,8 @@
 """What a consumer does in its caller's context: wait until there is something, collect it, say what is wrong, be woken up, close.
 
-Everything here is flows that a driver runs in a thread or a task of the caller's (levada.flow.CallerFlow). They take the engine's lock for
-moments, decode outside of it, and yield where they wait. One flow at a time, but for wakeup(), which any thread and any signal handler may
-call.
+Everything here is flows that a driver runs in a thread or a task of the caller's (levada.base.flow.CallerFlow). They take the engine's lock
+for moments, decode outside of it, and yield where they wait. One flow at a time, but for wakeup(), which any thread and any signal handler
+may call.
 
 A signal handler or a cancelled task may end a flow at any point. Positions move at its very end, in one step under the lock (see
 fetch_collector); when it is ended between that step and its caller's getting the result, take_back() undoes the step.
@@ -16,6 +16,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from levada.base.flow import CallerFlow, Until
+from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.consumer.core import ConsumerCore
@@ -25,9 +27,7 @@ from levada.consumer.fetch.fetch_cursor import ColumnSink
 from levada.consumer.group.caller import Caller
 from levada.consumer.waking import Waking
 from levada.errors import KafkaError
-from levada.flow import CallerFlow, Until
 from levada.interceptors import ProducerRecord
-from levada.promise import Promise
 from levada.types import AnyRecord
 
 T = TypeVar("T")

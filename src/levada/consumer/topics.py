@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from levada.base.flow import Flow
 from levada.client.metadata.known_topics import UNKNOWN_GRACE_MS
 from levada.client.metadata.metadata_update import described_partitions
 from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
@@ -12,7 +13,6 @@ from levada.client.now import Now
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError
-from levada.flow import Flow
 from levada.protocol.messages.metadata import MetadataResponse
 from levada.types import PartitionInfo
 

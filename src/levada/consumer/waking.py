@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import CallerFlow, Flow, Until
+from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.timeouts import timeout_error
-from levada.clock import NEVER_MS
 from levada.errors import KafkaError, TimeoutError, WakeupError
-from levada.flow import CallerFlow, Flow, Until
-from levada.promise import Promise
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, CorruptRecordError, IllegalStateError, KafkaError
 from levada.exactly_once.batch import RUN_SIZE, Slot, parsed

@@ -1,7 +1,8 @@
 """The snapshots that metrics() returns, and the tables they are read by: names and groups are those of Java's client.
 
-A Reading is one row of a table: a name, what it means, and how it is read from what was counted (levada.measure). Nothing is computed until
-somebody asks. `levada.metrics.prometheus` has the snapshots of all clients as Prometheus reads them, `levada.otel` as OpenTelemetry does.
+A Reading is one row of a table: a name, what it means, and how it is read from what was counted (levada.base.measure). Nothing is computed
+until somebody asks. `levada.metrics.prometheus` has the snapshots of all clients as Prometheus reads them, `levada.otel` as OpenTelemetry
+does.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from levada.measure import Measure
-from levada.suggestion import did_you_mean
+from levada.base.measure import Measure
+from levada.base.suggestion import did_you_mean
 
 S = TypeVar("S")
 

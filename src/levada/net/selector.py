@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeAlias
 
-from levada.clock import first_wait_s
+from levada.base.clock import first_wait_s
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net import short_io
 from levada.net.channel import Channel

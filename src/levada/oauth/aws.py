@@ -10,7 +10,7 @@ import os
 import re
 from typing import Any, Final
 
-from levada.clock import Clock
+from levada.base.clock import Clock
 from levada.credentials import BlockingStep, Exchange, SaslError, unanswered
 from levada.errors import ConfigError, TokenError
 from levada.net.sasl.aws import AwsCredentials, signed_message

@@ -20,7 +20,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from levada.clock import Clock
+from levada.base.clock import Clock
 from levada.credentials import OAuthToken, unanswered
 from levada.errors import ConfigError, TokenError
 from levada.net.sasl import jwt

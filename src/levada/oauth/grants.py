@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
-from levada.clock import Clock
+from levada.base.clock import Clock
 from levada.credentials import OAuthToken
 from levada.net.sasl import jwt
 from levada.oauth.assertion import AssertionSettings, assertion

@@ -9,7 +9,7 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter
 from opentelemetry.trace import Link
 
-from levada.face.arguments import header_pairs
+from levada.api.arguments import header_pairs
 from levada.types import Headers, HeadersIn
 
 Pairs: TypeAlias = list[tuple[str, bytes | None]]

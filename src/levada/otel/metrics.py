@@ -10,7 +10,7 @@ from math import isnan
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
 
 from levada import __version__
-from levada.face.measured import MEANINGS
+from levada.api.measured import MEANINGS
 from levada.metrics import MetricName
 from levada.metrics.watched import Measured, Watched
 

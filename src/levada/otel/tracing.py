@@ -16,9 +16,9 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.util.types import AttributeValue
 
 from levada import __version__
+from levada.base.shown import as_text
 from levada.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from levada.otel.context import context_of, links_to, pairs_of, with_context
-from levada.shown import as_text
 from levada.types import AnyRecord, ConsumerRecords, Headers, RecordMetadata
 
 R = TypeVar("R")

@@ -10,13 +10,14 @@ from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from levada.base.clock import Clock
+from levada.base.flow import Flow, Wait
+from levada.base.promise import Promise
 from levada.client.ended import Ended, closed
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.network.backoff import ExponentialBackoff
-from levada.clock import Clock
 from levada.errors import KafkaError
-from levada.flow import Flow, Wait
 from levada.logs import UNASKED
 from levada.producer.append.appending import Appending
 from levada.producer.append.buffer_pool import BufferPool
@@ -35,7 +36,6 @@ from levada.producer.transactions.asking import Asking
 from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.marker_pause import MarkerPause
 from levada.producer.transactions.records import ProducerRecords
-from levada.promise import Promise
 
 
 class ProducerHost(Host, Clock, Protocol):

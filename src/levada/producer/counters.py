@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from math import nan
 
-from levada.measure import Measure
+from levada.base.measure import Measure
 from levada.producer.append.call_times import CallTimes
 from levada.producer.append.producer_batch import ProducerBatch
 

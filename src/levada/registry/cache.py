@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -9,7 +9,7 @@ from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.config.registry import RegistryConfig
 from levada.errors import ClosedError
 from levada.registry import endpoints

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
+from levada.base.shown import as_text
 from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
@@ -14,7 +15,6 @@ from levada.registry.objects import ObjectSerializer, T
 from levada.registry.reading import PerSchemaId
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
-from levada.shown import as_text
 
 if TYPE_CHECKING:
     from typing import Unpack

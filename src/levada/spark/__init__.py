@@ -36,13 +36,13 @@ from levada.spark.oldest_pyspark import refuse_older
 
 if TYPE_CHECKING:
     from levada.spark.helpers import read_kafka, write_kafka
-    from levada.spark.lag import Lag, PartitionLag
     from levada.spark.lag_listener import LagListener
+    from levada.spark.source.lag import Lag, PartitionLag
 
 _HOME = {
-    "Lag": "levada.spark.lag",
+    "Lag": "levada.spark.source.lag",
     "LagListener": "levada.spark.lag_listener",
-    "PartitionLag": "levada.spark.lag",
+    "PartitionLag": "levada.spark.source.lag",
     "read_kafka": "levada.spark.helpers",
     "write_kafka": "levada.spark.helpers",
 }

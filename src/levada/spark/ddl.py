@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
-from levada.spark.option_text import decimal
+from levada.spark.options.option_text import decimal
 
 _SIMPLE: Mapping[str, Callable[[], DataType]] = {
     "boolean": BooleanType,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from levada.errors import ConfigError
-from levada.spark.exactly_once.settings import NO_BATCH, QUERY_ID
-from levada.spark.keywords import as_text, texts
-from levada.spark.option_text import BOOTSTRAP, KAFKA, REGISTRY
-from levada.spark.options import sink_options, source_options
-from levada.spark.sink import sink_columns
+from levada.spark.options.keywords import as_text, texts
+from levada.spark.options.option_text import BOOTSTRAP, KAFKA, REGISTRY
+from levada.spark.options.options import sink_options, source_options
+from levada.spark.sink.exactly_once.settings import NO_BATCH, QUERY_ID
+from levada.spark.sink.writing import sink_columns
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from levada.config.typed import ConsumerSettings, ProducerSettings, RegistrySettings
-    from levada.spark.keywords import ReadOptions, WriteOptions
+    from levada.spark.options.keywords import ReadOptions, WriteOptions
 
 FORMAT = "levada"
 

@@ -21,14 +21,14 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.config import ConsumerConfig
 from levada.errors import ConfigError, KafkaError
-from levada.spark.cluster import Cluster, KafkaCluster, Selection
-from levada.spark.keywords import as_text, texts
-from levada.spark.lag import Lag, behind, positions, still_there, unread
-from levada.spark.offsets import Offsets
+from levada.spark.options.keywords import as_text, texts
 from levada.spark.progress_line import ProgressLine, progress_line
+from levada.spark.source.cluster import Cluster, KafkaCluster, Selection
+from levada.spark.source.lag import Lag, behind, positions, still_there, unread
+from levada.spark.source.offsets import Offsets
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:

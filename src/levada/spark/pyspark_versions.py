@@ -34,8 +34,8 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from levada.spark.offsets import StreamOffset, from_json
-from levada.spark.trigger import backlog
+from levada.spark.source.offsets import StreamOffset, from_json
+from levada.spark.source.trigger import backlog
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
-from levada.spark.loss import OnLoss
-from levada.spark.values import Mode, Typed
+from levada.spark.source.loss import OnLoss
+from levada.spark.source.values import Mode, Typed
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from levada.clock import NEVER_MS
+from levada.api.ack_waiting import Sleeping, WaitingAckBuffer, Wake
+from levada.api.callbacks import CALLBACK_THREADS
+from levada.base.clock import NEVER_MS
 from levada.errors import IllegalStateError, not_written
-from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
-from levada.face.callbacks import CALLBACK_THREADS
 from levada.sync.waiter import Waiter
 
 T = TypeVar("T")

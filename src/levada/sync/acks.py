@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from levada.api.acking import Acking
+from levada.base.flow import CallerFlow
+from levada.base.signals import DeferredSignals
 from levada.consumer.acks.record import AckRecord
 from levada.errors import ConcurrentUseError
-from levada.face.acking import Acking
-from levada.flow import CallerFlow
-from levada.signals import DeferredSignals
 from levada.sync.driver import Driver
 from levada.types import K, V
 

@@ -1,4 +1,4 @@
-"""KafkaAdmin: an administrator's calls, which wait for what they return. What they do stands in levada.face.admin (ADR 54)."""
+"""KafkaAdmin: an administrator's calls, which wait for what they return. What they do stands in levada.api.admin (ADR 54)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
+from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
+from levada.api.admin.administering import Administering, outcomes_of
+from levada.api.asking import Operation
+from levada.api.engines import Connector
+from levada.base.not_yet import ADMIN, lacks
 from levada.client.requests.group_offsets import Committed
 from levada.config import AdminConfig
 from levada.errors import KafkaError
-from levada.face.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
-from levada.face.admin.administering import Administering, outcomes_of
-from levada.face.asking import Operation
-from levada.face.engines import Connector
-from levada.not_yet import ADMIN, lacks
 from levada.sync.client import KafkaClient
 from levada.sync.connect import connect
 from levada.sync.driver import Driver

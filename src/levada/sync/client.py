@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
+from levada.api.arguments import checked_timeout, deadline_ms
+from levada.api.asking import Asking, Operation
+from levada.api.engines import Connector
+from levada.api.process import HoldsConnections
+from levada.api.reporting import Reporting
 from levada.client.requests.request import Destination
 from levada.config import ClientConfig
-from levada.face.arguments import checked_timeout, deadline_ms
-from levada.face.asking import Asking, Operation
-from levada.face.engines import Connector
-from levada.face.process import HoldsConnections
-from levada.face.reporting import Reporting
 from levada.metrics import Metrics
 from levada.protocol.schema import Request
 from levada.sync.connect import connect

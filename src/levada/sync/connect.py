@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from levada.api.engines import client_name, engine_for, selector_for
+from levada.api.helper_threads import finish_nothing, start_helper
+from levada.api.logins import check_blocking_provider, login_for
 from levada.client.engine import Engine
 from levada.config import ClientConfig
-from levada.face.engines import client_name, engine_for, selector_for
-from levada.face.helper_threads import finish_nothing, start_helper
-from levada.face.logins import check_blocking_provider, login_for
 from levada.sync.driver import Driver
 
 

@@ -9,6 +9,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 from uuid import UUID
 
+from levada.api.acking import Acking, AckSettings, ack_settings
+from levada.api.arguments import checked_timeout, positive
+from levada.api.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
+from levada.api.dead_letters import of_decode_errors
+from levada.api.engines import Connector
+from levada.api.keywords import unknown_keyword
+from levada.api.looping import Loop
+from levada.api.process import HoldsConnections
+from levada.api.subscribing import OnRebalance
+from levada.base.flow import CallerFlow
+from levada.base.not_yet import CONSUMER, lacks
+from levada.base.signals import DeferredSignals
 from levada.client.ended import ENDED
 from levada.client.requests.group_offsets import Committed
 from levada.client.requests.offset_spec import OffsetSpec
@@ -19,20 +31,8 @@ from levada.consumer.health import ConsumerHealth
 from levada.consumer.positions.commits import OnCommit
 from levada.dead_letter import DeadLetter
 from levada.errors import ConcurrentUseError, CrashedError, KafkaError
-from levada.face.acking import Acking, AckSettings, ack_settings
-from levada.face.arguments import checked_timeout, positive
-from levada.face.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
-from levada.face.dead_letters import of_decode_errors
-from levada.face.engines import Connector
-from levada.face.keywords import unknown_keyword
-from levada.face.looping import Loop
-from levada.face.process import HoldsConnections
-from levada.face.subscribing import OnRebalance
-from levada.flow import CallerFlow
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
-from levada.not_yet import CONSUMER, lacks
-from levada.signals import DeferredSignals
 from levada.sync.acks import Acks
 from levada.sync.connect import connect
 from levada.sync.dead_letters import posting
@@ -325,7 +325,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         breaks or retry_delay returns no number of seconds, and what acks() raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
-        from levada.face.processing import executor_for, handler_seconds, outcomes, work_limit
+        from levada.api.processing import executor_for, handler_seconds, outcomes, work_limit
         from levada.sync.processing import process
 
         wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)

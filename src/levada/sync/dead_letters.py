@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from levada.api.dead_letters import fitted, most_bytes
 from levada.consumer.reading import Post
 from levada.dead_letter import DeadLetter
-from levada.face.dead_letters import fitted, most_bytes
 from levada.interceptors import ProducerRecord
 
 

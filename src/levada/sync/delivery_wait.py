@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from levada.face.producing import Producing
+from levada.api.producing import Producing
+from levada.base.promise import Promise
 from levada.producer.core import wait_for_all
-from levada.promise import Promise
 from levada.sync.driver import Driver
 
 

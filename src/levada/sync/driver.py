@@ -1,7 +1,7 @@
 """The thread driver: runs an engine on an I/O thread of its own, and on the threads of users who wait (sync.stepper).
 
-A call on the main thread runs with Python's signal handlers deferred (levada.signals): what they raise comes out where the call waits. User
-callbacks and log handlers (`engine.deferred`) run on the I/O thread only, without lock and baton, in order.
+A call on the main thread runs with Python's signal handlers deferred (levada.base.signals): what they raise comes out where the call waits.
+User callbacks and log handlers (`engine.deferred`) run on the I/O thread only, without lock and baton, in order.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+from levada.api.arguments import deadline_ms
+from levada.api.callbacks import CALLBACK_THREADS
+from levada.api.process import Process
+from levada.api.waiting import not_awaitable, result_of, run_flow
+from levada.base.clock import Clock, SystemClock
+from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
+from levada.base.promise import Promise
+from levada.base.signals import DeferredSignals, UserCode, run_noted
 from levada.client.engine import Engine
-from levada.clock import Clock, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
-from levada.face.arguments import deadline_ms
-from levada.face.callbacks import CALLBACK_THREADS
-from levada.face.process import Process
-from levada.face.waiting import not_awaitable, result_of, run_flow
-from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.net.selectable import Selectable
-from levada.promise import Promise
-from levada.signals import DeferredSignals, UserCode, run_noted
 from levada.sync import exits
 from levada.sync.stepper import Stepper
 from levada.sync.waiter import Waiter

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from levada.api.processing import Outcomes, Submit
+from levada.base.signals import DeferredSignals
 from levada.errors import KafkaError
-from levada.face.processing import Outcomes, Submit
 from levada.logs import Log
-from levada.signals import DeferredSignals
 from levada.sync.acks import Acks
 
 

@@ -8,18 +8,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 from uuid import UUID
 
+from levada.api.arguments import plain_records, saying_how_many
+from levada.api.engines import Connector
+from levada.api.keywords import unknown_keyword
+from levada.api.process import HoldsConnections
+from levada.api.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.api.record_offsets import OffsetsToCommit
+from levada.api.transacting import Transacting
+from levada.base.flow import CallerFlow
+from levada.base.not_yet import PRODUCER, lacks
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
-from levada.face.arguments import plain_records, saying_how_many
-from levada.face.engines import Connector
-from levada.face.keywords import unknown_keyword
-from levada.face.process import HoldsConnections
-from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
-from levada.face.record_offsets import OffsetsToCommit
-from levada.face.transacting import Transacting
-from levada.flow import CallerFlow
 from levada.metrics import Metrics
-from levada.not_yet import PRODUCER, lacks
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.delivery.arrow_delivery import ArrowDelivery
 from levada.producer.delivery.delivery import Delivery

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Generic
 
+from levada.api.dead_letters import of_decode_errors
+from levada.api.engines import Connector
+from levada.api.scans import ScanReading, ScanRequest, scan_request
 from levada.consumer.scan.scanning import Loss, ScanProgress
 from levada.errors import KafkaError
-from levada.face.dead_letters import of_decode_errors
-from levada.face.engines import Connector
-from levada.face.scans import ScanReading, ScanRequest, scan_request
 from levada.sync.connect import connect
 from levada.sync.dead_letters import posting
 from levada.sync.driver import Driver
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from levada.face.scan_arguments import ScanArguments
+    from levada.api.scan_arguments import ScanArguments
 
 __all__ = ["Loss", "Scan", "ScanProgress", "scan"]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Generic, Never
 
-from levada.face.keywords import unknown_keyword
-from levada.face.producing import Producing
+from levada.api.keywords import unknown_keyword
+from levada.api.producing import Producing
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.joint_ack import fail_refused

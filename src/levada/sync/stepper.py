@@ -20,9 +20,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns
 
+from levada.base.clock import NEVER_MS, Clock
 from levada.client.ended import how_it_ended
 from levada.client.engine import Engine
-from levada.clock import NEVER_MS, Clock
 from levada.net.selectable import Selectable
 from levada.sync.waiter import Waiter
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from levada.face.record_offsets import RecordsToCommit
-from levada.face.transacting import Block, Transacting
-from levada.flow import CallerFlow
+from levada.api.record_offsets import RecordsToCommit
+from levada.api.transacting import Block, Transacting
+from levada.base.flow import CallerFlow
 from levada.sync.driver import Driver
 
 if TYPE_CHECKING:

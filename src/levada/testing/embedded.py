@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from levada.acls import AclBinding
+from levada.api import arguments
 from levada.broker.access.logins import GSSAPI, OAUTHBEARER
 from levada.broker.apis import FAIL_BY_PARTITION, NAMES
 from levada.broker.cluster.cluster import DEFAULT, Cluster
@@ -27,7 +28,6 @@ from levada.broker.node.control import Faults
 from levada.broker.node.node import BrokerNode
 from levada.broker.replication.partition import Partition
 from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
-from levada.face import arguments
 from levada.testing.listening import Listening, OAuth, Security, logins_of
 from levada.testing.pushed_metrics import PushedMetrics
 

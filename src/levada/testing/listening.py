@@ -7,6 +7,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any, Literal
 
+from levada.base.suggestion import did_you_mean
 from levada.broker.access.access import Access
 from levada.broker.access.aws import AwsAccounts
 from levada.broker.access.logins import Logins
@@ -16,7 +17,6 @@ from levada.broker.network.server import Endpoint
 from levada.errors import ConfigError
 from levada.net.sasl.kerberos import Keytab
 from levada.net.transport import PlaintextTransport, TransportLayer
-from levada.suggestion import did_you_mean
 from levada.testing.security import Authority, Tls
 
 Security = Tls | Literal["SSL"] | None

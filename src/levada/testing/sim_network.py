@@ -14,7 +14,7 @@ from itertools import count
 from random import Random
 from typing import Protocol
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, Frame, NetEvents, Pieces
 from levada.protocol.api import request_type

@@ -14,17 +14,17 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from levada.api.engines import Connector, client_name, engine_for
+from levada.api.helper_threads import finish_nothing, run_here
+from levada.api.logins import login_for
+from levada.api.waiting import not_awaitable, result_of, run_flow
+from levada.base.clock import NEVER_MS
+from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
+from levada.base.promise import Promise
 from levada.client.ended import closed
 from levada.client.engine import Engine
-from levada.clock import NEVER_MS
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
-from levada.face.engines import Connector, client_name, engine_for
-from levada.face.helper_threads import finish_nothing, run_here
-from levada.face.logins import login_for
-from levada.face.waiting import not_awaitable, result_of, run_flow
-from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
-from levada.promise import Promise
 from levada.serialization import K_in, V_in
 from levada.sync.admin import KafkaAdmin
 from levada.sync.client import KafkaClient
@@ -81,7 +81,7 @@ class Simulation:
         return driver
 
     def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
-        """Build the engine and the driver of a client in this simulation (levada.face.engines.Connector)."""
+        """Build the engine and the driver of a client in this simulation (levada.api.engines.Connector)."""
         name = client_name(config, kind)
         login = login_for(config, run_here, finish_nothing)
         selectable = self.network.selectable()

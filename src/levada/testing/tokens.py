@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from levada.base.clock import SystemClock
 from levada.broker.access.tokens import ValidateToken, ValidToken
-from levada.clock import SystemClock
 from levada.credentials import SaslError
 from levada.errors import ConfigError
 

@@ -15,9 +15,9 @@ import pytest
 import levada as lv
 from fork_kit import told_by_child
 from levada import aio
+from levada.api.ack_waiting import WaitingAckBuffer
+from levada.api.callbacks import CALLBACK_THREADS
 from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, Persisted, TimeoutError
-from levada.face.ack_waiting import WaitingAckBuffer
-from levada.face.callbacks import CALLBACK_THREADS
 from levada.sync.waiter import Waiter
 
 PATIENCE_S = 20

@@ -12,14 +12,14 @@ from levada.admin import cluster, configs, log_dirs, partitions, topics
 from levada.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType, ConfigSource, ConfigType
 from levada.admin.partitions import ElectionType
 from levada.admin.retry import Attempts
+from levada.base.flow import Call, Flow, Sleep
+from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.offset_spec import OffsetSpec
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TimeoutError, UnsupportedVersionError
-from levada.flow import Call, Flow, Sleep
-from levada.promise import Promise
 from levada.protocol.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
 from levada.protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResponse, DescribeConfigsResult
 from levada.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult

@@ -12,12 +12,12 @@ from levada.admin.cluster import describe_cluster
 from levada.admin.describing_topics import describe_topics
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.admin.topics import CreatedTopic, create_topics, delete_topics, list_topics
+from levada.base.flow import Call, Flow, Sleep, Wait
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.retry import Reaction
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError
-from levada.flow import Call, Flow, Sleep, Wait
 from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from levada.protocol.messages.describe_cluster import DescribeClusterRequest

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.clock import LONG_WAIT_S, first_wait_s
+from levada.base.clock import LONG_WAIT_S, first_wait_s
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.001, LONG_WAIT_S - 0.001])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from levada.base.shown import escaped
 from levada.errors import BootstrapError, KafkaError, broker_error
 from levada.logs import FIELDS, Log, of_a_client
-from levada.shown import escaped
 from levada.types import TopicPartition
 from odd_error import OddError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from levada.face.measured import PAGE, page
-from levada.measure import Measure
+from levada.api.measured import PAGE, page
+from levada.base.measure import Measure
 from levada.metrics import MetricName, Metrics
 
 S = 1000

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from levada.api.measured import MEANINGS
 from levada.errors import ClosedError
-from levada.face.measured import MEANINGS
 from levada.metrics import MetricName, Metrics
 from levada.metrics.prometheus import KafkaCollector, exposition, prometheus_name
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from levada.base.promise import Promise
 from levada.errors import IllegalStateError
-from levada.promise import Promise
 
 
 def test_a_promise_settles_once() -> None:

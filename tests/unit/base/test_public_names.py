@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada import aio, not_yet
+from levada import aio
+from levada.base import not_yet
 from levada.error_codes import ErrorCode
 
 CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]

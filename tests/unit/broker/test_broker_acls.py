@@ -10,13 +10,13 @@ import pytest
 
 from broker_kit import Bench, Client, make_batch, produce_request
 from levada.acls import AccessControlEntry, AclBinding, AclOperation, PatternType, ResourcePattern, ResourceType
+from levada.base.permissions import NEEDS
 from levada.broker.apis import SERVED
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import STANDARD_AUTHORIZER, BrokerSettings
 from levada.broker.disk.data_dir import DataDir
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
-from levada.permissions import NEEDS
 from levada.protocol.api import APIS
 from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from broker_kit import fetch_request, make_batch, produce_request
+from levada.base.clock import NEVER_MS
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.network import receive_memory, server
 from levada.broker.network.receive_memory import LONGEST_TURN_MS, ReceiveMemory
-from levada.clock import NEVER_MS
 from levada.errors import ConfigError
 from levada.protocol.frame import encode_request
 from levada.protocol.messages.metadata import MetadataRequest

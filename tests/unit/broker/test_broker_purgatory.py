@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from levada.base.clock import NEVER_MS
 from levada.broker.node.purgatory import Delayed, Purgatory
-from levada.clock import NEVER_MS
 
 
 class Operation:

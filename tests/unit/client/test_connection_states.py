@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
+from levada.base.clock import NEVER_MS
 from levada.client.network.api_versions import BrokerVersions
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.network.connection_states import ConnectionStates
 from levada.client.setup.flow import SetUp
 from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
-from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError
 from levada.types import Node
 

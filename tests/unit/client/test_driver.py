@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Call, Flow, Sleep
+from levada.base.promise import Promise
 from levada.client.ended import Ended
-from levada.clock import NEVER_MS
 from levada.errors import BootstrapError, ClosedError, CrashedError, ForkedError, KafkaError, TimeoutError
-from levada.flow import Call, Flow, Sleep
-from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.sync.driver import Driver
 from levada.testing import EmbeddedKafka

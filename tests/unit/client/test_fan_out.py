@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from levada.base.flow import Flow, Sleep
+from levada.base.promise import Promise
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.fan_out import Answer, FanOut, Whom, raise_first
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, broker_error
-from levada.flow import Flow, Sleep
-from levada.promise import Promise
 from levada.testing import Simulation
 from sim_kit import SimClient, server
 

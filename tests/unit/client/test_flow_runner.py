@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Call, Flow, Sleep, Wait, WaitAny
+from levada.base.promise import Promise
 from levada.client.requests.flow_runner import FlowRunner
-from levada.clock import NEVER_MS
 from levada.errors import ClosedError, IllegalStateError, TimeoutError
-from levada.flow import Call, Flow, Sleep, Wait, WaitAny
-from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
 from sim_kit import SimClient, server

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.network.in_flight import InFlightRequest, InFlightRequests
-from levada.clock import NEVER_MS
 from levada.errors import ProtocolError
-from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest
 
 

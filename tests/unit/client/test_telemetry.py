@@ -6,10 +6,10 @@ from math import inf, nan
 
 import pytest
 
+from levada.base.clock import NEVER_MS
 from levada.client.telemetry.payload import Counted, Subscription, of_the_client_as_a_whole, points, totals
 from levada.client.telemetry.reactions import PAUSES, pause_ms
 from levada.client.telemetry.states import TRANSITIONS, Event, State
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.metrics import MetricName
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse

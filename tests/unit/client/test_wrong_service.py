@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 import invalid_peers
+from levada.base.flow import Call, Flow
 from levada.errors import BootstrapError
-from levada.flow import Call, Flow
 from levada.net.resolver import Address, Lookup, look_up
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.sync.driver import Driver

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from levada.api.engines import settings_for_engine
 from levada.client.engine import Engine
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.metadata_updater import MetadataUpdater
@@ -15,7 +16,6 @@ from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
 from levada.consumer.fetch.fetch_cursor import ReadOptions
 from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.settings import ConsumerSettings
-from levada.face.engines import settings_for_engine
 from levada.net.selector import Selector
 from levada.producer.append.partitioning import Partitioning
 from levada.producer.append.record_accumulator import RecordAccumulator

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, run_flow
+from levada.api.dead_letters import fitted
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError, DeadLetters
 from levada.consumer.fetch.decode import RecordConverter
 from levada.dead_letter import HEADER_PREFIX, MAX_HEADER_BYTES, letter
 from levada.errors import ConnectError, DeadLetterError, RecordDeserializationError
-from levada.face.dead_letters import fitted
 from levada.record.batch import record_size_upper_bound
 from levada.record.compression import Codec
 from levada.types import AnyRecord, ConsumerRecord, TopicPartition

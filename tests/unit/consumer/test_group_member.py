@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Call, Sleep, Wait
+from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.group_offsets import CoordinatedGroup
-from levada.clock import NEVER_MS
 from levada.consumer.group.assignors import assignors_of
 from levada.consumer.group.embedded import assignment_bytes, read_assignment, read_subscription, subscription_bytes
 from levada.consumer.group.heartbeats import Heartbeats
@@ -22,9 +24,7 @@ from levada.consumer.group.states import TRANSITIONS, MemberEvent, MemberState
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, IllegalStateError
-from levada.flow import Call, Sleep, Wait
 from levada.groups import MemberAssignment, MemberSubscription, TopicLayout
-from levada.promise import Promise
 from levada.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from levada.protocol.messages.sync_group import SyncGroupResponse
 from levada.types import Node, PartitionInfo, TopicPartition

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from levada.base.flow import Flow, Sleep
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.fan_out import Answer, Whom
@@ -18,7 +19,6 @@ from levada.consumer.positions.leader_questions import LeaderQuestions
 from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, UnsupportedVersionError
-from levada.flow import Flow, Sleep
 from levada.testing import Simulation
 from levada.types import Node, PartitionInfo, TopicPartition
 from sim_kit import SimClient, server

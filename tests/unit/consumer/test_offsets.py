@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from levada.base.flow import Call, Flow, Sleep, Wait
+from levada.base.promise import Promise
 from levada.client.metadata.known_topics import check_exists
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
@@ -16,8 +18,6 @@ from levada.client.requests.retry import Reaction
 from levada.consumer.positions.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error
-from levada.flow import Call, Flow, Sleep, Wait
-from levada.promise import Promise
 from levada.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from levada.types import IsolationLevel, Node, OffsetAndTimestamp, PartitionInfo, TopicPartition
 from settings_kit import new_metadata

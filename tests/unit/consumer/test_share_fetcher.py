@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 
 from consumer_kit import batch
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.network.backoff import ExponentialBackoff
-from levada.clock import NEVER_MS
 from levada.consumer.share.acknowledging import Batch, Outcome
 from levada.consumer.share.fetcher import ShareFetcher
 from levada.consumer.share.in_hand import Decided
@@ -20,7 +21,6 @@ from levada.consumer.share.marks import Mark, Run
 from levada.consumer.share.requests import ShareFetchSettings
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, UnsupportedVersionError
-from levada.promise import Promise
 from levada.protocol.messages import share_acknowledge, share_fetch
 from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from levada.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse

@@ -9,6 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from levada.base.flow import Call
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.network.backoff import ExponentialBackoff
@@ -21,8 +23,6 @@ from levada.consumer.share.states import ShareMemberEvent as Event
 from levada.consumer.share.states import ShareMemberState as State
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, UnsupportedVersionError
-from levada.flow import Call
-from levada.promise import Promise
 from levada.protocol.messages.share_group_heartbeat import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
 from levada.types import TopicPartition
 

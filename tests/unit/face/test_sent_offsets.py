@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from levada.api.sent_offsets import Read, Sending, SentOffsets
 from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
 from levada.errors import IllegalStateError
-from levada.face.sent_offsets import Read, Sending, SentOffsets
 from levada.types import OffsetAndMetadata, TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from levada.api.workers import CannotRun, Raised, begin_worker, call, call_pickled
 from levada.errors import HandlerError
-from levada.face.workers import CannotRun, Raised, begin_worker, call, call_pickled
 from levada.types import AnyRecord, ConsumerRecord
 
 RECORD: AnyRecord = ConsumerRecord("t", 0, 7, 0, 0, None, b"", (), 0)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from levada.api.engines import bootstrap_of
 from levada.config import ClientConfig
 from levada.errors import ConfigError
-from levada.face.engines import bootstrap_of
 from levada.net.resolver import Address, Resolver, Route, look_up
 
 ONE, TWO = Address(socket.AF_INET, ("10.0.0.1", 9092)), Address(socket.AF_INET, ("10.0.0.2", 9092))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.credentials import OAuthToken
 from levada.errors import TokenError
 from levada.net.sasl import jwt

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.clock import SystemClock
+from levada.base.clock import SystemClock
 from levada.oauth.aws import AwsMskIam
 
 OF_IRELAND = "b-1.c.abc.c2.kafka.eu-west-1.amazonaws.com"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from levada import aio
+from levada.base.promise import Promise
 from levada.errors import BootstrapError, KafkaError, Persisted, RecordTooLargeError, TimeoutError
 from levada.producer.delivery.arrow_delivery import ArrowDelivery
 from levada.producer.delivery.delivery import Delivery, FailedSend, Waiter
-from levada.promise import Promise
 from levada.record.columnar import RejectedRow
 from levada.types import RecordMetadata, TopicPartition
 

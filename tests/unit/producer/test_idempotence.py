@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
+from levada.base.flow import Call, Sleep
 from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, Persisted, UnsupportedVersionError
-from levada.flow import Call, Sleep
 from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.append.producer_batch import Final, ProducerBatch
 from levada.producer.send.idempotence import Idempotence, Verdict

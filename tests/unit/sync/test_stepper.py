@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from levada.base.clock import NEVER_MS
 from levada.client.loop_time import LoopTime
-from levada.clock import NEVER_MS
 from levada.net.selectable import NetEvents
 from levada.sync.stepper import IDLE_NAP_MS, LONGEST_NAP_MS, Stepper
 from levada.sync.waiter import Waiter

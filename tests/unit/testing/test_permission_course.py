@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from levada.permissions import NEEDS
+from levada.base.permissions import NEEDS
 from permission_course import NOT_ASKED, Course
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from levada.base.clock import NEVER_MS
 from levada.broker.access.aws import AwsAccounts
 from levada.broker.access.delegation_tokens import USER, DelegationTokens, Token, parts_of, written
 from levada.broker.access.scram_users import ScramUsers
 from levada.broker.access.tokens import ValidateToken
-from levada.clock import NEVER_MS
 from levada.credentials import SaslError
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

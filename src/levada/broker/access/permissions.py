@@ -1,4 +1,4 @@
-"""Whether the client of a request has the permissions that the request needs (levada.permissions has the table of these).
+"""Whether the client of a request has the permissions that the request needs (levada.base.permissions has the table of these).
 
 A request that is about one group, one transactional id or the cluster is refused as a whole, before its API sees it. Where it names
 several resources, its API asks about each with check(), may() or find_topic(), and answers for it alone. Without an authorizer everything
@@ -12,12 +12,12 @@ from typing import Final
 from uuid import UUID
 
 from levada.acls import CLUSTER_NAME, AclOperation, ResourceType
+from levada.base.permissions import CODES, NEEDS
 from levada.broker.access.authorizer import Requester
 from levada.broker.cluster.cluster import Topic
 from levada.broker.node.state import Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, broker_error
-from levada.permissions import CODES, NEEDS
 
 _NAMED_BY: Final = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_ID: "transactional_id"}
 """The field of a request with the one resource of its type."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DecompressionError
 from levada.record.compression import Codec, decompress

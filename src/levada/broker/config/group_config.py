@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
+from levada.base.clock import duration_ms
 from levada.broker.config.checks import MAX_INT32, Check, Kind, any_text, boolean, integer, list_of, one_of
 from levada.broker.config.resource_config import ResourceConfig, Setting
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.share.share_partition import Limits
-from levada.clock import duration_ms
 from levada.errors import ConfigError
 from levada.types import IsolationLevel
 

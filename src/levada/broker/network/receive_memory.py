@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 
 LONGEST_TURN_MS: Final = 5_000
 """How long a connection may be the only one that is read while others wait."""

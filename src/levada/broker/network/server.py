@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
 
+from levada.base.clock import NEVER_MS, Clock, SystemClock, first_wait_s
 from levada.broker.network.peer import Peer, address_text
 from levada.broker.network.receive_memory import LOGIN_BYTES, ReceiveMemory
 from levada.broker.node.node import BrokerNode
-from levada.clock import NEVER_MS, Clock, SystemClock, first_wait_s
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
 from levada.logs import Log
 from levada.net.transport import PlaintextTransport, TransportLayer

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from levada.base.suggestion import did_you_mean
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
-from levada.suggestion import did_you_mean
 from levada.types import TopicPartition
 
 Act = Callable[[int], None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from levada.base.promise import Promise
 from levada.broker.node.state import Answer
 from levada.errors import BrokerError
-from levada.promise import Promise
 from levada.protocol.schema import Response
 
 R = TypeVar("R", bound=Response)

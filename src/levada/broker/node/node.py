@@ -15,6 +15,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from levada.base.promise import Promise
 from levada.broker.access.logins import Login
 from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, SERVED, TELEMETRY
 from levada.broker.apis.cluster import api_versions
@@ -44,7 +45,6 @@ from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, CorruptRecordError, ProtocolError
 from levada.logs import Log
-from levada.promise import Promise
 from levada.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response_parts
 from levada.protocol.header import decode_request_start
 from levada.protocol.messages.api_versions import ApiVersionsRequest

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heappop, heappush
 from itertools import count
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 
 
 class Delayed:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+from levada.base.promise import Promise
 from levada.broker.cluster.cluster import Cluster, Topic
 from levada.broker.config.broker_config import BrokerConfig
 from levada.broker.config.settings import BrokerSettings
@@ -23,7 +24,6 @@ from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, InvalidTopicError, UnknownTopicOrPartitionError, broker_error
-from levada.promise import Promise
 from levada.protocol.schema import Request, Response
 from levada.types import Node, TopicPartition
 

@@ -12,8 +12,8 @@ from itertools import islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
+from levada.base.clock import NEVER_MS
 from levada.broker.share.record_states import COUNTED, FINAL, Event, RecordState, after
-from levada.clock import NEVER_MS
 
 NO_MEMBER = ""
 

@@ -19,10 +19,10 @@ from heapq import heappop, heappush
 from itertools import groupby, takewhile
 from typing import NamedTuple
 
+from levada.base.clock import NEVER_MS
 from levada.broker.share.acknowledgements import Acknowledgement
 from levada.broker.share.in_flight import InFlightRange, InFlightRanges
 from levada.broker.share.record_states import Event, RecordState
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from levada.base.clock import NEVER_MS
 from levada.broker.cluster.cluster import Cluster, Topic
 from levada.broker.config.group_config import GroupConfig
 from levada.broker.coordinators.timers import Timers
@@ -16,7 +17,6 @@ from levada.broker.share.acknowledgements import Acknowledgement
 from levada.broker.share.share_partition import Acquired, Asked, LogBatch, SharePartition
 from levada.broker.share.share_sessions import ShareSession, ShareSessions
 from levada.broker.share.share_states import ShareKey, ShareState
-from levada.clock import NEVER_MS
 from levada.errors import UnknownTopicOrPartitionError
 from levada.protocol.schema import RecordBytes
 from levada.record.batch import RecordBatch, read_batches

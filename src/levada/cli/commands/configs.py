@@ -8,11 +8,11 @@ from typing import Annotated, NamedTuple, TypeAlias
 import typer
 
 from levada import AlterConfigOp, ConfigEntry, ConfigResource, ConfigResourceType, ConfigSource, ConfigType
+from levada.base.suggestion import did_you_mean
 from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
 from levada.cli.outcomes import rows_of, show_outcomes
-from levada.suggestion import did_you_mean
 
 app = command_group("Settings of topics, brokers, groups, loggers and client metrics.")
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from levada.base.clock import SystemClock
+from levada.base.shown import escaped
 from levada.cli.command import command
 from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, worst
@@ -13,9 +15,7 @@ from levada.cli.doctor.scope import Scope
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
-from levada.clock import SystemClock
 from levada.config import AdminConfig
-from levada.shown import escaped
 
 app = typer.Typer(add_completion=False)
 

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada import GroupListing, GroupState, GroupType, KafkaAdmin, KafkaError, TopicPartition
+from levada.base.suggestion import did_you_mean
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
@@ -25,7 +26,6 @@ from levada.cli.reset import Plan, by_offsets, to_offsets
 from levada.cli.words import word
 from levada.error_codes import ErrorCode
 from levada.errors import GroupError
-from levada.suggestion import did_you_mean
 
 app = command_group("Groups of consumers: lag, members, offsets.")
 

@@ -12,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from levada.base.clock import SystemClock
+from levada.base.suggestion import did_you_mean
 from levada.cli.command import command
 from levada.cli.entry import text_of
 from levada.cli.exits import CommandError, Exit, exit_of
@@ -35,10 +37,8 @@ from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
 from levada.cli.text import counted
 from levada.cli.words import as_typed
-from levada.clock import SystemClock
 from levada.consumer.scan.bounds import moment
 from levada.errors import ConfigError, KafkaError
-from levada.suggestion import did_you_mean
 from levada.types import Headers
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from levada.base.suggestion import did_you_mean
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
@@ -17,7 +18,6 @@ from levada.cli.positions import remarks, settled
 from levada.cli.progress import Progress
 from levada.cli.text import counted
 from levada.errors import ConfigError
-from levada.suggestion import did_you_mean
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada import KafkaAdmin, KafkaError, TransactionDescription
+from levada.base.clock import SystemClock
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
 from levada.cli.outcomes import OutcomeRow, show_outcomes
 from levada.cli.text import counted, named
-from levada.clock import SystemClock
 from levada.errors import CorruptRecordError, TimeoutError
 from levada.exactly_once.batch import parsed, sink_of_group
 from levada.exactly_once.ledger import Entry

@@ -18,6 +18,7 @@ from levada import (
     TransactionListing,
     TransactionState,
 )
+from levada.base.clock import SystemClock
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
@@ -26,7 +27,6 @@ from levada.cli.invocation import Invocation
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.partitions import partitions_of
 from levada.cli.words import not_empty, word
-from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 

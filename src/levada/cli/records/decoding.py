@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from levada.base.suggestion import did_you_mean
 from levada.errors import ConfigError
-from levada.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from levada.registry import SchemaRegistryClient

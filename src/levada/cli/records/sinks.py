@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
+from levada.base.shown import visible
+from levada.base.suggestion import did_you_mean
 from levada.cli.exits import CommandError
 from levada.cli.records.columns import rows_as_json
 from levada.errors import ConfigError
-from levada.shown import visible
-from levada.suggestion import did_you_mean
 
 TEXT_FORMATS = ("csv", "jsonl")
 """What has no bytes: keys and values are read as text for them."""

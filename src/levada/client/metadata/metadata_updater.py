@@ -10,13 +10,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.metadata.metadata import Metadata, MetadataQuery
 from levada.client.metadata.metadata_source import MetadataSource
 from levada.client.network.network_client import NetworkClient
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnsupportedVersionError, UnwritableError
-from levada.promise import Promise
 
 
 class MetadataUpdater:

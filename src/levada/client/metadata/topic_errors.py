@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, broker_error
-from levada.permissions import refused
 from levada.protocol.messages.metadata import MetadataRequest
 
 TOPIC_NAME_RULE = "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'"

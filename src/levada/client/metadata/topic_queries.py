@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+from levada.base.flow import Call, Flow
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
-from levada.flow import Call, Flow
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1

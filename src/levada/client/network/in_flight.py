@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.network.connection_key import Peer
 from levada.client.network.traffic import Traffic
-from levada.clock import NEVER_MS
 from levada.errors import ProtocolError
-from levada.promise import Promise
 from levada.protocol.schema import Request
 
 

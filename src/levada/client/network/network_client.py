@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import Any
 
+from levada.base.promise import Promise
 from levada.client.deferred import DeferredLog
 from levada.client.ended import Ended
 from levada.client.failures import Failures, advertised_by
@@ -41,7 +42,6 @@ from levada.errors import (
 )
 from levada.net.diagnose import is_invalid_peer
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents, Selectable
-from levada.promise import Promise
 from levada.protocol.frame import decode_response, encode_request_parts, response_correlation_id
 from levada.protocol.schema import Request
 from levada.types import Node

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from levada.base.clock import NEVER_MS
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.connection_key import ConnectionKey, key_of
 from levada.client.network.connection_states import Connection, ConnectionStates
 from levada.client.network.in_flight import InFlightRequests
 from levada.client.setup.states import BEING_SET_UP, ESTABLISHED
-from levada.clock import NEVER_MS
 from levada.types import Node
 
 

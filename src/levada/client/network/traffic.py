@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from levada.base.measure import Measure
 from levada.client.network.connection_key import Peer, key_of
-from levada.measure import Measure
 from levada.metrics import Reading, averaged, counted, summed
 
 

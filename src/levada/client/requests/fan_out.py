@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from levada.base.flow import Destination, Flow, Wait
+from levada.base.promise import Promise
 from levada.client.network.connection_key import Peer
 from levada.client.requests.retry import Retries
 from levada.errors import KafkaError
-from levada.flow import Destination, Flow, Wait
-from levada.promise import Promise
 
 Whom: TypeAlias = Peer | Destination | None
 """Who is asked: a connection, a destination that is found when the call is made, or any node."""

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from levada.acls import ResourceType
+from levada.base.flow import Call, Flow
+from levada.base.permissions import refused
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator
@@ -19,8 +21,6 @@ from levada.client.requests.partition_answer import Asked, Part, PartitionAnswer
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
-from levada.flow import Call, Flow
-from levada.permissions import refused
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

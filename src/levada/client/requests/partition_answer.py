@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.client.requests.fan_out import Answer
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.permissions import refused
 from levada.types import TopicPartition
 
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from levada import flow
+from levada.base import flow
+from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.network.api_versions import BrokerVersions, handshake_request
 from levada.client.requests.destination import Controller, ThisNode
 from levada.errors import broker_error
-from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.api import APIS
 from levada.protocol.messages.produce import ProduceRequest
 from levada.protocol.schema import Request

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from levada.base.flow import Flow, Sleep, Wait
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
-from levada.flow import Flow, Sleep, Wait
 
 
 class Reaction(Enum):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from levada.base.promise import Promise
+from levada.base.shown import as_text
 from levada.client.helpers import Helpers
 from levada.client.network.api_versions import BrokerVersions
 from levada.client.setup.flow import Ask, Await, SetupFlow
@@ -15,12 +17,10 @@ from levada.client.setup.states import ConnectionEvent
 from levada.credentials import BlockingStep, SaslError
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, SaslAuthenticationError, UnsupportedSaslMechanismError, UnsupportedVersionError, broker_error
-from levada.promise import Promise
 from levada.protocol.frame import decode_response
 from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from levada.protocol.schema import Request, Response
-from levada.shown import as_text
 
 R = TypeVar("R", bound=Response)
 

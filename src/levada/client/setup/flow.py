@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.network.api_versions import (
     HANDSHAKE_CORRELATION_ID,
     AnyFrame,
@@ -22,10 +24,8 @@ from levada.client.network.api_versions import (
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.network.throttling import throttle_ms
 from levada.client.setup.states import ConnectionEvent
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import TimeoutError, broker_error
-from levada.promise import Promise
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import Request
 from levada.types import Node

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, Protocol
 
+from levada.base.flow import Flow, WaitAny
+from levada.base.promise import Promise
 from levada.client.deferred import DeferredLog
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
 from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
-from levada.flow import Flow, WaitAny
-from levada.promise import Promise
 
 _LEAST_PAUSE_MS = 100
 """Whatever lifetime a service claims, it is not asked more often."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 
 DEFAULT_INTERVAL_MS = 300_000

@@ -15,6 +15,9 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import ANY_NODE, Call, Flow
+from levada.base.promise import Promise
 from levada.client.ended import ENDED
 from levada.client.engine import Engine
 from levada.client.network.backoff import ExponentialBackoff
@@ -30,12 +33,9 @@ from levada.client.telemetry.payload import (
 )
 from levada.client.telemetry.reactions import DEFAULT_INTERVAL_MS, pause_ms
 from levada.client.telemetry.states import TRANSITIONS, Event, State
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, UnsupportedVersionError
-from levada.flow import ANY_NODE, Call, Flow
 from levada.metrics import MetricName
-from levada.promise import Promise
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from levada.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from levada.protocol.otlp import Attributes, Payload, Temporality, encode

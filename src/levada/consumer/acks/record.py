@@ -6,10 +6,10 @@ from collections.abc import Hashable
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
+from levada.base.shown import shown
 from levada.consumer.acks.states import RecordEvent, RecordState
 from levada.errors import IllegalStateError
-from levada.shown import shown
 from levada.types import AnyRecord, ConsumerRecord, K, V
 
 if TYPE_CHECKING:

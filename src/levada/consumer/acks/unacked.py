@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.consumer.acks.lanes import PartitionLanes
 from levada.consumer.acks.record import AckRecord, Entry
 from levada.consumer.acks.states import TRANSITIONS, RecordEvent, RecordState

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
+from levada.base.promise import Promise
+from levada.base.shown import as_text
 from levada.dead_letter import letter
 from levada.errors import DeadLetterError, KafkaError, RecordDeserializationError
 from levada.interceptors import ProducerRecord
-from levada.promise import Promise
-from levada.shown import as_text
 from levada.types import AnyRecord, TopicPartition
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from levada.base.shown import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.consumer.fetch.decode_errors import OnDecodeError, raise_error
 from levada.errors import KafkaError, RecordDeserializationError
-from levada.shown import as_text
 from levada.types import AnyRecord, DecodedRecord
 
 Deserializer: TypeAlias = Callable[[bytes], Any]

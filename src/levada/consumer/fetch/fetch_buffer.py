@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from levada.base.promise import Promise
 from levada.consumer.counters import ConsumerCounters
 from levada.consumer.positions.subscription_state import Marks, PartitionState, SubscriptionState
 from levada.errors import KafkaError
-from levada.promise import Promise
 from levada.types import UNKNOWN_OFFSET
 
 READ_AHEAD = 2

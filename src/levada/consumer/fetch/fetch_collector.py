@@ -1,7 +1,7 @@
 """What poll() does with fetched data, in the caller's context (behaviour F6, F10, F11).
 
 The engine's lock is taken for moments only: to take an entry from the buffer and to move positions. Checksums, decompression, decoding and
-deserializers run without it, in pieces that a driver may run elsewhere (levada.flow.Compute).
+deserializers run without it, in pieces that a driver may run elsewhere (levada.base.flow.Compute).
 
 A call that is broken off, by Ctrl-C or a cancelled task at any point, neither skips nor repeats records, whatever is called next. While it
 runs, cursors run ahead of the positions, and entries that are used up stay remembered. At its very end commit() moves all positions in one
@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from levada.base.flow import CallerFlow, Compute
 from levada.consumer.fetch.columns_ahead import BatchSink, ColumnsAhead
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
@@ -28,7 +29,6 @@ from levada.consumer.fetch.fetch_cursor import ColumnSink, FetchCursor, Mark, Re
 from levada.consumer.positions.reset_to import ResetTo
 from levada.consumer.positions.subscription_state import OUT_OF_RANGE, PartitionState
 from levada.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
-from levada.flow import CallerFlow, Compute
 from levada.record.batch import read_batches
 from levada.types import AnyRecord
 

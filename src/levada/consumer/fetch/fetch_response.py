@@ -7,6 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.retry import Reaction, RetryPolicy
@@ -16,7 +17,6 @@ from levada.consumer.fetch.fetch_session import FetchSession, SessionRequest
 from levada.consumer.positions.subscription_state import Answers, PartitionState
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError
-from levada.permissions import refused
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, Node, TopicPartition

@@ -17,13 +17,14 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.network.connection_key import ConnectionKey, Purpose
 from levada.client.network.network_client import NetworkClient
-from levada.clock import NEVER_MS
 from levada.consumer.fetch.fetch_buffer import READ_AHEAD, CompletedFetch, FetchBuffer
 from levada.consumer.fetch.fetch_request import (
     FIRST_VERSION_WITH_IDS,
@@ -37,7 +38,6 @@ from levada.consumer.fetch.fetch_response import Asked, FetchResponseHandler
 from levada.consumer.fetch.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest
 from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
 from levada.errors import ConnectError, DisconnectError, KafkaError
-from levada.promise import Promise
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 from levada.types import TopicPartition
 

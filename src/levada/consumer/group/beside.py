@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from levada.base.promise import Promise
 from levada.client.ended import ENDED
 from levada.client.host import Host
-from levada.promise import Promise
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from levada.base.flow import CallerFlow, CallUser, Until
+from levada.base.promise import Promise
 from levada.client.host import Host
-from levada.flow import CallerFlow, CallUser, Until
-from levada.promise import Promise
 from levada.types import TopicPartition
 
 Told = Callable[[list[TopicPartition]], Any]

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import CallerFlow, Flow
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.ended import ENDED, raise_bug
 from levada.client.metadata.metadata import Metadata
@@ -17,7 +20,6 @@ from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
-from levada.clock import NEVER_MS
 from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.caller import Caller
 from levada.consumer.group.commit_errors import commit_failed, commit_fenced, rebalance_in_progress
@@ -33,9 +35,7 @@ from levada.consumer.group.states import TRANSITIONS, MemberEvent, MemberState
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, IllegalStateError, KafkaError, broker_error
-from levada.flow import CallerFlow, Flow
 from levada.groups import MemberSubscription
-from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata
 
 NO_TOPICS: frozenset[str] = frozenset()

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError
-from levada.permissions import refused
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import CallerFlow, Flow, at_once
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.ended import ENDED, raise_bug
 from levada.client.metadata.metadata import Metadata
@@ -18,7 +21,6 @@ from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
-from levada.clock import NEVER_MS
 from levada.consumer.group.caller import Caller
 from levada.consumer.group.commit_errors import commit_failed, refused_with_epoch
 from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, Said, heartbeat, owned_of, reaction_to, refusal
@@ -34,8 +36,6 @@ from levada.consumer.group.target_names import TargetNames
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
-from levada.flow import CallerFlow, Flow, at_once
-from levada.promise import Promise
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from levada.types import ConsumerGroupMetadata, TopicPartition
 

@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from levada.base.flow import Call, Flow
 from levada.client.ended import ENDED
 from levada.client.requests.destination import Coordinator
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.consumer_heartbeat import FIRST_VERSION_WITH_PATTERNS, JOIN_EPOCH, Identity, leaving, makes_sense, refusal
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, ProtocolError, UnsupportedVersionError, UnwritableError, broker_error
-from levada.flow import Call, Flow
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 _ID_BITS = 128

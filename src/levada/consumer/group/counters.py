@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.measure import Measure
+from levada.base.measure import Measure
 
 
 class GroupCounters:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from levada.base.flow import CallerFlow, CallUser
 from levada.consumer.group.caller import Caller, Duty
 from levada.consumer.group.joining import Received
-from levada.flow import CallerFlow, CallUser
 from levada.groups import RebalanceProtocol
 from levada.types import TopicPartition
 

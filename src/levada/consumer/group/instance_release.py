@@ -8,14 +8,14 @@ that may not read it assumes the default of session.timeout.ms.
 
 from __future__ import annotations
 
+from levada.base.flow import Call, Flow
+from levada.base.promise import Promise
 from levada.client.ended import ENDED
 from levada.client.now import Now
 from levada.client.requests.fan_out import Spawn
 from levada.consumer.group.consumer_heartbeat import Identity
 from levada.errors import KafkaError
-from levada.flow import Call, Flow
 from levada.logs import Log
-from levada.promise import Promise
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 
 GROUP = 32

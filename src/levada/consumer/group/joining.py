@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from levada.base.flow import Call, Flow, Sleep, Wait
+from levada.base.promise import Promise
 from levada.client.ended import ENDED
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
@@ -30,9 +32,7 @@ from levada.consumer.group.requests import (
 from levada.consumer.group.states import MemberEvent
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, broker_error
-from levada.flow import Call, Flow, Sleep, Wait
 from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor
-from levada.promise import Promise
 from levada.protocol.messages.join_group import JoinGroupResponse
 
 PAUSES = frozenset({Reaction.RETRY, Reaction.REFIND})

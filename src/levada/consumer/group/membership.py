@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from levada.base.flow import CallerFlow, Flow
+from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.consumer.group.caller import Caller
 from levada.consumer.group.counters import GroupCounters
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
-from levada.flow import CallerFlow, Flow
-from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata, TopicPartition
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from levada.base.flow import CallerFlow
 from levada.consumer.group.caller import Caller, Duty
-from levada.flow import CallerFlow
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from levada.acls import ResourceType
+from levada.base.flow import Call, Flow
+from levada.base.permissions import refused
 from levada.client.requests.destination import Coordinator
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnsupportedVersionError
-from levada.flow import Call, Flow
 from levada.groups import PartitionAssignor
-from levada.permissions import refused
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from levada.base.flow import Flow
+from levada.base.promise import Promise
 from levada.client.ended import ENDED
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.topic_queries import topics_by_id
 from levada.client.requests.fan_out import Spawn
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.errors import ConnectError
-from levada.flow import Flow
-from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataResponse
 from levada.types import TopicPartition
 

@@ -26,6 +26,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Flow, WaitAny
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.ended import ENDED
 from levada.client.metadata.known_topics import trouble_with
@@ -35,12 +38,9 @@ from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.fan_out import raise_first
 from levada.client.requests.group_offsets import commit_offsets, commit_once
 from levada.client.requests.retry import Retries
-from levada.clock import NEVER_MS
 from levada.consumer.group.membership import Membership
 from levada.consumer.positions.subscription_state import RECREATED, PartitionState, SubscriptionState
 from levada.errors import BrokerError, InvalidGroupIdError, KafkaError, RetriableCommitError, TopicRecreatedError
-from levada.flow import Flow, WaitAny
-from levada.promise import Promise
 from levada.types import AnyRecord, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
+from levada.base.flow import Flow
 from levada.client.ended import ENDED, raise_bug
 from levada.client.metadata.metadata import Metadata
 from levada.client.now import Now
@@ -22,7 +23,6 @@ from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.positions.reset_to import ResetTo
 from levada.consumer.positions.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError, NoOffsetForPartitionError
-from levada.flow import Flow
 from levada.types import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 
 

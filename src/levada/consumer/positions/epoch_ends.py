@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from levada.base.flow import Call, Flow
 from levada.client.requests.fan_out import Whom
 from levada.client.requests.partition_answer import CONSUMER_REPLICA_ID, Asked, Part, PartitionAnswer, partition_answer
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
-from levada.flow import Call, Flow
 from levada.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from levada.base.flow import Flow
+from levada.base.promise import Promise
 from levada.client.ended import ENDED
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
@@ -21,8 +23,6 @@ from levada.client.requests.retry import Retries
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.positions.subscription_state import PartitionState
 from levada.errors import KafkaError
-from levada.flow import Flow
-from levada.promise import Promise
 from levada.types import TopicPartition
 
 

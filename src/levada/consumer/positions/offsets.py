@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from levada.base.flow import Call, Flow, Wait
 from levada.client.metadata.known_topics import check_exists
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
@@ -20,7 +21,6 @@ from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.consumer.positions.reset_to import ByDuration, ResetTo, asked_time
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, TimeoutError
-from levada.flow import Call, Flow, Wait
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

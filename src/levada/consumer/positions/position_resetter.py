@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Flow
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
-from levada.clock import NEVER_MS
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.consumer.positions.leader_questions import LeaderQuestions
 from levada.consumer.positions.offsets import ask_where_to_begin
 from levada.consumer.positions.reset_to import ResetTo
 from levada.consumer.positions.subscription_state import OUT_OF_RANGE, PartitionState, SubscriptionState
-from levada.flow import Flow
 from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
 
 

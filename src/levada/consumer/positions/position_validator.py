@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Flow
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.now import Now
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
-from levada.clock import NEVER_MS
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.consumer.positions.epoch_ends import EpochAsked, EpochEnd, ask_epoch_ends
 from levada.consumer.positions.leader_questions import LeaderQuestions
@@ -28,7 +29,6 @@ from levada.consumer.positions.position_resetter import PositionReset
 from levada.consumer.positions.reset_to import ResetTo
 from levada.consumer.positions.subscription_state import RECREATED, TRUNCATED, PartitionState, PartitionStatus, SubscriptionState
 from levada.errors import KafkaError, LogTruncationError, TopicRecreatedError, UnsupportedVersionError
-from levada.flow import Flow
 from levada.types import NO_LEADER_EPOCH, TopicPartition
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from levada.base.clock import duration_ms
 from levada.client.requests.offset_spec import OffsetSpec
-from levada.clock import duration_ms
 
 BY_DURATION = "by_duration:"
 

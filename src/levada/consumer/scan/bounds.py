@@ -12,7 +12,7 @@ import re
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from levada.clock import epoch_ms
+from levada.base.clock import epoch_ms
 from levada.errors import ConfigError
 
 Bound: TypeAlias = str | int | datetime

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from levada.base.flow import CallerFlow
 from levada.client.deferred import DeferredLog
 from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.reading import Reading
 from levada.consumer.scan.bounds import Bound, Moment, Parsed, is_reversed, moment, parsed_bound
 from levada.errors import ConfigError, DataLossError
-from levada.flow import CallerFlow
 from levada.types import OffsetAndTimestamp, TopicPartition
 
 SPECS = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}

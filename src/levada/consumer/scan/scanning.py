@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from levada.base.flow import CallerFlow
 from levada.client.deferred import DeferredLog
 from levada.client.engine import Engine
 from levada.client.host import Host
@@ -24,7 +25,6 @@ from levada.consumer.reading import Reading
 from levada.consumer.scan.ranges import Range, Ranges, resolve
 from levada.consumer.scan.record_filter import RecordFilter
 from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
-from levada.flow import CallerFlow
 from levada.types import AnyRecord, TopicPartition
 
 T = TypeVar("T")

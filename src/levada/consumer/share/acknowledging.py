@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from levada.base.promise import Promise
 from levada.consumer.share.in_hand import Decided
 from levada.consumer.share.marks import Mark, Run
 from levada.errors import AcknowledgeError, KafkaError
-from levada.promise import Promise
 from levada.protocol.messages import share_acknowledge, share_fetch
 from levada.types import TopicPartition
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from levada import permissions
 from levada.acls import ResourceType
+from levada.base import permissions
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.heartbeat import NEEDED

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+from levada.base.flow import Flow, Wait
+from levada.base.measure import Measure
+from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.network.backoff import ExponentialBackoff
@@ -27,9 +30,6 @@ from levada.consumer.share.settings import ShareConsumerSettings
 from levada.consumer.subscribed_topics import SubscribedTopics
 from levada.consumer.unreachable import Unreachable
 from levada.errors import ClosedError, IllegalStateError, KafkaError
-from levada.flow import Flow, Wait
-from levada.measure import Measure
-from levada.promise import Promise
 from levada.types import AcknowledgeType, TopicPartition
 
 LOOK_AROUND_MS = 250

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from levada.base.measure import Measure
 from levada.consumer.counters import PollTimes
-from levada.measure import Measure
 
 
 class ShareCounters:

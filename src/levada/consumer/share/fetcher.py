@@ -14,14 +14,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from levada import permissions
 from levada.acls import ResourceType
+from levada.base import permissions
+from levada.base.clock import NEVER_MS
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.network.network_client import NetworkClient
 from levada.client.requests.retry import Reaction
-from levada.clock import NEVER_MS
 from levada.consumer.fetch.fetch_session import CLOSING_EPOCH
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.acknowledging import Batch, Sending
@@ -55,7 +56,6 @@ from levada.consumer.share.requests import (
 )
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, ProtocolError, UnsupportedVersionError
-from levada.promise import Promise
 from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from levada.protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
 from levada.types import Node, TopicPartition

@@ -7,10 +7,10 @@ arrived. Otherwise only a changed subscription is told, beside who the member is
 from __future__ import annotations
 
 from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.consumer.group.consumer_heartbeat import LEAVE_EPOCH, Identity
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError
-from levada.permissions import refused
 from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 NEEDED = (

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.consumer.share.acquired import Chunk
 from levada.consumer.share.marks import Mark, OffsetMarks, Run
 from levada.errors import IllegalStateError

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Call, Flow, at_once
+from levada.base.promise import Promise
 from levada.client.deferred import Deferred
 from levada.client.ended import ENDED, raise_bug
 from levada.client.metadata.metadata import Metadata
@@ -19,7 +22,6 @@ from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
-from levada.clock import NEVER_MS
 from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
 from levada.consumer.group.consumer_requests import ask_coordinator
 from levada.consumer.group.counters import GroupCounters
@@ -30,8 +32,6 @@ from levada.consumer.share.states import IN_GROUP, MAY_JOIN, TRANSITIONS, ShareM
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, broker_error
-from levada.flow import Call, Flow, at_once
-from levada.promise import Promise
 from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from levada.types import TopicPartition
 

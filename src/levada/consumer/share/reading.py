@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from levada.base.flow import CallerFlow, Compute, Until
+from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.consumer.fetch.decode import RecordConverter
@@ -19,8 +21,6 @@ from levada.consumer.share.core import LOOK_AROUND_MS, ShareConsumerCore
 from levada.consumer.share.decoding import Columns, ColumnSteps, RecordSteps, Step
 from levada.consumer.waking import Waking
 from levada.errors import RecordDeserializationError
-from levada.flow import CallerFlow, Compute, Until
-from levada.promise import Promise
 from levada.types import AnyRecord, ShareRecord
 
 T = TypeVar("T")

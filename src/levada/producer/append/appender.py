@@ -29,7 +29,7 @@ else:
     from levada import _pure as cython
 
 from levada.ack_buffer import AckWindow
-from levada.clock import Clock, SystemClock
+from levada.base.clock import Clock, SystemClock
 from levada.producer.append.buffer_pool import BufferPool
 from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.append.partitioning import Partitioning

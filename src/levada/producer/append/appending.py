@@ -1,8 +1,8 @@
 """What a caller goes through to have records taken: metadata of a new topic, and memory (K3, K4).
 
-Everything here is flows that a driver runs in a thread or a task of the caller's (levada.flow.CallerFlow). They take the engine's lock for
-moments, compress outside of it, and yield where they wait. Whoever breaks one off, with Ctrl-C or by cancelling its task, leaves nothing
-behind: what it holds is given back as it is closed.
+Everything here is flows that a driver runs in a thread or a task of the caller's (levada.base.flow.CallerFlow). They take the engine's lock
+for moments, compress outside of it, and yield where they wait. Whoever breaks one off, with Ctrl-C or by cancelling its task, leaves
+nothing behind: what it holds is given back as it is closed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from levada.base.flow import CallerFlow, Compute, Until
+from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
@@ -27,7 +29,6 @@ from levada.errors import (
     UnknownTopicOrPartitionError,
     not_written,
 )
-from levada.flow import CallerFlow, Compute, Until
 from levada.producer.append.buffer_pool import Ticket
 from levada.producer.append.partition_queue import TopicQueues
 from levada.producer.append.record_accumulator import RecordAccumulator, ToSend
@@ -37,7 +38,6 @@ from levada.producer.counters import ProducerCounters
 from levada.producer.delivery.arrow_delivery import ArrowOutcomes
 from levada.producer.delivery.delivery import Delivery, FailedSend
 from levada.producer.delivery.failed_sends import FailedSends
-from levada.promise import Promise
 from levada.types import PartitionInfo, TopicPartition
 
 T = TypeVar("T")

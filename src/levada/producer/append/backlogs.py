@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from levada.clock import NEVER_MS
+from levada.base.clock import NEVER_MS
 from levada.producer.append.partition_queue import NO_LEADER, Backlog, PartitionQueue
 from levada.producer.append.producer_batch import ProducerBatch
 

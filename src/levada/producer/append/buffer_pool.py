@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from levada.base.promise import Promise
 from levada.errors import KafkaError
-from levada.promise import Promise
 
 
 class Ticket:

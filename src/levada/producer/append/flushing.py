@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.flow import Flow, Wait
+from levada.base.flow import Flow, Wait
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.delivery.failed_sends import FailedSends

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from levada.base.clock import NEVER_MS
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.clock import NEVER_MS
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.append.sticky import StickyPartition
 from levada.producer.send.sequences import Sequences

@@ -16,11 +16,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from levada.ack_buffer import AckWindow
+from levada.base.promise import Promise
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, Persisted
 from levada.logs import Log
 from levada.producer.delivery.delivery import Delivery, Waiter
-from levada.promise import Promise
 from levada.record.builder import RecordBatchBuilder
 from levada.types import RecordMetadata, TopicPartition
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from levada.base.clock import NEVER_MS, Clock
 from levada.client.ended import Ended, closed
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.clock import NEVER_MS, Clock
 from levada.errors import KafkaError, RecordTooLargeError, not_written
 from levada.logs import Log
 from levada.producer.append.appender import Appender, batch_memory

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from levada.base.promise import Promise
 from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError, TimeoutError, not_written
 from levada.producer.append.producer_batch import Ack
 from levada.producer.delivery.delivery import Outcome, mark_under_way
 from levada.producer.delivery.joint_ack import settle_together
-from levada.promise import Promise
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeAlias
 
+from levada.base.promise import Promise
 from levada.errors import KafkaError, Persisted, TimeoutError, not_written
-from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
 
 Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]

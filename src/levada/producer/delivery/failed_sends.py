@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from levada.base.promise import Promise
 from levada.errors import KafkaError
 from levada.logs import Log
 from levada.producer.append.buffer_pool import BufferPool
@@ -12,7 +13,6 @@ from levada.producer.append.producer_batch import DeliveryCallback
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.delivery.delivery import Delivery, FailedSend, Waiter
 from levada.producer.delivery.unasked import Unasked
-from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
 
 MEMORY_PER_RECORD = 1024

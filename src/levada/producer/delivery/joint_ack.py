@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from levada.base.promise import Promise
 from levada.errors import ForkedError, KafkaError
 from levada.producer.append.appender import is_ack
 from levada.producer.append.producer_batch import Ack
 from levada.producer.delivery.delivery import Delivery
-from levada.promise import Promise
 
 
 def settle_together(ack: Ack, promises: Iterable[Promise[Any]], first_error: Callable[[], KafkaError | None]) -> None:

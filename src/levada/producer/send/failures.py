@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.network_client import NetworkClient
 from levada.error_codes import ErrorCode
@@ -20,7 +21,6 @@ from levada.errors import (
     UnsupportedRecordFormatError,
     broker_error,
 )
-from levada.permissions import refused
 from levada.producer.append.producer_batch import Final, ProducerBatch
 from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.counters import ProducerCounters

@@ -27,11 +27,11 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from levada.base.flow import Call, Flow, Sleep
+from levada.base.permissions import refused
 from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
-from levada.flow import Call, Flow, Sleep
-from levada.permissions import refused
 from levada.producer.append.partition_queue import PartitionQueue
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.send.sequences import MAX_EPOCH, NO_IDENTITY, ProducerIdentity, Sequences, is_before

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from levada.base.clock import NEVER_MS
+from levada.base.flow import Flow
+from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.backoff import ExponentialBackoff
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
-from levada.flow import Flow
 from levada.producer.append.batch_split import split_batch, split_by_headers
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.append.record_accumulator import RecordAccumulator
@@ -29,7 +30,6 @@ from levada.producer.send.produce_format import ProduceFormat
 from levada.producer.send.reactions import ON_PRODUCE_ERROR, Action
 from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions.manager import TransactionManager
-from levada.promise import Promise
 from levada.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from levada.acls import ResourceType
+from levada.base.flow import Call, Flow, Sleep
+from levada.base.permissions import needed
 from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
-from levada.flow import Call, Flow, Sleep
-from levada.permissions import needed
 from levada.producer.transactions.outcome import may_be_carried_out
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.producer.transactions.requests import Question, worst

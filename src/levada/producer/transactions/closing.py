@@ -7,7 +7,7 @@ the transactional id, whose init_transactions() settles it: this program can no 
 
 from __future__ import annotations
 
-from levada.flow import Flow, Wait
+from levada.base.flow import Flow, Wait
 from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.states import State
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from levada.base.flow import Flow, Wait
+from levada.base.promise import Promise
 from levada.client.metadata.features import FinalizedFeatures
 from levada.error_codes import ErrorCode
 from levada.errors import (
@@ -21,7 +23,6 @@ from levada.errors import (
     TransactionOutcomeUnknownError,
     broker_error,
 )
-from levada.flow import Flow, Wait
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.send.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
@@ -32,7 +33,6 @@ from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
 from levada.producer.transactions.states import ADVICE, Event, State, advice, after
-from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
 
 T = TypeVar("T")

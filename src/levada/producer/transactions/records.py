@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from levada.base.flow import Flow
 from levada.errors import KafkaError
-from levada.flow import Flow
 from levada.producer.append.flushing import Flushing
 from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.delivery.failed_sends import FailedSends

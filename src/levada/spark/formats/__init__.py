@@ -2,5 +2,5 @@
 
 A format is made from options in the driver, travels to the tasks with the reader, and makes a decoder there. `format` says what one has to
 offer; every other module is one format, or what several of them share. What becomes of values that are malformed is decided in
-`levada.spark.values`, for all formats alike.
+`levada.spark.source.values`, for all formats alike.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from levada.base.promise import Promise
 from levada.broker.cluster.cluster import Topic
 from levada.broker.node.each_partition import answer_each
 from levada.broker.node.purgatory import Delayed
@@ -11,7 +12,6 @@ from levada.broker.node.state import Answer, Api, Call
 from levada.broker.replication.partition import Partition
 from levada.error_codes import ErrorCode
 from levada.errors import InvalidTopicError
-from levada.promise import Promise
 from levada.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic
 from levada.broker.cluster.cluster import Topic
 from levada.broker.node.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
@@ -21,7 +22,6 @@ from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.replication.replica import Replica
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, OffsetOutOfRangeError
-from levada.promise import Promise
 from levada.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,

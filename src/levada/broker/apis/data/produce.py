@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from levada.acls import ResourceType
+from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic, may
 from levada.broker.cluster.cluster import Topic
 from levada.broker.coordinators.transactions.verification import unverified
@@ -15,7 +16,6 @@ from levada.broker.replication.partition import Partition
 from levada.broker.replication.waiting import Written, when_replicated
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.promise import Promise
 from levada.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,

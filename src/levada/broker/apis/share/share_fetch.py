@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import groupby
 
+from levada.base.promise import Promise
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import Answer, Api, Call
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
@@ -18,7 +19,6 @@ from levada.broker.share.share_partitions import Delivery, OpenShare
 from levada.broker.share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPart, ShareSession
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.promise import Promise
 from levada.protocol.messages.share_fetch import (
     AcquiredRecords,
     LeaderIdAndEpoch,

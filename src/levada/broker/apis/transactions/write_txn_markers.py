@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from levada.base.promise import Promise
 from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
 from levada.broker.coordinators.transactions.endings import end_offsets
 from levada.broker.log.marker import Marker
@@ -12,7 +13,6 @@ from levada.broker.node.state import Answer, Api, Call
 from levada.broker.replication.waiting import Written, when_replicated
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.promise import Promise
 from levada.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

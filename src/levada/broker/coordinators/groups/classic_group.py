@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from levada.base.promise import Promise
 from levada.broker.coordinators.groups.group_states import Event, State, after
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ProtocolError
-from levada.promise import Promise
 from levada.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from levada.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from levada.protocol.messages.sync_group import SyncGroupResponse

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
+from levada.base.promise import Promise
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.groups.classic_group import (
     NO_MEMBER_ID,
@@ -24,7 +25,6 @@ from levada.broker.coordinators.groups.group_states import Event, State
 from levada.broker.coordinators.timers import Timers
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.promise import Promise
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

@@ -7,6 +7,7 @@ complete when its markers are committed, so that a new leader cannot lack one.
 
 from __future__ import annotations
 
+from levada.base.clock import NEVER_MS
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
 from levada.broker.coordinators.transactions.transaction import Ending
@@ -15,7 +16,6 @@ from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import BrokerState
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.replication.waiting import Written
-from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.logs import Log

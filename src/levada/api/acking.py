@@ -1,0 +1,421 @@
+"""Records handed out one by one, below the faces: what consumer.acks() of both does. Why it is as it is: adr/0044.
+
+A call hands out what may be worked on, and polls where there is nothing, or where no poll was made for a while. A poll brings more
+records only when none waits that could be handed out; otherwise it does what else a poll does: heartbeats' clock, rebalances, automatic
+commits. Partitions whose first record that is not done is too far behind are paused.
+
+What a commit may not pass is told to Commits, so that every way to commit obeys it: the automatic one, the one before partitions are given
+up, the one at close(), and the program's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from levada.api.arguments import deadline_ms, positive
+from levada.api.consuming import Consuming
+from levada.api.dead_letters import dead_letter
+from levada.api.looping import Iteration, Loop
+from levada.base.clock import NEVER_MS
+from levada.base.flow import CallerFlow
+from levada.base.shown import as_text
+from levada.base.suggestion import did_you_mean
+from levada.client.host import Host
+from levada.consumer.acks.record import AckRecord, Entry
+from levada.consumer.acks.states import RecordEvent
+from levada.consumer.acks.unacked import LANE_OF, UnackedRecords, WorkLimit
+from levada.consumer.core import ConsumerCore
+from levada.consumer.positions.subscription_state import PartitionState
+from levada.consumer.reading import Post, post_letter
+from levada.dead_letter import DeadLetter, letter_of_rejected
+from levada.errors import IllegalStateError, KafkaError, ProcessingError, TimeoutError
+from levada.types import AnyRecord, ConsumerRecords, TopicPartition
+
+POLL_EVERY_MS = 1_000
+"""A loop that has records polls as often as this all the same, so that a slow program stays in its group."""
+IDLE_MS = 60_000
+"""How long a loop waits in one call."""
+TOLD_MS = 0
+"""A time that has passed: the log was told."""
+FINISHING_SHARE = 0.9
+"""Of max.poll.interval.ms: for how long a rebalance waits for work in progress. The coordinator's clock runs a little longer already."""
+
+
+class AckSettings(NamedTuple):
+    """What was given to acks(), checked. limit: of process(), for how long a handler may have a record; None for ever."""
+
+    max_unacked: int
+    lanes: int | None
+    ordering: str
+    dead_letter: DeadLetter | None
+    limit: WorkLimit | None = None
+
+
+def ack_settings(max_unacked: Any, lanes: Any, ordering: Any, to: Any, *, awaited: bool) -> AckSettings:
+    """Return the arguments of acks() and process(). Raises ValueError, TypeError, and ConfigError for a producer that cannot be used."""
+    if ordering not in LANE_OF:
+        raise ValueError(f"ordering is 'key', 'partition' or 'none', got {ordering!r}{did_you_mean(str(ordering), LANE_OF)}")
+    if to is not None:
+        if not isinstance(to, DeadLetter):
+            raise TypeError(f"dead_letter is a levada.DeadLetter(producer, topic), got {to!r}")
+        to = dead_letter(to, "dead_letter", awaited=awaited)
+    return AckSettings(positive("max_unacked", max_unacked), None if lanes is None else positive("lanes", lanes), ordering, to)
+
+
+class Acking:
+    """One acks() of one consumer. post: sends dead letters, None without a topic for them. See the module's text."""
+
+    def __init__(self, consuming: Consuming, host: Host, settings: AckSettings, post: Post | None) -> None:
+        consuming.check_readable()
+        if consuming.acking is not None:
+            raise IllegalStateError("this consumer has an acks() that is open; close it first, or leave its block")
+        consuming.end_iteration()
+        consuming.leave_loop()
+        self._consuming = consuming
+        self.log = consuming.log
+        self._reading = consuming.reading
+        self._host = host
+        self._settings = settings
+        self._post = post
+        self.unacked = UnackedRecords(
+            max_at_work=settings.lanes,
+            ordering=settings.ordering,
+            may_reject=settings.dead_letter is not None,
+            limit=settings.limit,
+            wake=self._reading.look_again,
+        )
+        # Half of it, so that a partition is paused early enough for a poll never to bring more than fits.
+        self._portion = min(consuming.config.max_poll_records, max(settings.max_unacked // 2, 1))
+        self._polled_ms = host.now_ms()
+        self._finish_by_ms = NEVER_MS
+        """Until when a rebalance waits for work in progress; NEVER_MS where none does."""
+        self._leaving: list[PartitionState] = []
+        """The partitions that are to be given up then."""
+        self._is_finishing = False
+        """Whether the last poll was to give them up."""
+        self._hand: Iteration | None = None
+        """What a loop has, and was not given yet in part."""
+        self._taken: list[AckRecord[Any, Any]] = []
+        """What the last call returns."""
+        self._calls = 0
+        """How many calls have begun."""
+        self._is_closed = False
+        consuming.acking = self
+        consuming.subscribing.caller.finish = self._finish
+        consuming.core.commits.unacked = self.unacked
+
+    # Handing out
+
+    def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[list[AckRecord[Any, Any]]]:
+        """Return records to work on; none when the time is over."""
+        limit = self._portion if max_records is None else positive("max_records", max_records)
+        over_ms = deadline_ms(self._host.now_ms(), timeout)
+        return (yield from self._until_some(over_ms, limit, self._poll, lambda: False))
+
+    def new_loop(self) -> Loop:
+        """Return a loop over the records, for next_hand()."""
+        return Loop(self._consuming, self._poll_in_loop)
+
+    def next_hand(self, loop: Loop) -> CallerFlow[Iteration | None]:
+        """Return the next records for a loop, maybe none; None when it is over: it ends as one over the consumer, and all is done."""
+
+        def read(over_ms: int) -> CallerFlow[None]:
+            # Its end is looked for by a poll that may bring records.
+            if loop.is_over or self.unacked.has_ready:
+                yield from self._poll(over_ms, brings=False)
+            else:
+                yield from loop.read(self._host.now_ms())
+
+        def is_over() -> bool:
+            return loop.is_over and not len(self.unacked)
+
+        records = yield from self._until_some(self._host.now_ms() + IDLE_MS, self._portion, read, is_over)
+        if not records and is_over():
+            return None
+        self._hand = Iteration(records, 0)
+        return self._hand
+
+    def _until_some(
+        self, over_ms: int, limit: int, poll: Callable[[int], CallerFlow[None]], is_over: Callable[[], bool]
+    ) -> CallerFlow[list[AckRecord[Any, Any]]]:
+        self._begin()
+        has_polled = False
+        while True:
+            self.settle()
+            failure = self.unacked.take_failure()
+            if failure is not None:
+                raise failure
+            now_ms = self._host.now_ms()
+            if has_polled or not self.is_due:
+                self._taken = self.unacked.take(limit, now_ms)
+                if self._taken or is_over() or (has_polled and now_ms >= over_ms):
+                    return self._taken
+            yield from poll(now_ms if self.unacked.may_take else min(over_ms, self._next_ms))
+            has_polled = True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a poll is due, although records are there."""
+        return self._host.now_ms() >= self._polled_ms + POLL_EVERY_MS
+
+    @property
+    def next_call(self) -> int:
+        """The number of the next call, for take_back()."""
+        return self._calls + 1
+
+    def take_back(self, call: int) -> None:
+        """Undo a call whose result did not reach the caller. Without effect when it did not begin: the program has what came before."""
+        if call == self._calls:
+            taken, self._taken = self._taken, []
+            self.unacked.put_back(taken)
+
+    def end_hand(self) -> None:
+        """Put back what a loop was not given yet."""
+        hand, self._hand = self._hand, None
+        if hand is not None:
+            hand.end()
+            with self._host.undisturbed():
+                self.unacked.settle(self._host.now_ms())
+                self.unacked.put_back(hand.left)  # type: ignore[arg-type]
+
+    def _begin(self) -> None:
+        if self._is_closed:
+            raise IllegalStateError("this acks() is closed; consumer.acks() makes another one")
+        self._consuming.check_readable()
+        self._taken = []
+        self._calls += 1
+        self.end_hand()
+
+    # Waiting for what was handed out
+
+    def wait_empty(self, timeout: float | None) -> CallerFlow[None]:
+        """Return when the program has said of all records that it has what becomes of them; hand out nothing meanwhile."""
+        self._begin()
+        over_ms = deadline_ms(self._host.now_ms(), timeout)
+        while True:
+            self.settle()
+            if not self.unacked.at_work:
+                return
+            if self._host.now_ms() >= over_ms:
+                raise TimeoutError(f"{self.unacked.at_work} records are still at work after {timeout:g} s")
+            # Records that could be handed out do not end the wait: they are not taken here, and other tasks of the loop would not run.
+            yield from self._attend(min(over_ms, self._next_ms), self._has_news)
+
+    def _finish(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether the work on records of partitions that are to be given up is done, or has taken too long; nothing more of them is begun.
+
+        Whoever is no member any more waits for nothing: no commit would be taken.
+        """
+        now_ms = self._host.now_ms()
+        if not self._leaving:
+            self._finish_by_ms = now_ms + int(self._consuming.config.max_poll_interval_ms * FINISHING_SHARE)
+        self._is_finishing = True
+        self._leaving, may_commit = self._reading.look(
+            lambda core: ([core.subscription.state(tp) for tp in partitions], core.member is not None and core.member.may_commit)
+        )
+        self.unacked.held = frozenset(partitions)
+        self._pause_full()
+        self.settle()
+        at_work = self.unacked.at_work_of(partitions)
+        if not at_work or not may_commit:
+            return True
+        if now_ms < self._finish_by_ms:
+            return False
+        if self._finish_by_ms != TOLD_MS:
+            self.log.warning("%s", self._not_done(at_work, partitions))
+            self._finish_by_ms = TOLD_MS
+        return True
+
+    def _end_finishing(self) -> None:
+        """Go on with the partitions that were to be given up, if they have been, or are not to be any more."""
+        if not self._is_finishing or self._has_finished:
+            self._leaving = []
+            self.unacked.held = frozenset()
+            self._finish_by_ms = NEVER_MS
+
+    @property
+    def _next_ms(self) -> int:
+        """When something is to be done that nobody tells of: a delay passes, or work in progress is not waited for any longer."""
+        is_waiting = self._finish_by_ms > self._host.now_ms()
+        return min(self.unacked.due_ms, self._finish_by_ms if is_waiting else NEVER_MS)
+
+    @property
+    def _has_finished(self) -> bool:
+        return bool(self._leaving) and all(state.retired for state in self._leaving)
+
+    def _not_done(self, at_work: int, partitions: Iterable[TopicPartition]) -> str:
+        waited_s = self._consuming.config.max_poll_interval_ms * FINISHING_SHARE / 1000
+        gone = ", ".join(map(str, sorted(partitions)))
+        return (
+            f"group '{self._consuming.config.group_id}' takes {gone} away, and {at_work} of their records were not acknowledged within "
+            f"{waited_s:g} s, nine tenths of max.poll.interval.ms; whoever reads there next gets them again"
+        )
+
+    # What becomes of records
+
+    def settle(self) -> None:
+        """Do what the program has said of its records so far."""
+        with self._host.undisturbed():
+            self.unacked.settle(self._host.now_ms())
+        rejected = self.unacked.take_rejected()
+        try:
+            while rejected:
+                self._send_letter(rejected[0])
+                rejected.pop(0)
+        finally:
+            self.unacked.give_back_rejected(rejected)
+
+    def _send_letter(self, entry: Entry) -> None:
+        assert self._post is not None and self._settings.dead_letter is not None, "nothing is rejected without a dead-letter topic"
+        topic = self._settings.dead_letter.topic
+
+        def settled(failure: BaseException | None) -> None:
+            if failure is None:
+                self.unacked.tell(entry, RecordEvent.WRITTEN)
+            else:
+                self.unacked.tell(entry, RecordEvent.UNWRITTEN, _unwritten(entry, topic, failure))
+
+        post_letter(self._host, self._post, letter_of_rejected(topic, entry.record, entry.reason, entry.attempts), settled)
+
+    def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget the records of partitions; one that stays assigned is read again from the first that is not done."""
+        for tp in partitions:
+            lanes = self.unacked.partition(tp)
+            if lanes is not None:
+                self.unacked.give_up(tp)
+                self._reading.change(partial(_go_back, lanes.state, lanes.oldest))
+
+    def _forget_lost(self) -> None:
+        """Give up what is not assigned any more, or was assigned anew."""
+        for lanes in self.unacked.partitions:
+            if lanes.state.retired:
+                self.unacked.give_up(lanes.tp)
+
+    # Polling
+
+    def _poll_in_loop(self, wait_s: float) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        over_ms = min(deadline_ms(self._host.now_ms(), wait_s), self._next_ms)
+        return (yield from self._poll_records(over_ms, stops_when_assigned=self._consuming.config.stop_at_end))
+
+    def _poll(self, over_ms: int, *, brings: bool = True) -> CallerFlow[None]:
+        """Poll until something has happened, or the time is over. brings: whether more records are wanted, if none can be handed out."""
+        if brings and not self.unacked.has_ready:
+            yield from self._poll_records(over_ms)
+        else:
+            yield from self._attend(over_ms, self._is_enough)
+
+    def _attend(self, over_ms: int, is_enough: Callable[[], bool]) -> CallerFlow[None]:
+        self._consuming.tell_of_commits()
+        yield from self._polling(self._reading.attend(over_ms, self._consuming.subscribing.caller, is_enough))
+
+    def _poll_records(self, over_ms: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        self._pause_full()
+        call = self._reading.next_call
+        try:
+            read = self._consuming.read(over_ms, self._portion, is_enough=self._is_enough, **how)
+            records: ConsumerRecords[Any, Any] = yield from self._polling(read)
+            self._add(records)
+        except BaseException:
+            self._reading.take_back(call)
+            raise
+        return records
+
+    def _polling(self, poll: CallerFlow[Any]) -> CallerFlow[Any]:
+        self._is_finishing = False
+        self.unacked.is_waited_for = True
+        try:
+            return (yield from poll)
+        finally:
+            self.unacked.is_waited_for = False
+            self._polled_ms = self._host.now_ms()
+            self._forget_lost()
+            self._end_finishing()
+
+    def _is_enough(self) -> bool:
+        """Whether a poll that waits for records to hand out is to end."""
+        return self.unacked.may_take or self._has_news()
+
+    def _has_news(self) -> bool:
+        """Whether something is to be settled or given up."""
+        unacked = self.unacked
+        if unacked.has_notes or unacked.due_ms <= self._host.now_ms():
+            return True
+        return any(lanes.state.retired for lanes in unacked.partitions)
+
+    def _add(self, records: ConsumerRecords[Any, Any]) -> None:
+        by_partition: dict[TopicPartition, list[AnyRecord]] = {}
+        for record in records:
+            by_partition.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        states = self._reading.look(lambda core: {tp: core.subscription.state(tp) for tp in by_partition})
+        for tp, found in by_partition.items():
+            self.unacked.add(states[tp], found)
+
+    # Back-pressure
+
+    def _pause_full(self) -> None:
+        """Pause partitions that could not take a poll's records, or are to be given up, and resume the others."""
+        most = self._settings.max_unacked - self._portion
+        full = {lanes.tp for lanes in self.unacked.partitions if lanes.span > most} | self.unacked.held
+        if not (full or self.unacked.paused):
+            return
+        assigned, paused = self._reading.look(lambda core: (core.subscription.assignment, core.subscription.paused))
+        ours = self.unacked.paused & paused
+        if to_resume := ours - full:
+            self._reading.change(lambda core, now_ms: core.subscription.resume(to_resume, now_ms))
+        if to_pause := (full & assigned) - paused:
+            self._reading.change(lambda core, _: core.subscription.pause(to_pause))
+        self.unacked.paused = (ours & full) | to_pause
+
+    def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
+        """The program pauses these itself: they are not resumed."""
+        self.unacked.paused.difference_update(partitions)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """The program moves these, or all where it names none: nothing from before is handed out, or can be acknowledged."""
+        for tp in list(partitions) or [lanes.tp for lanes in self.unacked.partitions]:
+            self.unacked.give_up(tp)
+
+    # The end
+
+    def close(self) -> None:
+        """Give up what is not done: it is read again by whoever reads next. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._consuming.acking = None
+        self._consuming.subscribing.caller.finish = None
+        try:
+            self._host.check_usable()
+        except KafkaError:
+            # The consumer is closed, or of the parent process: nothing is read any more.
+            self.unacked.close()
+            return
+        self.end_hand()
+        self.settle()
+        self._give_up(lanes.tp for lanes in self.unacked.partitions)
+        self._reading.change(self._let_go)
+        self.unacked.close()
+
+    def _let_go(self, core: ConsumerCore, now_ms: int) -> None:
+        core.commits.unacked = None
+        core.subscription.resume(self.unacked.paused & core.subscription.assignment, now_ms)
+
+
+def _go_back(state: PartitionState, oldest: AnyRecord | None, core: ConsumerCore, _: int) -> None:
+    """Read a partition again from a record on, if it is still assigned and its position is behind that."""
+    if oldest is not None and not state.retired and state.position > oldest.offset:
+        core.rewind([oldest], core.subscription.generations.newest)
+
+
+def _unwritten(entry: Entry, topic: str, failure: BaseException) -> ProcessingError:
+    record = entry.record
+    error = ProcessingError(
+        f"{record.topic}-{record.partition} at offset {record.offset}: the record was rejected and could not be written to the dead-letter "
+        f"topic '{topic}': {as_text(failure)}; it is handed out again, and nothing is committed past it",
+        record,
+        entry.attempts,
+    )
+    error.__cause__ = failure
+    return error

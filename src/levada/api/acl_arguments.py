@@ -1,0 +1,85 @@
+"""Access rules and filters as callers pass them, checked where they pass them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+from levada.acls import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AccessControlEntryFilter,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from levada.base.suggestion import did_you_mean
+
+E = TypeVar("E", ResourceType, PatternType, AclOperation, AclPermissionType)
+
+_FOR_FILTERS: Final = ("Unknown", "Any", "Match")
+
+
+def bindings(given: Any) -> list[AclBinding]:
+    """Return rules that are to be created, each once. Raises TypeError, and ValueError for one that can be none."""
+    return [_binding(one) for one in dict.fromkeys(_several(given, AclBinding, "rules"))]
+
+
+def filters(given: Any) -> list[AclBindingFilter]:
+    """Return filters, each once."""
+    return [acl_filter(one) for one in dict.fromkeys(_several(given, AclBindingFilter, "filters"))]
+
+
+def acl_filter(given: Any) -> AclBindingFilter:
+    """Return a filter; words may stand for the members of its enumerations."""
+    if not isinstance(given, AclBindingFilter):
+        raise TypeError(f"expected an AclBindingFilter, got {given!r}")
+    pattern, entry = given
+    return AclBindingFilter(
+        ResourcePatternFilter(_word(ResourceType, pattern.resource_type), pattern.name, _word(PatternType, pattern.pattern_type)),
+        AccessControlEntryFilter(
+            entry.principal, _word(AclOperation, entry.operation), _word(AclPermissionType, entry.permission_type), entry.host
+        ),
+    )
+
+
+def _binding(given: AclBinding) -> AclBinding:
+    pattern, entry = given
+    made = AclBinding(
+        ResourcePattern(_word(ResourceType, pattern.resource_type), pattern.name, _word(PatternType, pattern.pattern_type)),
+        AccessControlEntry(
+            entry.principal, _word(AclOperation, entry.operation), _word(AclPermissionType, entry.permission_type), entry.host
+        ),
+    )
+    words = (made.pattern.resource_type, made.pattern.pattern_type, made.entry.operation, made.entry.permission_type)
+    for word in words:
+        if word in _FOR_FILTERS:
+            raise ValueError(f"{type(word).__name__}.{word.name} is for filters; a rule needs a definite one: {given!r}")
+    if made.pattern.resource_type is ResourceType.CLUSTER and made.pattern.name != CLUSTER_NAME:
+        raise ValueError(f"the name of the only resource of type CLUSTER is '{CLUSTER_NAME}', not {made.pattern.name!r}")
+    if ":" not in made.entry.principal:
+        raise ValueError(f"a principal has a type and a name, such as 'User:{made.entry.principal}', not {made.entry.principal!r}")
+    return made
+
+
+def _word(kind: type[E], given: Any) -> E:
+    for member in kind:
+        if given is member or (isinstance(given, str) and given.replace("_", "").lower() == member.lower()):
+            return member
+    names = [member.name for member in kind]
+    raise ValueError(f"no {kind.__name__} is {given!r}{did_you_mean(str(given).upper(), names)}; there are {', '.join(names)}")
+
+
+def _several(given: Any, kind: type, what: str) -> list[Any]:
+    if isinstance(given, kind) or not isinstance(given, Iterable):
+        raise TypeError(f"expected a list of {what}, got {given!r}")
+    found = list(given)
+    for one in found:
+        if not isinstance(one, kind):
+            raise TypeError(f"expected an {kind.__name__}, got {one!r}")
+    return found

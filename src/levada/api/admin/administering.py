@@ -1,0 +1,63 @@
+"""What the operations of an admin client work with."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from levada.admin.retry import Attempts
+from levada.api.asking import Asking, Operation
+from levada.base.flow import Flow
+from levada.client.engine import Engine
+from levada.client.network.backoff import ExponentialBackoff
+from levada.client.requests.coordinator_finder import CoordinatorFinder
+from levada.client.requests.flow_runner import FlowsBeside
+from levada.config import AdminConfig
+from levada.errors import KafkaError
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+CLIENT = "KafkaAdmin"
+
+
+class Administering(Asking):
+    """An admin client below its face. spawn: runs flows at the same time. coordinators: finds those of groups and transactions.
+
+    is_of_controllers: it talks to controllers, and not to brokers.
+    """
+
+    def __init__(self, config: AdminConfig, engine: Engine) -> None:
+        super().__init__(config, engine)
+        self.request_timeout_ms = config.request_timeout_ms
+        self.spawn = FlowsBeside(engine.flows, engine.now)
+        self.coordinators = engine.coordinators
+        self.is_of_controllers = bool(config.bootstrap_controllers)
+        self.log = engine.deferred.log(__name__)
+        self._network = engine.network
+        self._retries = config.retries
+        self._random = engine.random
+
+    def has_reached_brokers(self) -> bool:
+        """Return whether any broker has answered a request of this client."""
+        return self._network.ever_answered
+
+    def operation(self, flow: Flow[T], what: str, timeout: float | None) -> Operation[T]:
+        """Return a flow with its name in words and its time. timeout: seconds, None for default.api.timeout.ms."""
+        return self._operation(flow, what, timeout)
+
+    def attempts(self) -> Attempts:
+        """Return the repetitions of one call."""
+        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, self._random)
+        return Attempts(self._metadata, backoff, self._retries)
+
+    def about_groups(self) -> tuple[Attempts, CoordinatorFinder, FlowsBeside]:
+        """Return what calls take that ask coordinators."""
+        return self.attempts(), self.coordinators, self.spawn
+
+
+def outcomes_of(error: KafkaError) -> dict[K, V | KafkaError]:
+    """Return what became of each key of a call that raised this error; an error about the whole call is raised again."""
+    if not error.outcomes:
+        raise error
+    return {key: error.results[key] if failed is None else failed for key, failed in error.outcomes.items()}

@@ -1,0 +1,107 @@
+"""The cluster: its brokers, features, and the quorum of its controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from levada.admin import cluster
+from levada.admin.cluster import ClusterDescription, FeatureMetadata, FeatureUpdate, QuorumDescription, RaftEndpoint
+from levada.api import admin_arguments, arguments
+from levada.api.admin.administering import Administering
+from levada.api.asking import Operation
+
+
+def describe_cluster(
+    admin: Administering,
+    /,
+    *,
+    include_authorized_operations: bool = False,
+    include_fenced_brokers: bool = False,
+    timeout: float | None = None,
+) -> Operation[ClusterDescription]:
+    """Return the cluster's id and brokers.
+
+    include_authorized_operations: with what this user may do with the cluster (Kafka since 2.3). include_fenced_brokers: with the brokers
+    that are registered and not in use (4.0).
+    """
+    flow = cluster.describe_cluster(
+        admin.attempts(),
+        authorized_operations=include_authorized_operations,
+        fenced=include_fenced_brokers,
+        of_controllers=admin.is_of_controllers,
+    )
+    return admin.operation(flow, "describe cluster", timeout)
+
+
+def unregister_broker(admin: Administering, /, broker_id: int, *, timeout: float | None = None) -> Operation[None]:
+    """Have a cluster in KRaft mode forget a broker that is down for good (Kafka since 3.3).
+
+    Raises BrokerError (BROKER_ID_NOT_REGISTERED). A broker that still runs registers again when it is started the next time.
+    """
+    flow = cluster.unregister_broker(arguments.whole("broker_id", broker_id), admin.attempts())
+    return admin.operation(flow, "unregister broker", timeout)
+
+
+def unregister_controller(admin: Administering, /, controller_id: int, *, timeout: float | None = None) -> Operation[None]:
+    """Have a cluster in KRaft mode forget a controller that is down for good (Kafka since 4.4). Raises BrokerError where there is none."""
+    flow = cluster.unregister_controller(arguments.whole("controller_id", controller_id), admin.attempts())
+    return admin.operation(flow, "unregister controller", timeout)
+
+
+def describe_features(admin: Administering, /, *, timeout: float | None = None) -> Operation[FeatureMetadata]:
+    """Return which features the cluster has finalized, such as transaction.version, and what the broker that is asked supports (2.7)."""
+    return admin.operation(cluster.describe_features(admin.attempts()), "describe features", timeout)
+
+
+def update_features(
+    admin: Administering, /, updates: Mapping[str, int | FeatureUpdate], *, validate_only: bool = False, timeout: float | None = None
+) -> Operation[dict[str, None]]:
+    """Change the levels of features (Kafka since 3.3).
+
+    updates: by the feature's name, the level that it is to have, higher than now; or a FeatureUpdate, which may also lower it.
+    validate_only: only say whether they could be changed. Raises BrokerError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others;
+    brokers since 4.0 change all, or none and answer with one reason for all.
+    """
+    wanted = admin_arguments.feature_updates(updates)
+    flow = cluster.update_features(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
+    return admin.operation(flow, "update features", timeout)
+
+
+def describe_metadata_quorum(admin: Administering, /, *, timeout: float | None = None) -> Operation[QuorumDescription]:
+    """Return the controllers that vote in a cluster in KRaft mode, who follows them, and how far each is (Kafka since 3.3)."""
+    return admin.operation(cluster.describe_metadata_quorum(admin.attempts()), "describe metadata quorum", timeout)
+
+
+def add_raft_voter(
+    admin: Administering,
+    /,
+    voter_id: int,
+    voter_directory_id: UUID,
+    endpoints: Iterable[RaftEndpoint],
+    *,
+    cluster_id: str | None = None,
+    timeout: float | None = None,
+) -> Operation[None]:
+    """Make a controller that only follows a voter (KIP-853, Kafka since 3.9).
+
+    endpoints: its listeners. cluster_id: refuse in another cluster than this. Raises BrokerError (DUPLICATE_VOTER), UnsupportedVersionError
+    where the quorum is a static one (controller.quorum.voters), and others.
+    """
+    listeners = [admin_arguments.raft_endpoint(one) for one in endpoints]
+    voter, limit_ms = arguments.whole("voter_id", voter_id), admin.request_timeout_ms
+    directory = admin_arguments.directory_id(voter_directory_id)
+    flow = cluster.add_raft_voter(voter, directory, listeners, admin.attempts(), cluster_id=cluster_id, timeout_ms=limit_ms)
+    return admin.operation(flow, "add raft voter", timeout)
+
+
+def remove_raft_voter(
+    admin: Administering, /, voter_id: int, voter_directory_id: UUID, *, cluster_id: str | None = None, timeout: float | None = None
+) -> Operation[None]:
+    """Make a voter a controller that only follows (KIP-853, Kafka since 3.9). Raises BrokerError (VOTER_NOT_FOUND) and others.
+
+    voter_directory_id: as describe_metadata_quorum() tells it. cluster_id: refuse in another cluster than this.
+    """
+    voter, directory = arguments.whole("voter_id", voter_id), admin_arguments.directory_id(voter_directory_id)
+    flow = cluster.remove_raft_voter(voter, directory, admin.attempts(), cluster_id=cluster_id)
+    return admin.operation(flow, "remove raft voter", timeout)

@@ -1,0 +1,63 @@
+"""Settings of topics, brokers, groups and client metrics subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from levada.admin import configs
+from levada.admin.configs import AlterConfigOp, ConfigEntry, ConfigResource, ConfigResourceType
+from levada.api import admin_arguments, arguments
+from levada.api.admin.administering import Administering
+from levada.api.asking import Operation
+
+
+def describe_configs(
+    admin: Administering,
+    /,
+    resources: Iterable[ConfigResource | tuple[str, str]],
+    *,
+    include_synonyms: bool = False,
+    include_documentation: bool = False,
+    timeout: float | None = None,
+) -> Operation[dict[ConfigResource, dict[str, ConfigEntry]]]:
+    """Return the settings of resources by their names, for each resource (Kafka since 0.11).
+
+    resources: such as ("Topic", "orders"), ("Broker", "1"), ("BrokerLogger", "1"), ("Group", "billing"), ("ClientMetrics", "all").
+    ("Broker", "") has what is set for all brokers. include_synonyms: with the values that would hold if this one were not set (1.1).
+    include_documentation: with Kafka's text about each (2.6). A sensitive value, such as a password, is None. Raises
+    UnknownTopicOrPartitionError and others; groups and subscriptions need not exist.
+    """
+    wanted = admin_arguments.config_resources(resources)
+    flow = configs.describe_configs(wanted, admin.attempts(), admin.spawn, synonyms=include_synonyms, documentation=include_documentation)
+    return admin.operation(flow, "describe configs", timeout)
+
+
+def incremental_alter_configs(
+    admin: Administering,
+    /,
+    changes: Mapping[ConfigResource | tuple[str, str], Mapping[str, str | float | bool | AlterConfigOp | None]],
+    *,
+    validate_only: bool = False,
+    timeout: float | None = None,
+) -> Operation[dict[ConfigResource, None]]:
+    """Change single settings of resources, and leave the others alone (Kafka since 2.3).
+
+    changes: for each resource, as in describe_configs(), the new value of a setting by its name; None takes the value away, so that the
+    default holds. AlterConfigOp("Append", "compact") adds to a list, AlterConfigOp("Subtract", ...) takes from it. The changes of one
+    resource are made all or none. validate_only: only say whether they could be made. Raises BrokerError (INVALID_CONFIG) and others.
+    """
+    wanted = admin_arguments.config_changes(changes)
+    flow = configs.incremental_alter_configs(wanted, admin.attempts(), admin.spawn, validate_only=validate_only)
+    return admin.operation(flow, "alter configs", timeout)
+
+
+def list_config_resources(
+    admin: Administering, /, types: Iterable[str] = (), *, timeout: float | None = None
+) -> Operation[list[ConfigResource]]:
+    """Return the resources that can have settings, sorted; by default of all types (Kafka since 4.1).
+
+    types: such as "Topic", "Broker", "BrokerLogger", "Group", "ClientMetrics". Of groups and subscriptions only those that have settings
+    are listed. Subscriptions alone, types=["ClientMetrics"], are listed by brokers since 3.7.
+    """
+    wanted = arguments.named(ConfigResourceType, types, "type of resource")
+    return admin.operation(configs.list_config_resources(wanted, admin.attempts()), "list config resources", timeout)

@@ -1,0 +1,88 @@
+"""Topics: create, delete, describe and list them, and give them more partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Never
+from uuid import UUID
+
+from levada.admin import describing_topics, topics
+from levada.admin.describing_topics import TopicDescription
+from levada.admin.topics import CreatedTopic
+from levada.api import admin_arguments, arguments
+from levada.api.admin.administering import CLIENT, Administering
+from levada.api.asking import Operation
+from levada.api.keywords import unknown_keyword
+from levada.types import NewPartitions, NewTopic
+
+
+def create_topics(
+    admin: Administering, /, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None, **unknown: Never
+) -> Operation[dict[str, CreatedTopic]]:
+    """Create topics; return what was created, by name. validate_only: only say whether they could be.
+
+    Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
+    """
+    if unknown:
+        raise unknown_keyword(create_topics, unknown, CLIENT)
+    wanted = arguments.new_topics(new_topics)
+    flow = topics.create_topics(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
+    return admin.operation(flow, "create topics", timeout)
+
+
+def delete_topics(
+    admin: Administering, /, names: Sequence[str], *, timeout: float | None = None, **unknown: Never
+) -> Operation[dict[str, None]]:
+    """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
+    if unknown:
+        raise unknown_keyword(delete_topics, unknown, CLIENT)
+    flow = topics.delete_topics(arguments.topic_names(names), admin.attempts(), timeout_ms=admin.request_timeout_ms)
+    return admin.operation(flow, "delete topics", timeout)
+
+
+def delete_topics_by_id(admin: Administering, /, topic_ids: Iterable[UUID], *, timeout: float | None = None) -> Operation[dict[UUID, None]]:
+    """Delete topics by their ids, so that none is deleted that was created anew under its name (Kafka since 2.8).
+
+    Raises BrokerError (UNKNOWN_TOPIC_ID) and others.
+    """
+    flow = topics.delete_topics_by_id(admin_arguments.topic_ids(topic_ids), admin.attempts(), timeout_ms=admin.request_timeout_ms)
+    return admin.operation(flow, "delete topics", timeout)
+
+
+def describe_topics(
+    admin: Administering, /, names: Sequence[str], *, timeout: float | None = None
+) -> Operation[dict[str, TopicDescription]]:
+    """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
+    flow = describing_topics.describe_topics(arguments.topic_names(names), admin.attempts())
+    return admin.operation(flow, "describe topics", timeout)
+
+
+def describe_topics_by_id(
+    admin: Administering, /, topic_ids: Iterable[UUID], *, timeout: float | None = None
+) -> Operation[dict[UUID, TopicDescription]]:
+    """Describe topics, by id (Kafka since 3.1). Raises BrokerError (UNKNOWN_TOPIC_ID) for one that does not exist any more."""
+    flow = describing_topics.describe_topics_by_id(admin_arguments.topic_ids(topic_ids), admin.attempts())
+    return admin.operation(flow, "describe topics", timeout)
+
+
+def create_partitions(
+    admin: Administering,
+    /,
+    new_partitions: Mapping[str, int | NewPartitions],
+    *,
+    validate_only: bool = False,
+    timeout: float | None = None,
+) -> Operation[dict[str, None]]:
+    """Give topics more partitions (Kafka since 1.0). Records with keys may go to other partitions than before.
+
+    new_partitions: by topic, how many it is to have in all, or a NewPartitions that also says where the new ones are to be. validate_only:
+    only say whether they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that has as many already, and others.
+    """
+    wanted = admin_arguments.new_partitions(new_partitions)
+    flow = topics.create_partitions(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
+    return admin.operation(flow, "create partitions", timeout)
+
+
+def list_topics(admin: Administering, /, *, internal: bool = False, timeout: float | None = None) -> Operation[list[str]]:
+    """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
+    return admin.operation(topics.list_topics(admin.attempts(), internal=internal), "list topics", timeout)

@@ -1,0 +1,490 @@
+"""A consumer below its faces: arguments become flows and changes of its core, which any driver runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from levada.api.arguments import (
+    column_names,
+    deadline_ms,
+    end_offsets,
+    offsets_to_commit,
+    positive,
+    topic_name,
+    topic_partition,
+    topic_partitions,
+    whole,
+)
+from levada.api.columns import ARROW_BYTES, decoder
+from levada.api.commits_told import CommitsTold
+from levada.api.handed_over import HandedOver
+from levada.api.health import health
+from levada.api.interception import ConsumerInterceptors
+from levada.api.looping import Iterations, Loop
+from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit, Span, spans
+from levada.api.reporting import Reporting
+from levada.api.sent_offsets import Read, Sending, SentOffsets
+from levada.api.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
+from levada.base.clock import epoch_ms
+from levada.base.flow import CallerFlow, Flow
+from levada.base.measure import Measure
+from levada.base.promise import Promise
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.client.requests.group_offsets import Committed
+from levada.client.requests.offset_spec import OffsetSpec
+from levada.config import ConsumerConfig
+from levada.consumer.core import ConsumerCore
+from levada.consumer.health import ConsumerHealth
+from levada.consumer.positions.commits import OnCommit
+from levada.consumer.positions.position_resetter import PositionReset
+from levada.consumer.reading import Post, Reading
+from levada.consumer.scan.loop_ends import unbound
+from levada.consumer.settings import ConsumerSettings
+from levada.errors import ClosedError, IllegalStateError, KafkaError
+from levada.groups import RebalanceListener
+from levada.logs import Log
+from levada.types import (
+    AnyRecord,
+    ConsumerGroupMetadata,
+    ConsumerRecords,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from levada.api.acking import Acking
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 30.0
+BROKEN_OFF_MS = 100
+"""How long a close() that is broken off waits for brokers to take note."""
+
+Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
+ToCommit: TypeAlias = OffsetsToCommit | RecordsToCommit
+OnReset: TypeAlias = Callable[[PositionReset], None]
+
+
+class Consuming:
+    """One consumer. host: its driver. on_reset: the user's callback. post: sends dead letters, where there may be some.
+
+    keeps: which records are handed out, None for all.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        engine: Engine,
+        host: Host,
+        *,
+        random: Random,
+        on_reset: OnReset | None = None,
+        post: Post | None = None,
+        keeps: Callable[[AnyRecord], bool] | None = None,
+    ) -> None:
+        self.config = config
+        self.log = engine.log(__name__)
+        report = partial(_report_reset, self.log, on_reset)
+        self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config, keeps), on_reset=report)
+        self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms, post=post)
+        self.wakeup = self.reading.wakeup
+        self._interceptors = ConsumerInterceptors(config.interceptors, self.log, engine.network.client_id, config.group_id)
+        self.handed_over = HandedOver([*config.interceptors, config.key_deserializer, config.value_deserializer], self.log)
+        self.subscribing = Subscribing(self.core, self.reading, host)
+        self.reporting = Reporting(config, engine, host, "consumer", self.core)
+        self._engine, self._host, self.now_ms = engine, host, host.now_ms
+        self.loop: Loop | None = None
+        """The loop over the consumer that runs."""
+        self.sent = SentOffsets()
+        """What transactions of producers were sent of its offsets."""
+        self.tell_of_commits = CommitsTold(self.core, self.reading, host, self._interceptors, self.log).tell
+        self.acking: Acking | None = None
+        """What hands out the records one by one, to be acknowledged."""
+        self._iterations = Iterations(self.reading)
+        self.iterate, self.end_iteration = self._iterations.begin, self._iterations.end
+        self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
+
+    # What is read
+
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None) -> None:
+        """Read exactly these partitions, up to their ends where they have one."""
+        wanted = topic_partitions(partitions)
+        stops = end_offsets(ends or {}, wanted)
+        self.end_iteration()
+        self.reading.change(lambda core, now_ms: core.assign(wanted, stops, now_ms))
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None,
+        listener: RebalanceListener | None,
+        pattern: Pattern | None,
+        on_assigned: OnRebalance | None,
+        on_revoked: OnRebalance | None,
+        on_lost: OnRebalance | None,
+    ) -> None:
+        """Have the group assign partitions of these topics."""
+        self.subscribing.subscribe(subscribed_to(topics, pattern), listener_of(listener, on_assigned, on_revoked, on_lost))
+
+    def unsubscribe(self) -> CallerFlow[None]:
+        """Read nothing any more, and leave the group."""
+        self.end_iteration()
+        self._iterations.take_back_last()
+        self._settle()
+        yield from self.subscribing.unsubscribe()
+
+    def finished(self) -> set[TopicPartition]:
+        """Return the partitions that are read to their ends."""
+        self.end_iteration()
+        return self.reading.look(lambda core: {state.tp for state in core.subscription if state.finished})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all partitions are read to their ends."""
+        return self.reading.look(lambda core: core.subscription.is_finished)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions now assigned."""
+        return set(self.reading.look(lambda core: core.subscription.assignment))
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on at this offset."""
+        wanted, given = topic_partition(tp), offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        offset, epoch = whole("offset", given.offset), whole("leader epoch", given.leader_epoch)
+        self._move([wanted], lambda core: core.seek(wanted, offset, epoch))
+
+    def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
+        """Go on at one end of the log."""
+        wanted = topic_partitions(partitions)
+        self._move(wanted, lambda core: core.seek_to(wanted, to))
+
+    def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on where the group has committed."""
+        wanted = topic_partitions(partitions)
+        self.group_metadata()
+        self._move(wanted, lambda core: core.seek_to_committed(wanted))
+
+    def _move(self, partitions: Collection[TopicPartition], seek: Callable[[ConsumerCore], None]) -> None:
+        self.end_iteration()
+        self.reading.change(lambda core, _: seek(core))
+        self.sent.moved(partitions)
+        if self.acking is not None:
+            self.acking.forget(partitions)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions until resume()."""
+        wanted = topic_partitions(partitions)
+        self.end_iteration()
+        if self.acking is not None:
+            self.acking.leave_paused(wanted)
+        self.reading.change(lambda core, _: core.subscription.pause(wanted))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on where pause() stopped."""
+        wanted = topic_partitions(partitions)
+        self.end_iteration()
+        self.reading.change(lambda core, now_ms: core.subscription.resume(wanted, now_ms))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions that are paused."""
+        return set(self.reading.look(lambda core: core.subscription.paused))
+
+    # Reading
+
+    @property
+    def next_call(self) -> int:
+        """The number of the next poll() or poll_arrow(), for take_back()."""
+        return self.reading.next_call
+
+    def take_back(self, call: int) -> None:
+        """Undo a poll whose result did not reach the caller."""
+        self.reading.take_back(call)
+
+    def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        """Return the next records."""
+        self._begin_reading()
+        self.leave_loop()
+        limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
+        return (yield from self.read(self._over_ms(timeout), limit))
+
+    def poll_in_loop(self, timeout: float) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        """Return the next records for the loop that runs."""
+        self._begin_reading()
+        # What the group assigns has to be given its ends before it is waited for.
+        return (yield from self.read(self._over_ms(timeout), self.config.max_poll_records, stops_when_assigned=self.config.stop_at_end))
+
+    def read(self, over_ms: int, limit: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        """Return the next records, as interceptors leave them. how: see Reading.records."""
+        self.tell_of_commits()
+        self._note_abort()
+        caller = self.subscribing.caller
+        records: ConsumerRecords[Any, Any] = ConsumerRecords((yield from self.reading.records(over_ms, limit, caller, **how)))
+        if records and self._interceptors:
+            with self._host.user_code():
+                return self._interceptors.on_consume(records)
+        return records
+
+    def poll_arrow(
+        self,
+        timeout: float | None,
+        max_records: int | None,
+        max_bytes: int | None,
+        columns: Sequence[str] | None,
+        text: Sequence[str],
+    ) -> CallerFlow[Any]:
+        """Return the next records as columns."""
+        self.check_readable()
+        self._interceptors.check_columns()
+        self._begin_reading()
+        self.leave_loop()
+        self.tell_of_commits()
+        limit = None if max_records is None else positive("max_records", max_records)
+        most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
+        sink = self._decoder(columns, text, in_parts=limit is not None)
+        self._note_abort()
+        batch = yield from self.reading.batch(self._over_ms(timeout), sink, limit, most, self.subscribing.caller)
+        if self._interceptors and batch.num_rows:
+            with self._host.user_code():
+                self._interceptors.on_consume_arrow(batch)
+        return batch
+
+    def leave_loop(self) -> None:
+        """No loop runs any more: partitions are read on behind the ends that it has given them."""
+        if self.loop is not None:
+            self.loop = None
+            if self.config.stop_at_end:
+                # A generator that is dropped may find the consumer closed, or in the middle of a call: that one, or the next, sees to it.
+                with suppress(ClosedError, IllegalStateError):
+                    self.reading.change(lambda core, _: unbound(core.subscription))
+
+    def _begin_reading(self) -> None:
+        """Whoever asks for more is done with what came before."""
+        self.check_readable()
+        if self.acking is not None:
+            raise IllegalStateError("acks() hands out the records of this consumer; close it before poll() or a loop over the consumer")
+        self.end_iteration()
+        self._iterations.done_with_all()
+
+    # Committing
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return on whose behalf offsets are committed."""
+        return self.reading.look(lambda core: core.commits.group)
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions after what was handed out."""
+        self._settle()
+        return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
+
+    def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Return what a transaction commits: after the last of these records, or of all that was handed out."""
+        found = None if records is None else self._spans(records, "send_offsets()")
+        offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
+        self._note_abort()
+        reads = self._reads()
+        if found is None:
+            self.sent.send_all(sending, reads, offsets)
+        else:
+            self.sent.send_some(sending, reads, found)
+        return offsets
+
+    def _note_abort(self) -> None:
+        """After a transaction was aborted, note what was read by then."""
+        if self.sent.lacks_abort:
+            self.sent.note_abort(self._reads())
+
+    def _reads(self) -> list[Read]:
+        return self.reading.look(lambda core: [Read(state, state.origin, state.done_to, state.position) for state in core.subscription])
+
+    def _spans(self, records: Any, call: str) -> Mapping[TopicPartition, Span]:
+        """Return which records the program is done with. Raises IllegalStateError for those that it may not commit."""
+        if self.acking is not None:
+            raise IllegalStateError(f"{call}: acks() commits what is acknowledged; call ack() of the records, and {call} without them")
+        found = spans(records, call)
+        lowest = self.reading.look(lambda core: {tp: state.lowest for tp in found if (state := core.subscription.find(tp))})
+        if others := sorted(found.keys() - lowest.keys()):
+            raise IllegalStateError(
+                f"{call}: {others[0]} is not assigned to this consumer, or not any more, so its records are not committed: the "
+                "consumer that has it now reads them again"
+            )
+        if older := sorted(tp for tp, span in found.items() if span.after.offset <= lowest[tp]):
+            raise IllegalStateError(
+                f"{call}: these records of {older[0]} were read in an earlier assignment, and this one begins after them, at offset "
+                f"{lowest[older[0]]}; committing them would set the group back, to records that others may have handled"
+            )
+        return found
+
+    def _to_commit(self, given: ToCommit, call: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that the program names, which is thereby done with what is before them."""
+        if isinstance(given, Mapping):
+            wanted = offsets_to_commit(given)
+        else:
+            wanted = {tp: span.after for tp, span in self._spans(given, call).items()}
+        self._iterations.done_before(wanted)
+        return wanted
+
+    def commit(self, offsets: ToCommit | None, timeout: float | None) -> CallerFlow[None]:
+        """Commit, and wait until that is done."""
+        wanted = None if offsets is None else self._to_commit(offsets, "commit()")
+        group = self.group_metadata()
+        self._settle()
+        self.tell_of_commits()
+        yield from self._timed(
+            self.core.counters.commit_sync,
+            self.run(
+                lambda core, _: core.commits.commit_positions(self._given()) if wanted is None else core.commits.commit(wanted),
+                timeout,
+                f"commit for group '{group.group_id}'",
+            ),
+        )
+        self.tell_of_commits()
+
+    def commit_async(self, offsets: ToCommit | None, callback: OnCommit | None) -> Promise[None]:
+        """Commit without waiting."""
+        wanted = None if offsets is None else self._to_commit(offsets, "commit_async()")
+        if not (callback is None or callable(callback)):
+            raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
+        self._settle()
+        self.tell_of_commits()
+        return self._host.change(lambda _: self.core.commits.begin(self._given() if wanted is None else wanted, callback))
+
+    def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], timeout: float | None) -> CallerFlow[Committed]:
+        """Return what the group has committed."""
+        wanted = topic_partitions(partitions)
+        return self._timed(self.core.counters.committed, self.run(lambda core, _: core.committed(wanted), timeout, "committed offsets"))
+
+    def _timed(self, measure: Measure, flow: CallerFlow[T]) -> CallerFlow[T]:
+        began_ms = self._host.now_ms()
+        try:
+            return (yield from flow)
+        finally:
+            now_ms = self._host.now_ms()
+            with self._host.lock:
+                measure.note(now_ms - began_ms, now_ms)
+
+    def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what is to be committed by a program that says no offsets, which is thereby done with all that it was given."""
+        self._iterations.done_with_all()
+        return self.core.commits.handed_out(self._iterations.left)
+
+    def _settle(self) -> None:
+        """See what was acknowledged by now. Not under the lock: dead letters are given to their producer."""
+        if self.acking is not None:
+            self.acking.settle()
+
+    # Positions and offsets
+
+    def position(self, tp: TopicPartition, timeout: float | None) -> CallerFlow[int]:
+        """Return the offset of the next record poll() will return."""
+        wanted = topic_partition(tp)
+        self.end_iteration()
+        return self.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
+
+    def health(self, timeout: float | None) -> CallerFlow[ConsumerHealth]:
+        """Return why nothing arrives."""
+        return health(self.reading, self._engine, self.config, timeout)
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is behind the end known from the last fetch."""
+        wanted = topic_partition(tp)
+        self.end_iteration()
+        return self.reading.look(lambda core: core.lag(wanted))
+
+    def current_lead(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is after the start of the log."""
+        wanted = topic_partition(tp)
+        self.end_iteration()
+        return self.reading.look(lambda core: core.lead(wanted))
+
+    def ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None) -> CallerFlow[dict[TopicPartition, int]]:
+        """Return one end of each partition's log."""
+        what = "beginning offsets" if spec is OffsetSpec.EARLIEST else "end offsets"
+        found = yield from self._find(dict.fromkeys(topic_partitions(partitions), int(spec)), timeout, what)
+        return {tp: 0 if at is None else at.offset for tp, at in found.items()}
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], timeout: float | None) -> CallerFlow[Offsets]:
+        """Find the earliest offset whose timestamp is at or after a time, per partition."""
+        return self._find({topic_partition(tp): epoch_ms(time) for tp, time in times.items()}, timeout, "offsets for times")
+
+    def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
+        """Describe a topic's partitions."""
+        topic_name(topic)
+        return self.run(lambda core, _: core.partitions_for(topic), timeout, f"partitions of '{topic}'")
+
+    def list_topics(self, timeout: float | None) -> CallerFlow[dict[str, list[PartitionInfo]]]:
+        """Describe every topic this user may see."""
+        return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
+
+    def close(self, timeout: float, leave_group: bool | None) -> CallerFlow[None]:
+        """Commit for the last time, leave the group and stop reading; the driver is to be closed next, whatever happens."""
+        over_ms = self._over_ms(timeout)
+        try:
+            self.end_iteration()
+            if self.acking is not None:
+                self.acking.close()
+            self._iterations.take_back_last()
+            yield from self._commit_at_close(timeout)
+            self.tell_of_commits()
+        except Exception:
+            raise
+        except BaseException:
+            # Ctrl-C and a cancelled task do not wait for brokers, but these are told, or others would wait for session.timeout.ms.
+            over_ms = min(over_ms, self._host.now_ms() + BROKEN_OFF_MS)
+            raise
+        finally:
+            yield from self._end_at_close(over_ms, leave_group)
+
+    def _end_at_close(self, over_ms: int, leave_group: bool | None) -> CallerFlow[None]:
+        try:
+            yield from self.subscribing.leave_at_close(over_ms, leave_group)
+            self.tell_of_commits()
+            yield from self.reporting.close(over_ms)
+        finally:
+            yield from self.reading.close()
+
+    def _commit_at_close(self, timeout: float) -> CallerFlow[None]:
+        if not self.reading.look(lambda core: core.commits.has_work_at_close):
+            return
+        try:
+            over_ms, what = deadline_ms(0, timeout), "the last commit, at close()"
+            yield from self.reading.run(lambda core, _: core.commits.at_close(), over_ms, what, may_be_woken=False)
+        except KafkaError as error:
+            self.log.warning("what was read last may not be committed, and is read again: %s", error)
+
+    def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
+        """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms."""
+        return self.reading.run(begin, None if timeout is None else deadline_ms(0, timeout), what)
+
+    def _find(self, wanted: Mapping[TopicPartition, int], timeout: float | None, what: str) -> CallerFlow[Offsets]:
+        return self.run(lambda core, now_ms: core.find_offsets(wanted, now_ms), timeout, what)
+
+    def _over_ms(self, timeout: float | None) -> int:
+        return deadline_ms(self._host.now_ms(), timeout)
+
+    def check_readable(self) -> None:
+        """Raise IllegalStateError where there is nothing to read."""
+        self._host.check_usable()
+        self.subscribing.check_not_telling()
+        if not (len(self.core.subscription) or self.core.is_subscribed):
+            raise IllegalStateError("there is nothing to read; subscribe() to topics, or assign() partitions, before poll()")
+
+    def _decoder(self, columns: Sequence[str] | None, text: Sequence[str], *, in_parts: bool) -> Any:
+        # Used again: it knows how large the last batch was.
+        key = (None if columns is None else column_names(columns), column_names(text), in_parts)
+        if key not in self._decoders:
+            self._decoders[key] = decoder(*key[:2], self.config, notes_offsets=in_parts)
+        return self._decoders[key]
+
+
+def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> None:
+    tp, asked = reset.partition, reset.asked_offset
+    log.warning("%s at offset %d: %s; going on at %d", tp, asked, reset.reason, reset.offset, tp=tp, offset=asked)
+    if on_reset is not None:
+        on_reset(reset)

@@ -1,0 +1,74 @@
+"""What a consumer asks of the producer of a DeadLetter(producer, topic); each face sends with it in its own way."""
+
+from __future__ import annotations
+
+import inspect
+from typing import cast
+
+from levada.config import ConsumerConfig, ProducerConfig
+from levada.dead_letter import HEADER_PREFIX, DeadLetter
+from levada.errors import ConfigError
+from levada.interceptors import ProducerRecord
+from levada.record.batch import record_size_upper_bound
+from levada.types import Headers
+
+
+def dead_letter(to: DeadLetter, option: str, *, awaited: bool) -> DeadLetter:
+    """Return where records go that nobody can use. option: for which it was given, in an error's words.
+
+    awaited: whether the consumer is one of asyncio. Raises ConfigError for a producer of the other kind, for one that would serialize what
+    are bytes already, and for a transactional one.
+    """
+    if inspect.iscoroutinefunction(to.producer.send) is not awaited:
+        raise ConfigError(f"{option}: this consumer needs a DeadLetter with a {'levada.aio' if awaited else 'levada'}.KafkaProducer")
+    config = _config(to)
+    if config is not None:
+        given = [name for name in ("key.serializer", "value.serializer") if name in config.given]
+        if given:
+            raise ConfigError(
+                f"{option}: the producer of the DeadLetter has a {given[0]}, and dead letters are bytes as they came; "
+                "give it a producer without"
+            )
+        if config.transactional_id is not None:
+            raise ConfigError(
+                f"{option}: the producer of the DeadLetter has a transactional.id, and an aborted transaction would lose dead "
+                "letters that the consumer has passed; give it a producer without"
+            )
+    return to
+
+
+def of_decode_errors(config: ConsumerConfig, *, awaited: bool) -> DeadLetter | None:
+    """Return where records that do not deserialize go, None for nowhere. Raises as dead_letter() does."""
+    to = config.on_decode_error
+    return dead_letter(to, "'on.decode.error'", awaited=awaited) if isinstance(to, DeadLetter) else None
+
+
+def most_bytes(to: DeadLetter) -> int | None:
+    """Return the max.request.size of the producer, None where that is not known."""
+    config = _config(to)
+    return None if config is None else config.max_request_size
+
+
+def fitted(letter: ProducerRecord, limit: int | None) -> ProducerRecord:
+    """Return a letter with as many of our headers as fit into max.request.size, the first of them.
+
+    A record that just fits would otherwise never be passed: its letter is larger by these headers.
+    """
+    if limit is None:
+        return letter
+    headers = list(cast("Headers", letter.headers))
+    while headers and headers[-1][0].startswith(HEADER_PREFIX) and _size(letter, headers) > limit:
+        headers.pop()
+    return letter._replace(headers=headers)
+
+
+def _size(letter: ProducerRecord, headers: Headers) -> int:
+    return record_size_upper_bound(len(letter.key or b""), len(letter.value or b""), headers)
+
+
+def _config(to: DeadLetter) -> ProducerConfig | None:
+    # The producer's modules are loaded, as there is a producer.
+    from levada.api.producing import Producing
+
+    producing = getattr(to.producer, "_producing", None)
+    return producing.config if isinstance(producing, Producing) else None

@@ -1,0 +1,145 @@
+"""From a configuration to an engine, the same for every client and every driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from itertools import count
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from levada.api.key_files import warn_of_readable
+from levada.base.flow import Flow
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.client.metadata.metadata_source import Brokers, Controllers
+from levada.client.network.api_versions import BrokerVersions
+from levada.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from levada.config.security import TLS_PROTOCOLS
+from levada.errors import ConfigError
+from levada.logs import Log, of_a_client
+from levada.net.resolver import canonical_addresses
+from levada.net.selectable import Selectable
+from levada.net.selector import Selector
+from levada.net.transport import SocketLike, TransportLayer, plaintext
+
+D = TypeVar("D", bound=Host, covariant=True)
+
+log = Log(__name__)
+
+CANONICAL = "resolve_canonical_bootstrap_servers_only"
+
+_numbers = count(1)
+
+
+class Connector(Protocol[D]):
+    """What gives a client its engine and the driver that runs it; one per kind of driver."""
+
+    def __call__(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, D]:
+        """Build both, the driver not yet started. kind: "producer", ...: names the client."""
+        ...
+
+
+WhenDropped = Callable[[], Flow[Any]]
+
+
+def client_name(config: ClientConfig, kind: str) -> str:
+    """Return the client.id of a client: the kind with a number where none was given (K23); brokers log and meter by it."""
+    return config.client_id or f"levada-{kind}-{next(_numbers)}"
+
+
+def selector_for(config: ClientConfig) -> Selector:
+    """Return the sockets of one client."""
+    return Selector(**settings_for_selector(config))
+
+
+def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
+    """Return what a configuration says to a Selector, by its parameters' names."""
+    return {
+        "max_frame_bytes": config.max_response_bytes,
+        "max_idle_ms": config.connections_max_idle_ms,
+        "send_buffer_bytes": config.send_buffer_bytes,
+        "receive_buffer_bytes": config.receive_buffer_bytes,
+        "keepalive_idle_ms": config.socket_keepalive_idle_ms,
+        "user_timeout_ms": config.socket_user_timeout_ms,
+        "transport": transport_for(config),
+    }
+
+
+def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], TransportLayer]:
+    """Return what connections read and write through. Raises ConfigError for certificates that cannot be used."""
+    if config.security_protocol not in TLS_PROTOCOLS:
+        return plaintext
+    # OpenSSL takes a while to load, and who talks plaintext never needs it.
+    from levada.net.tls.connector import TlsConnector
+    from levada.net.tls.context import TlsSettings
+
+    warn_of_readable({"ssl.keystore.location": config.ssl_keystore_location, "ssl.key.location": config.ssl_key_location})
+    if config.ssl_dangerously_accept_any_host_name:
+        log.warning("ssl.dangerously.accept.any.host.name=true: whoever has a certificate of a trusted authority can pass for a broker")
+    return TlsConnector(TlsSettings(**{field.name: getattr(config, f"ssl_{field.name}") for field in fields(TlsSettings)})).connect
+
+
+_ELSEWHERE: Mapping[str, Any] = {
+    "max_in_flight": ProducerConfig.OPTIONS["max.in.flight.requests.per.connection"].default,
+    "metadata_max_idle_ms": ProducerConfig.OPTIONS["metadata.max.idle.ms"].default,
+    "allow_auto_create_topics": ConsumerConfig.OPTIONS["allow.auto.create.topics"].default,
+}
+"""What is a setting of one kind of client, for the other kinds."""
+
+
+def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random, **engine_settings: Any) -> Engine:
+    """Build an engine over sockets, or over a simulated network."""
+    ids = {name: getattr(config, name, None) for name in ("group_id", "transactional_id")}
+    settings = {**settings_for_engine(config), "log_fields": of_a_client(client_id, **ids), **engine_settings}
+    return Engine(selectable=selectable, bootstrap=bootstrap_of(config), client_id=client_id, random=random, **settings)
+
+
+def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
+    """Return the addresses to begin with. Raises ConfigError when canonical names are asked for, and no address has any (N23, N24)."""
+    addresses = _controllers(config) or config.bootstrap_servers
+    if config.client_dns_lookup != CANONICAL:
+        return addresses
+    found, failed = canonical_addresses(addresses)
+    listed = "; ".join(f"{host}:{port}: {why}" for (host, port), why in failed.items())
+    if not found:
+        raise ConfigError(f"'client.dns.lookup={CANONICAL}': no name in bootstrap.servers can be resolved: {listed}")
+    if failed:
+        log.warning("bootstrap.servers that cannot be resolved are left out: %s", listed)
+    return found
+
+
+def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
+    """Return bootstrap.controllers, which an admin client alone has."""
+    return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
+
+
+def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
+    """Return what a configuration says to an Engine, by its parameters' names."""
+    return dict(
+        **_ELSEWHERE,
+        request_timeout_ms=config.request_timeout_ms,
+        reconnect_backoff_ms=config.reconnect_backoff_ms,
+        reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        metadata_max_age_ms=config.metadata_max_age_ms,
+        connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+        connection_setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+        rebootstrap=config.metadata_recovery_strategy == "rebootstrap",
+        rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
+        bootstrap_wait=config.bootstrap_wait,
+        security_protocol=config.security_protocol,
+        fallback=fallback(config.broker_version_fallback),
+        source=Controllers() if _controllers(config) else Brokers(),
+    )
+
+
+def fallback(release: str) -> BrokerVersions | None:
+    """Return what brokers of broker.version.fallback speak, None where each is asked."""
+    if not release:
+        return None
+    # Met only with brokers that are years behind; most programs never load it.
+    from levada.client.network.broker_fallback import versions_of
+
+    return versions_of(release)

@@ -1,0 +1,156 @@
+"""The interceptors of one client, called so that nothing they raise reaches a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from levada.api.arguments import header_pairs
+from levada.errors import IllegalStateError
+from levada.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+from levada.logs import Log
+from levada.producer.append.producer_batch import DeliveryCallback
+from levada.producer.append.record_accumulator import ToSend
+from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, ConsumerRecords, Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
+
+NO_PARTITION = -1
+
+ArrowHeaders: TypeAlias = list[tuple[ProducerInterceptor, Headers]]
+"""Headers for all rows of a send_arrow(), and who has asked for them."""
+
+
+def _configure(interceptors: Sequence[ProducerInterceptor | ConsumerInterceptor], settings: Mapping[str, str | None]) -> None:
+    """Tell them of which client they are. What one raises comes out of the client's constructor."""
+    known = {name: value for name, value in settings.items() if value}
+    for interceptor in interceptors:
+        interceptor.configure(known)
+
+
+def _check_columns(interceptors: Sequence[Any], method: Callable[..., Any], instead: str, client: str) -> None:
+    for interceptor in interceptors:
+        if getattr(type(interceptor), method.__name__) is method:
+            name = type(interceptor).__name__
+            raise IllegalStateError(
+                f"interceptors see records one by one, and {name} has no {method.__name__}(), so that these rows would pass it by; "
+                f"use {instead}, or a {client} without it"
+            )
+
+
+class Interceptors:
+    """Those of a producer."""
+
+    def __init__(self, interceptors: Sequence[ProducerInterceptor], log: Log, client_id: str) -> None:
+        self._interceptors = tuple(interceptors)
+        self._log = log
+        _configure(self._interceptors, {"client.id": client_id})
+
+    def __bool__(self) -> bool:
+        return bool(self._interceptors)
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return what the interceptors make of a record, one after the other."""
+        for interceptor in self._interceptors:
+            try:
+                changed = interceptor.on_send(record)
+                if not isinstance(changed, ProducerRecord):
+                    raise TypeError(f"on_send() returned {changed!r}, not a ProducerRecord")
+                record = changed
+            except Exception as raised:
+                text = "%s: the interceptor %r failed; the record is sent without it"
+                self._log.error(text, record.topic, interceptor, topic=record.topic, error=raised)
+        return record
+
+    def before(self, callback: DeliveryCallback | None, headers: Any) -> DeliveryCallback:
+        """Return a callback for a record that tells the interceptors of its outcome, and then the user's own callback."""
+
+        def told(metadata: RecordMetadata, error: Exception | None) -> None:
+            # SystemExit too, as of a callback: nothing that one raises may end the thread that serves all records.
+            self._acknowledge(metadata, error, headers, held=BaseException)
+            if callback is not None:
+                callback(metadata, error)  # type: ignore[arg-type]
+
+        return told
+
+    def check_columns(self) -> None:
+        """Raise IllegalStateError for send_arrow() with an interceptor that only sees records."""
+        _check_columns(self._interceptors, ProducerInterceptor.on_send_arrow, "send()", "producer")
+
+    def on_send_arrow(self, topic: str) -> ArrowHeaders:
+        """Return what the interceptors want in the headers of every row."""
+        found: ArrowHeaders = []
+        for interceptor in self._interceptors:
+            try:
+                headers = header_pairs(interceptor.on_send_arrow(topic))
+            except Exception as raised:
+                text = "%s: the interceptor %r failed; the rows are sent without it"
+                self._log.error(text, topic, interceptor, topic=topic, error=raised)
+            else:
+                found.append((interceptor, headers))
+        return found
+
+    def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, given: ArrowHeaders) -> None:
+        """Tell those that have given headers that all rows are done. Where callbacks run."""
+        for interceptor, headers in given:
+            try:
+                interceptor.on_arrow_acknowledgement(topic, rows, error, headers)
+            except BaseException as raised:
+                self._log.error("%s: the interceptor %r failed", topic, interceptor, topic=topic, error=raised)
+
+    def on_send_error(self, record: ProducerRecord | ToSend, error: Exception) -> None:
+        """Tell the interceptors of a record that send() raised an error for (K6). In the thread of send(): Ctrl-C comes out of it."""
+        partition = record.partition if isinstance(record.partition, int) else NO_PARTITION
+        metadata = RecordMetadata(record.topic, partition, UNKNOWN_OFFSET, NO_TIMESTAMP)
+        self._acknowledge(metadata, error, record.headers, held=Exception)
+
+    def _acknowledge(self, metadata: RecordMetadata, error: Exception | None, headers: Any, *, held: type[BaseException]) -> None:
+        """Call all of them. held: what is logged when one raises it; anything else ends the call."""
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_acknowledgement(metadata, error, headers)
+            except held as raised:
+                tp = TopicPartition(metadata.topic, metadata.partition)
+                self._log.error("%s: the interceptor %r failed", tp, interceptor, tp=tp, error=raised)
+
+
+class ConsumerInterceptors:
+    """Those of a consumer."""
+
+    def __init__(self, interceptors: Sequence[ConsumerInterceptor], log: Log, client_id: str, group_id: str | None) -> None:
+        self._interceptors = tuple(interceptors)
+        self._log = log
+        _configure(self._interceptors, {"client.id": client_id, "group.id": group_id})
+
+    def __bool__(self) -> bool:
+        return bool(self._interceptors)
+
+    def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
+        """Return what the interceptors make of records, one after the other."""
+        for interceptor in self._interceptors:
+            try:
+                changed = interceptor.on_consume(records)
+                if not isinstance(changed, ConsumerRecords):
+                    raise TypeError(f"on_consume() returned {type(changed).__name__}, not ConsumerRecords")
+                records = changed
+            except Exception as raised:
+                self._log.error("the interceptor %r failed; the records are handed out without it", interceptor, error=raised)
+        return records
+
+    def check_columns(self) -> None:
+        """Raise IllegalStateError for poll_arrow() with an interceptor that only sees records."""
+        _check_columns(self._interceptors, ConsumerInterceptor.on_consume_arrow, "poll()", "consumer")
+
+    def on_consume_arrow(self, batch: Any) -> None:
+        """Show the interceptors a batch."""
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_consume_arrow(batch)
+            except Exception as raised:
+                self._log.error("the interceptor %r failed on an Arrow batch", interceptor, error=raised)
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Tell the interceptors what was committed."""
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_commit(dict(offsets))
+            except Exception as raised:
+                self._log.error("the interceptor %r failed on a commit", interceptor, error=raised)

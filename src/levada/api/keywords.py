@@ -1,0 +1,48 @@
+"""Keyword arguments that a method does not have: what Python would refuse with a bare TypeError comes with what to write instead.
+
+A method that people come to with the arguments of another client takes `**unknown: Never`, and raises unknown_keyword() where that is
+not empty. Other arguments are not looked at, so a right call costs an empty dict more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from levada.base.suggestion import did_you_mean
+from levada.config.base import Config
+
+ADVICE: Final[Mapping[str, str]] = {
+    "callback": "it is called on_delivery, a function of the record's metadata and the error",
+    "timestamp_ms": "it is called timestamp, in milliseconds since the epoch, or an aware datetime",
+    "timeout_ms": "it is called timeout, and is in seconds",
+    "request_timeout": "it is called timeout, and is for the whole call",
+    "operation_timeout": "it is called timeout, and is for the whole call",
+    "message": "commit(record) commits up to a record, and commit(records) up to the last of several",
+    "asynchronous": "commit() waits, commit_async() does not",
+    "update_offsets": "leave it out; positions move as records are handed out",
+    "metadata": "leave it out; an OffsetAndMetadata is returned",
+    "autocommit": "leave it out; close() commits where enable.auto.commit is set",
+    "num_messages": "it is called max_records",
+}
+"""What other clients' arguments are here. Where one that has to be given is missing, Python itself names it."""
+
+
+def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], client: str = "") -> TypeError:
+    """Return the error for a call with arguments that a method does not have; the first of them is named.
+
+    method: bound to its client. client: the client's name, where the method is a function whose first parameter stands for it.
+    """
+    from inspect import Parameter, signature
+
+    name = next(iter(unknown))
+    known = [parameter.name for parameter in signature(method).parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    known, client = (known[1:], client) if client else (known, type(getattr(method, "__self__", None)).__name__)
+    option = name.replace("_", ".")
+    if name in ADVICE:
+        advice = f"; {ADVICE[name]}"
+    elif any(option in kind.OPTIONS or option in kind.ALIASES for kind in Config.KINDS):
+        advice = f"; it is an option of the client, as in {client}({name}=...)"
+    else:
+        advice = did_you_mean(name, known)
+    return TypeError(f"{client}.{method.__name__}() has no argument '{name}'{advice}")

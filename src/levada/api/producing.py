@@ -1,0 +1,517 @@
+"""A producer below its faces: arguments become records and flows, which any driver runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from levada.ack_buffer import AckWindow
+from levada.api.arguments import deadline_ms, header_pairs, topic_name, whole
+from levada.api.columns import importing_columns
+from levada.api.handed_over import HandedOver
+from levada.api.interception import ArrowHeaders, Interceptors
+from levada.api.reporting import Reporting
+from levada.api.waiting import run_flow
+from levada.base.clock import NEVER_MS, epoch_ms
+from levada.base.flow import CallerFlow, Compute, Flow
+from levada.client.engine import Engine
+from levada.config import ProducerConfig
+from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
+from levada.interceptors import ProducerRecord
+from levada.producer.append.appender import batch_memory, is_ack
+from levada.producer.append.appending import Limit
+from levada.producer.append.partition_queue import TopicQueues
+from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.producer_batch import Ack, DeliveryCallback
+from levada.producer.append.record_accumulator import ToSend
+from levada.producer.append.sealed import checked
+from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
+from levada.producer.delivery.arrow_delivery import ArrowOutcomes
+from levada.producer.delivery.delivery import Delivery
+from levada.producer.delivery.joint_ack import settle_all, when_settled
+from levada.producer.send.sender import SenderSettings
+from levada.producer.transactions import closing
+from levada.record.compression import Codec
+from levada.serialization import to_bytes
+from levada.types import Headers, HeadersIn, PartitionInfo, SealedBatch
+
+if TYPE_CHECKING:
+    from levada.record.columnar import PartitionRows, RejectedRow
+
+T = TypeVar("T")
+
+ERROR_EXIT_S = 5.0
+"""How long leaving a `with` block by an exception waits for records."""
+QUIET_EXIT_S = 0.5
+"""How long it does so before it says that it waits."""
+NOT_WAITED_FOR = "not waited for"
+BROKEN_OFF = "the wait was broken off"
+LAST_CALLBACKS_S = 0.5
+"""How long close() waits for callbacks when its time is over."""
+LONGEST_END_MS = 10_000
+"""How long a producer that was dropped without close(), or met by the interpreter's exit, goes on sending."""
+
+
+class CallbackHost(ProducerHost, Protocol):
+    """A driver that can tell whose thread it is."""
+
+    @property
+    def in_callback(self) -> bool:
+        """Whether the calling thread or task is the one that runs user callbacks."""
+        ...
+
+
+def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
+    """Return what a producer's engine is made with, beyond what every client's is."""
+    return {
+        "max_in_flight": config.max_in_flight_requests_per_connection,
+        "metadata_max_idle_ms": config.metadata_max_idle_ms,
+    }
+
+
+class Producing:
+    """One producer. host: its driver."""
+
+    def __init__(self, config: ProducerConfig, engine: Engine, host: CallbackHost, *, random: Random) -> None:
+        self.config = config
+        self.log = engine.log(__name__)
+        self.core = _core(config, engine, host, random)
+        self._engine = engine
+        self._host = host
+        self._lock = host.lock
+        self.append: Callable[..., Delivery | None] = self.core.append
+        self._interceptors = Interceptors(config.interceptors, self.log, engine.network.client_id)
+        plain = not self._interceptors
+        self.core.plain(keys=plain and config.key_serializer is None, values=plain and config.value_serializer is None)
+        given = [*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner]
+        self.handed_over = HandedOver(given, self.log)
+        self._wall_ms = host.wall_ms
+        self.reporting = Reporting(config, engine, host, "producer", self.core)
+
+    # Records
+
+    def record(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | datetime | None,
+        headers: HeadersIn | None,
+        on_delivery: DeliveryCallback | None,
+        ack: Ack | None,
+    ) -> ToSend:
+        """Return a record for send(), for which append() has answered None.
+
+        Interceptors, serializers, and the partitioner where metadata knows the topic, run here: before the call, with signal handlers as
+        they are.
+        """
+        self._check_usable()
+        record = ProducerRecord(topic, value, key, partition, timestamp, headers)
+        if not self._interceptors:
+            return self._to_send(record, on_delivery, ack)
+        record = self._interceptors.on_send(record)
+        try:
+            _check_callback(on_delivery)
+            return self._to_send(record, self._interceptors.before(on_delivery, record.headers), ack)
+        except Exception as error:
+            self._interceptors.on_send_error(record, error)
+            raise
+
+    def _to_send(self, record: ProducerRecord, on_delivery: DeliveryCallback | None, ack: Ack | None) -> ToSend:
+        """Serialize and check what send() was given."""
+        topic, value, key, partition, timestamp, headers = record
+        config = self.config
+        value = to_bytes(value, "value", config.value_serializer)
+        key = to_bytes(key, "key", config.key_serializer)
+        timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
+        pairs = () if not headers else header_pairs(headers)
+        _check_callback(on_delivery)
+        _check_ack(ack)
+        if partition is not None:
+            partition = whole("partition", partition)
+            if partition < 0:
+                raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
+        sent = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
+        known = self.core.accumulator.topics.get(sent.topic)
+        return sent if known is None or not known.count else self._placed(sent, known.count)
+
+    def send(self, record: ToSend) -> CallerFlow[Delivery]:
+        """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
+        try:
+            return (yield from self._send(record))
+        except Exception as error:
+            with self._host.user_code():
+                self._interceptors.on_send_error(record, error)
+            raise
+
+    def _send(self, record: ToSend) -> CallerFlow[Delivery]:
+        if record.partition is None and self.config.partitioner is not None:
+            count = (yield from self.await_topic(record.topic)).count
+            with self._host.user_code():
+                record = self._placed(record, count)
+        return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
+
+    def _placed(self, record: ToSend, count: int) -> ToSend:
+        """Return a record with the partition that the user's partitioner chooses, if there is one and no partition was named."""
+        if record.partition is not None or self.config.partitioner is None:
+            return record
+        return record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
+
+    def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
+        """Return a topic's queues when metadata knows it."""
+        self._check_usable()
+        return self.core.appending.await_topic(topic_name(topic))
+
+    def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
+        """Describe a topic's partitions."""
+        self._host.check_usable()
+        name = topic_name(topic)
+        if timeout is None:
+            return self.core.appending.partitions_for(name)
+        return self.core.appending.partitions_for(name, deadline_ms(self._host.now_ms(), timeout), Limit(f"{timeout:g} s", timeout))
+
+    def _check_usable(self) -> None:
+        """Raise what says why no record can be taken."""
+        try:
+            self._host.check_usable()
+        except KafkaError as error:
+            not_written(error)
+            raise
+
+    def check_ack(self, ack: Any) -> None:
+        """Raise for what send_many() cannot settle, before it sends anything."""
+        _check_ack(ack)
+
+    def settle_all(self, ack: Ack, sent: Sequence[Delivery]) -> None:
+        """Settle a sequence when all of these records are done."""
+        self._host.change(lambda now_ms: settle_all(ack, sent))
+
+    # Columns
+
+    def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        columns: Mapping[str, str | None],
+        delivery: ArrowOutcomes,
+        ack: Ack | None,
+    ) -> CallerFlow[None]:
+        """Send every row of Arrow data. columns: key, value, headers, timestamp and partition, each the name of a column or None.
+
+        delivery: takes the outcomes. ack: is settled when all of them are known.
+        """
+        self._check_usable()
+        try:
+            self._interceptors.check_columns()
+        except IllegalStateError as refused:
+            raise not_written(refused) from None
+        _check_column_names("send_arrow()", topic, columns)
+        _check_ack(ack)
+        if not self._interceptors:
+            return (yield from self._send_rows(topic, data, columns, delivery, ack, ()))
+        with self._host.user_code():
+            given = self._interceptors.on_send_arrow(topic)
+        failed: Exception | None = None
+        try:
+            yield from self._send_rows(topic, data, columns, delivery, ack, [pair for _, headers in given for pair in headers])
+        except Exception as error:
+            failed = error
+            raise
+        finally:
+            # What was taken until then goes its way, whatever ended the call.
+            told = partial(self._tell_of_rows, topic, delivery, given, failed)
+            with self._lock:
+                when_settled(delivery.promises, lambda: self._engine.deferred.append(told))
+            self._host.due_now()
+        return None
+
+    def _tell_of_rows(self, topic: str, delivery: ArrowOutcomes, given: ArrowHeaders, failed: Exception | None) -> None:
+        rows, error = delivery.failure()
+        self._interceptors.on_arrow_acknowledgement(topic, rows, failed or error, given)
+
+    def _send_rows(
+        self,
+        topic: str,
+        data: Any,
+        columns: Mapping[str, str | None],
+        delivery: ArrowOutcomes,
+        ack: Ack | None,
+        headers: Headers,
+    ) -> CallerFlow[None]:
+        transaction = self.core.appending.transaction_number
+        queues = yield from self.await_topic(topic)
+        parts, rejected = self._sorted(queues, data, columns, headers)
+        may_wait = not self._host.in_callback
+        for rows in parts:
+            had_room = yield from self.core.appending.send_rows(queues, rows, delivery, transaction, may_wait=may_wait)
+            may_wait = may_wait and had_room
+        error = delivery.reject(rejected)
+        with self._lock:
+            if ack is not None:
+                delivery.settle_ack(ack)
+            self.core.accumulator.unasked.add(delivery)
+            if error is not None:
+                self.core.failed_sends.failed(error)
+
+    def _sorted(
+        self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None], headers: Headers
+    ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
+        with importing_columns():
+            from levada.record.columnar import sort_columns
+
+        config = self.config
+        shares = self.core.accumulator.sticky_shares(queues, self._host, self._lock)
+        return sort_columns(
+            data,
+            columns,
+            partition_count=queues.count,
+            choose_rows=self.core.partitioning.for_rows(queues.name, queues.count),
+            hash_keys=not self.core.partitioning.ignores_keys,
+            next_sticky=lambda: next(shares),
+            batch_size=queues.sticky.limit,
+            max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0)),
+            now_ms=self._wall_ms(),
+            user_code=self._host.user_code,
+            common_headers=headers,
+        )
+
+    # Sealed batches
+
+    def seal_arrow(self, topic: str, data: Any, columns: Mapping[str, str | None]) -> CallerFlow[list[SealedBatch]]:
+        """Return the rows of Arrow data as sealed batches. columns: as of send_arrow()."""
+        self._check_usable()
+        self._check_no_interceptors("seal_arrow()")
+        _check_column_names("seal_arrow()", topic, columns)
+        queues = yield from self.await_topic(topic)
+        parts, rejected = self._sorted(queues, data, columns, ())
+        with importing_columns():
+            from levada.record.columnar import seal_rows
+
+        config, sealed = self.config, list[SealedBatch]()
+        codec = Codec.parse(config.compression_type)
+        # send_sealed() takes a batch as a whole, so it has to fit into buffer.memory.
+        limit = min(queues.sticky.limit, config.buffer_memory - batch_memory(0))
+        encoded = seal_rows(parts, codec, config.compression_level, limit)
+        while (batch := (yield Compute(partial(next, encoded, None), config.batch_size))) is not None:
+            sealed.append(SealedBatch(topic, batch.partition, bytes(batch.data), batch.record_count))
+        error = ArrowOutcomes(topic).reject(rejected)
+        if error is not None:
+            raise error
+        return sealed
+
+    def send_sealed(self, batches: Sequence[SealedBatch], outcomes: ArrowOutcomes) -> CallerFlow[None]:
+        """Send batches that were sealed elsewhere, in their order. outcomes: takes those of their records, numbered through all batches."""
+        self._check_usable()
+        self._check_no_interceptors("send_sealed()")
+        transaction, first_row = self.core.appending.transaction_number, 0
+        may_wait = not self._host.in_callback
+        for batch in batches:
+            sealed = yield Compute(partial(checked, batch, self.config.max_request_size), len(batch.data))
+            yield from self.core.appending.send_sealed(sealed, first_row, outcomes, transaction, may_wait=may_wait)
+            first_row += sealed.records_count
+        with self._lock:
+            self.core.accumulator.unasked.add(outcomes)
+
+    def _check_no_interceptors(self, call: str) -> None:
+        if self._interceptors:
+            refused = IllegalStateError(f"{call}: interceptors cannot be shown the records of sealed batches; use a producer without them")
+            raise not_written(refused)
+
+    # The end
+
+    def flush(self, timeout: float | None) -> CallerFlow[None]:
+        """Return when each record sent before is done, and log a warning about failures that the program has not looked at."""
+        with self._lock:
+            flushing = self.core.flushing()
+        try:
+            with self.core.counters.calls.timing("flush", self._host):
+                yield from run_flow(self._host, self._engine, flushing.run(), timeout, "flush()")
+        except TimeoutError as late:
+            with self._lock:
+                remaining = flushing.remaining
+            raise FlushTimeout(f"{late}; {_records(remaining)} not acknowledged yet, still on the way", remaining) from None
+        self._tell_unasked()
+
+    def abort_pending(self) -> int:
+        """Give up what is neither acknowledged nor failed; return how many records."""
+        return self._host.change(lambda now_ms: self.core.drop_pending())
+
+    def _tell_unasked(self) -> None:
+        with self._lock:
+            text = self.core.unasked()
+        if text:
+            self.log.warning("%s", text)
+
+    def close(self, timeout: float | None) -> CallerFlow[float | None]:
+        """Take no more records, end the transaction, wait until records are done, and give up what is not when the time is over.
+
+        Waits max.block.ms at most for the coordinator of the transaction.
+        Returns how many seconds the driver may take to end, None for as long as callbacks take.
+        """
+        over_ms = deadline_ms(self._host.now_ms(), timeout)
+        with self._lock:
+            self.core.close()
+        why = NOT_WAITED_FOR
+        if timeout != 0 and not self._host.in_callback:
+            why = yield from self._last_flush(timeout)
+        self._give_up(why)
+        if timeout != 0 and not self._host.in_callback:
+            yield from self.reporting.close(over_ms)
+        # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
+        left_s = max((over_ms - self._host.now_ms()) / 1000, LAST_CALLBACKS_S)
+        return None if timeout is None else left_s
+
+    def leave(self) -> CallerFlow[float]:
+        """Close after an exception: wait for ERROR_EXIT_S at most, say so when it takes long, and give up at once when broken off."""
+        with self._lock:
+            self.core.close()
+        why = BROKEN_OFF
+        try:
+            if self._host.in_callback:
+                why = NOT_WAITED_FOR
+            else:
+                yield from self._last_flush(QUIET_EXIT_S)
+                left_s = ERROR_EXIT_S - QUIET_EXIT_S
+                if unfinished := self._unfinished():
+                    self.log.warning("waiting up to %g s for %s; Ctrl-C gives up", left_s, unfinished)
+                    why = yield from self._last_flush(left_s)
+                yield from self.reporting.close(NEVER_MS)
+        finally:
+            self._give_up(why)
+        return LAST_CALLBACKS_S
+
+    def _unfinished(self) -> str:
+        """Say what a close would wait for; empty when for nothing."""
+        with self._lock:
+            count, transaction = self.core.unfinished(), self.core.transaction_manager
+            if count:
+                return f"{_records(count)} to be acknowledged"
+            is_left = transaction is not None and closing.needs_end(transaction)
+        return f"the end of the transaction of transactional.id={self.config.transactional_id}" if is_left else ""
+
+    def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
+        """End the transaction and flush, for so long; return why what is left then was not done."""
+        over_ms = deadline_ms(self._host.now_ms(), timeout)
+        if why := (yield from self._end_transaction(timeout)):
+            return why
+        left_s = None if timeout is None else max(over_ms - self._host.now_ms(), 0) / 1000
+        try:
+            yield from run_flow(self._host, self._engine, self.core.flushing().run(), left_s, "close()")
+        except KafkaError as error:
+            return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
+        return ""
+
+    def _end_transaction(self, timeout: float | None) -> CallerFlow[str]:
+        """Wait for the transaction's end, or abort it; return why it did not end. A coordinator is waited for as long as max.block.ms."""
+        transaction, longest_s = self.core.transaction_manager, self.config.max_block_ms / 1000
+        with self._lock:
+            if transaction is None or not closing.needs_end(transaction):
+                return ""
+        limit_s = longest_s if timeout is None else min(timeout, longest_s)
+        try:
+            yield from run_flow(self._host, self._engine, self.core.end_transaction(), limit_s, "close()")
+        except TimeoutError:
+            last = f" (last: {transaction.last_failure})" if transaction.last_failure else ""
+            return f"it did not end within {limit_s:g} s{last}"
+        except KafkaError as error:
+            return str(error)
+        return ""
+
+    def _give_up(self, why: str) -> None:
+        self._tell_unasked()
+        with self._lock:
+            count = self.core.unfinished()
+            transaction = self.core.transaction_manager
+            left_behind = "" if transaction is None else closing.left_behind(transaction)
+            self.core.abort()
+        self._host.look()
+        if left_behind:
+            self.log.warning("the producer of transactional.id=%s was closed with %s: %s", self.config.transactional_id, left_behind, why)
+        if count:
+            self.log.warning("the producer was closed and gave up %s: %s", _records(count), why)
+
+    def end_by_itself(self, name: str) -> Flow[None]:
+        """Return the last flow of a producer that was dropped without close()."""
+        return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
+
+    def refuse_in_callback(self, what: str) -> None:
+        """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""
+        if self._host.in_callback:
+            raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
+        self._host.check_usable()
+
+
+def _check_column_names(call: str, topic: str, columns: Mapping[str, str | None]) -> None:
+    for name, column in columns.items():
+        if column is not None and not isinstance(column, str):
+            raise TypeError(
+                f"{call} to topic {topic!r}: {name} is the name of a column of the data, as in value='payload'; got "
+                f"{type(column).__name__}. Add what it should hold to the data, as in table.append_column({name!r}, [values])"
+            )
+    if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
+        raise ValueError(
+            f"nothing to send to topic {topic!r}: name the columns, as in {call.removesuffix('()')}(topic, data, key='id', value='payload')"
+        )
+
+
+def _check_callback(on_delivery: Any) -> None:
+    if on_delivery is not None and not callable(on_delivery):
+        raise TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
+
+
+def _check_ack(ack: Any) -> None:
+    if ack is None or is_ack(ack):
+        return
+    if type(ack) is tuple and len(ack) == 2 and isinstance(ack[0], AckWindow) and type(ack[1]) is int:
+        raise ValueError(f"ack: put() of {ack[0]!r} has not returned a sequence {ack[1]}")
+    raise TypeError(f"ack is a pair of an AckBuffer and a sequence that its put() returned, got {ack!r}")
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
+def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:
+    return ProducerCore(engine, host=host, random=random, sending=settings_for_sender(config), **settings_for_core(config))
+
+
+def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
+    """Return what a configuration says to a ProducerCore, by its parameters' names."""
+    return {
+        "enable_idempotence": config.enable_idempotence,
+        "buffer_memory": config.buffer_memory,
+        "linger_ms": config.linger_ms,
+        "max_request_size": config.max_request_size,
+        "delivery_timeout_ms": config.delivery_timeout_ms,
+        "max_block_ms": config.max_block_ms,
+        "retry_backoff_ms": config.retry_backoff_ms,
+        "retry_backoff_max_ms": config.retry_backoff_max_ms,
+        "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
+        "availability_timeout_ms": config.partitioner_availability_timeout_ms,
+        "transactional": transactional_settings(config),
+        "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
+    }
+
+
+def settings_for_sender(config: ProducerConfig) -> SenderSettings:
+    """Return what a configuration says to the Sender."""
+    return SenderSettings(
+        acks=config.acks,
+        retries=config.retries,
+        request_timeout_ms=config.request_timeout_ms,
+        batch_size=config.batch_size,
+        codec=Codec.parse(config.compression_type),
+        level=config.compression_level,
+        max_in_flight=config.max_in_flight_requests_per_connection,
+    )
+
+
+def transactional_settings(config: ProducerConfig) -> TransactionalSettings | None:
+    """Return what a configuration says about transactions, None for a producer without."""
+    if config.transactional_id is None:
+        return None
+    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms, config.transaction_timeout_clamp)

@@ -1,0 +1,258 @@
+"""A scan below its faces: what is asked for becomes a plan, and each reading of it is a consumer that ends by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from random import Random
+from typing import Any, NamedTuple
+
+from levada.api.arguments import column_names, positive, topic_names, topic_partition
+from levada.api.columns import DEFAULT_COLUMNS, decoder, importing_columns
+from levada.api.consuming import Consuming
+from levada.base.clock import NEVER_MS
+from levada.base.flow import CallerFlow
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.config import ConsumerConfig
+from levada.consumer.fetch.columns_ahead import BatchSink
+from levada.consumer.reading import Post
+from levada.consumer.scan.bounds import Bound, is_reversed, parsed_time
+from levada.consumer.scan.ranges import Range, Ranges
+from levada.consumer.scan.record_filter import RecordFilter
+from levada.consumer.scan.scanning import Scanning, ScanPlan, ScanProgress
+from levada.consumer.scan.splits import split_ranges
+from levada.errors import ConfigError, OffsetOutOfRangeError
+from levada.types import AnyRecord, TopicPartition
+
+PARTITION_FETCH_BYTES = 8 << 20
+SAMPLE_BYTES = 64 << 10
+"""How much of each partition is looked at to tell how large its records are."""
+SAMPLE_POLLS = 50
+FILTERED_BY = ("key", "timestamp")
+"""The columns that a filter looks at."""
+
+
+class ScanRequest(NamedTuple):
+    """What scan() was asked for. rows, size: when an Arrow batch is full. kept: which records are handed out, None for all."""
+
+    plan: ScanPlan
+    config: ConsumerConfig
+    columns: tuple[str, ...] | None
+    text: tuple[str, ...]
+    rows: int
+    size: int
+    is_filtered: bool = False
+    progress: Callable[[ScanProgress], object] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are handed out."""
+        return DEFAULT_COLUMNS if self.columns is None else self.columns
+
+    def sink(self) -> Any:
+        """Return what turns records into columns: those that are handed out, and those that a filter looks at."""
+        if not self.is_filtered:
+            return decoder(self.columns, self.text, self.config)
+        return decoder((*self.names, *(name for name in FILTERED_BY if name not in self.names)), self.text, self.config)
+
+    @property
+    def schema(self) -> Any:
+        """The schema of what is handed out."""
+        return decoder(self.columns, self.text, self.config).schema
+
+    def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
+        """Return a reading's Arrow batches as a capsule of Arrow's C stream interface."""
+        schema = self.schema
+        from levada.record.columnar import stream
+
+        return stream(schema, batches, requested_schema)
+
+    def reader(self, batches: Iterable[Any]) -> Any:
+        """Return a reader of a reading's Arrow batches."""
+        schema = self.schema
+        from levada.record.columnar import reader
+
+        return reader(schema, batches)
+
+    @property
+    def engine_settings(self) -> Mapping[str, Any]:
+        """What the engine of a reading is made with, beyond the configuration."""
+        return {"allow_auto_create_topics": self.config.allow_auto_create_topics}
+
+    def part(self, ranges: Mapping[TopicPartition, Range], kept: RecordFilter | None) -> ScanRequest:
+        """Return the request for a part of this one. It can be pickled: who wants to know its progress is left out."""
+        plan = ScanPlan(Ranges.of_assignments(ranges), kept, skips=self.plan.skips)
+        return self._replace(plan=plan, progress=None)
+
+    def sampling(self) -> ScanRequest:
+        """Return a request like this one that looks at the first records of each partition only."""
+        config = self.config
+        given = {name: getattr(config, name.replace(".", "_")) for name in config.given - {"key.deserializer", "value.deserializer"}}
+        return self._replace(config=ConsumerConfig.parse({**given, "max.partition.fetch.bytes": SAMPLE_BYTES}))
+
+
+def scan_request(
+    topics: str | Iterable[str] | None,
+    config: Mapping[str, Any] | None,
+    *,
+    start: Bound | Mapping[Any, Bound] = "earliest",
+    end: Bound | Mapping[Any, Bound] = "latest",
+    assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None = None,
+    partitions: Iterable[int | TopicPartition] | None = None,
+    keys: Iterable[bytes | str | None] | None = None,
+    timestamps: tuple[Bound | None, Bound | None] | None = None,
+    columns: Sequence[str] | None = None,
+    text: Sequence[str] = (),
+    batch_rows: int = 65_536,
+    batch_bytes: int = 16 << 20,
+    on_data_loss: str = "raise",
+    progress: Callable[[ScanProgress], object] | None = None,
+    **settings: Any,
+) -> ScanRequest:
+    """Check the arguments of scan(), the same for every face (ScanArguments). Raises ConfigError, and ValueError for what is no column."""
+    _refuse_misspelt(settings)
+    if on_data_loss not in ("raise", "skip"):
+        raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
+    if (topics is None) == (assignments is None):
+        raise ConfigError("give either topics or assignments")
+    if assignments is not None and partitions is not None:
+        raise ConfigError("assignments name the partitions to be read; give partitions with topics only")
+    if not (progress is None or callable(progress)):
+        raise ConfigError(f"progress is called with a ScanProgress, got {progress!r}")
+    names = topic_names([topics] if isinstance(topics, str) else topics or ())
+    named = {topic_partition(tp): bounds for tp, bounds in (assignments or {}).items()}
+    ranges = Ranges.of_topics(names, start, end, partitions) if assignments is None else Ranges.of_assignments(named)
+    kept = _kept(keys, timestamps)
+    plan = ScanPlan(ranges, kept, skips=on_data_loss == "skip")
+    wanted, strings = None if columns is None else column_names(columns), column_names(text)
+    request = ScanRequest(plan, _config(config, settings), wanted, strings, batch_rows, batch_bytes, kept is not None, progress)
+    if columns is not None or request.text:
+        _ = request.schema  # It knows which columns there are.
+    return request
+
+
+def _kept(keys: Any, timestamps: Any) -> RecordFilter | None:
+    if keys is None and timestamps is None:
+        return None
+    if isinstance(keys, str | bytes):
+        raise ConfigError(f"keys are a list of keys; for one write keys=[{keys!r}]")
+    if timestamps is not None and not (isinstance(timestamps, tuple | list) and len(timestamps) == 2):
+        raise ConfigError(f"timestamps are a pair, the first time and the first that is too late, either may be None; got {timestamps!r}")
+    wanted = None if keys is None else frozenset(_key(key) for key in keys)
+    first, end = (None if time is None else parsed_time("timestamps", time) for time in timestamps or (None, None))
+    if first is not None and end is not None and is_reversed(first, end):
+        raise ConfigError(f"timestamps end before they begin, so there is nothing to read; got {timestamps!r}")
+    return RecordFilter(wanted, first, end)
+
+
+def _key(key: Any) -> bytes | None:
+    if key is None or isinstance(key, bytes):
+        return key
+    if isinstance(key, str):
+        return key.encode()
+    raise ConfigError(f"keys are looked for as bytes, str (as UTF-8) or None; got {key!r}")
+
+
+def _refuse_misspelt(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what is no setting of a consumer, and nearly an argument of scan()."""
+    own = scan_request.__kwdefaults__ or ()
+    for name in settings:
+        dotted = name.replace("_", ".")
+        if dotted in ConsumerConfig.OPTIONS or dotted in ConsumerConfig.ALIASES:
+            continue
+        if close := get_close_matches(name, own, n=1, cutoff=0.7):
+            raise ConfigError(f"unknown option '{name}'; did you mean '{close[0]}'?")
+
+
+REFUSED: Mapping[str, str] = {
+    "auto.offset.reset": "see start and on_data_loss",
+    "group.id": "it begins and ends where it is told to, and commits nothing",
+    "interceptors": "nobody polls",
+    "stop.at.end": "it ends by itself",
+    "consumer.timeout.ms": "it ends at its end; see default.api.timeout.ms for when nothing moves",
+}
+"""Settings of a consumer that make no sense for a scan."""
+
+
+def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> ConsumerConfig:
+    given = ConsumerConfig.parse(config, **settings).given
+    for name, why in REFUSED.items():
+        if name in given:
+            raise ConfigError(f"'{name}' does not apply to a scan: {why}")
+    own = {"allow.auto.create.topics": False, "max.partition.fetch.bytes": PARTITION_FETCH_BYTES, "auto.offset.reset": "none"}
+    return ConsumerConfig.parse({**(config or {}), **{key: value for key, value in own.items() if key not in given}}, **settings)
+
+
+class ScanReading:
+    """One reading of a scan, over connections of its own."""
+
+    def __init__(self, request: ScanRequest, engine: Engine, host: Host, random: Random, post: Post | None = None) -> None:
+        self._request = request
+        self._host = host
+        self._kept = request.plan.kept(host.wall_ms())
+        keeps = None if self._kept is None else self._kept.keeps
+        self._consuming = Consuming(request.config, engine, host, random=random, post=post, keeps=keeps)
+        self._scanning = Scanning(request.plan, self._consuming.reading, engine, host)
+        self._handed_out = 0
+
+    def records(self) -> CallerFlow[list[AnyRecord] | None]:
+        """Return the next records, None at the end."""
+        records = yield from self._scanning.records()
+        self._tell(len(records or ()))
+        return records
+
+    def batch(self, sink: BatchSink) -> CallerFlow[Any]:
+        """Return the next Arrow batch, None at the end."""
+        while (batch := (yield from self._scanning.batch(sink, self._request.rows, self._request.size))) is not None:
+            kept = self._filtered(batch)
+            self._tell(kept.num_rows)
+            if kept.num_rows:
+                return kept
+        self._tell(0)
+        return None
+
+    def _filtered(self, batch: Any) -> Any:
+        if self._kept is None:
+            return batch
+        with importing_columns():
+            from levada.record.columnar import rows_kept
+        return rows_kept(batch, self._request.names, self._kept.keys, *self._kept.span_ms)
+
+    def _tell(self, records: int) -> None:
+        self._handed_out += records
+        if self._request.progress is not None:
+            progress = self._scanning.progress(self._handed_out)
+            with self._host.user_code():
+                self._request.progress(progress)
+
+    def splits(self, whole: ScanRequest, rows: int | None, size_bytes: int | None) -> CallerFlow[list[ScanRequest]]:
+        """Return requests for parts of at most so many offsets, or of about so many bytes. This reading is one of whole.sampling()."""
+        if (rows is None) == (size_bytes is None):
+            raise ValueError("splits() takes either rows or bytes: how large a part may be")
+        limit = positive("rows", rows) if rows is not None else positive("bytes", size_bytes)
+        ranges = yield from self._scanning.settle()
+        weights = dict.fromkeys(ranges, 1.0) if rows is not None else (yield from self._bytes_per_offset(ranges))
+        return [whole.part(part, self._kept) for part in split_ranges(ranges, weights, limit)]
+
+    def _bytes_per_offset(self, ranges: Mapping[TopicPartition, Range]) -> CallerFlow[dict[TopicPartition, float]]:
+        """Return what an offset of each partition takes, by its first records; where none came soon, as those of the others."""
+        wanted = {tp: (start, end) for tp, (start, end) in ranges.items() if start < end}
+        reading = self._consuming.reading
+        reading.change(lambda core, now_ms: core.assign_ranges(wanted, now_ms))
+        for _ in range(SAMPLE_POLLS):
+            if reading.look(lambda core: all(state.bytes_per_offset or state.finished for state in core.subscription)):
+                break
+            try:
+                yield from reading.records(self._host.now_ms() + 1_000, 1)
+            except OffsetOutOfRangeError:
+                # What is gone is for who reads the part.
+                break
+        found = reading.look(lambda core: {state.tp: state.bytes_per_offset for state in core.subscription if state.bytes_per_offset})
+        usual = sum(found.values()) / len(found) if found else 1.0
+        return {tp: found.get(tp, usual) for tp in ranges}
+
+    def close(self) -> CallerFlow[None]:
+        """Tell the brokers that nothing more is read."""
+        yield from self._consuming.reporting.close(NEVER_MS)
+        yield from self._consuming.reading.close()

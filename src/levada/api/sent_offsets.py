@@ -1,0 +1,230 @@
+"""What a program has sent of a consumer's offsets in transactions, and what it has to read again after one that was not committed.
+
+A transaction that is aborted commits no offsets, but the consumer's position stays after the records that were read for it. Offsets sent
+in the next transaction would pass these records, which nobody has worked off. So what a transaction sends of a partition is in doubt until
+it is committed. While it is, no other transaction is given offsets of this partition. Three things end it: the commit, a seek of the
+program's, and another transaction with the same records, where the program names them. Another process ends a detached transaction, so
+the consumer does not learn how it ended: seek_to_committed() waits until it has, and begins at what is committed then.
+
+A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
+first for offsets, notes up to where each partition was read by then. Producers of the transactional id that aborted are given no offsets
+that pass these records until the program seeks, names them, or commits them by the consumer's commit(). Those of other ids are, because a
+process may have several consumers and producers that have nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count
+from typing import NamedTuple
+
+from levada.api.record_offsets import Span
+from levada.consumer.positions.subscription_state import PartitionState
+from levada.errors import IllegalStateError
+from levada.types import OffsetAndMetadata, TopicPartition
+
+_moments = count()
+
+
+class _Aborts:
+    """Transactions of this process that were not committed. newest: the last one's number, -1 before the first."""
+
+    newest = -1
+
+
+_MOST_IDS = 1000
+"""Of how many transactional ids the newest transaction is known."""
+
+_READ_AGAIN = (
+    "call consumer.seek_to_committed() after an aborted or detached transaction, and read them again. A program that handles the same "
+    "records again, without reading them, names them in each transaction: send_offsets(consumer, records)"
+)
+
+
+class Sending:
+    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of its id's last abort, -1 for none."""
+
+    def __init__(self, aborted_at: int = -1) -> None:
+        self.aborted_at = aborted_at
+        self._is_open = True
+        self._consumers: dict[SentOffsets, None] = {}
+
+    @classmethod
+    def begin(cls, transactional_id: str) -> Sending:
+        """Return the next transaction of an id. One that a producer before has left open will not be committed any more."""
+        before = _newest.pop(transactional_id, None)
+        if before is not None:
+            before.not_committed()
+        begun = _newest[transactional_id] = cls(-1 if before is None else before.aborted_at)
+        for forgotten in list(_newest)[:-_MOST_IDS]:
+            _newest.pop(forgotten, None)
+        return begun
+
+    def add(self, sent: SentOffsets) -> None:
+        """Offsets of this consumer are part of it."""
+        self._consumers[sent] = None
+
+    def committed(self) -> None:
+        """Nothing that it has sent is in doubt any more."""
+        self._is_open = False
+        for sent in self._consumers:
+            sent.settle(self)
+        self._consumers.clear()
+
+    def not_committed(self) -> None:
+        """It was aborted, or its producer cannot end it any more. To be repeated at will, also after a commit."""
+        if self._is_open:
+            self._is_open = False
+            self._consumers.clear()
+            self.aborted_at = _Aborts.newest = next(_moments)
+
+
+_newest: dict[str, Sending] = {}
+"""The newest transaction by transactional id, that which was begun last at the end."""
+
+
+class _InDoubt(NamedTuple):
+    """What a transaction has sent of one partition: the records from `first` on and before `after`."""
+
+    transaction: Sending
+    origin: int
+    first: int
+    after: int
+
+
+class _Undone(NamedTuple):
+    """What was read of a partition when transactions were aborted, and is not known to be done.
+
+    abort: the least number that the first such abort may have. positions: up to where the partition was read by each of them, in order.
+    """
+
+    abort: int
+    positions: tuple[int, ...]
+
+    def after(self, done: int) -> _Undone | None:
+        """Return what is left when the program is done up to an offset."""
+        left = tuple(position for position in self.positions if position > done)
+        return _Undone(self.abort, left) if left else None
+
+
+class _Settled(NamedTuple):
+    """Up to where transactions were committed."""
+
+    origin: int
+    after: int
+
+
+class Read(NamedTuple):
+    """What a consumer has read of a partition. origin and done_to: as of PartitionState."""
+
+    state: PartitionState
+    origin: int
+    done_to: int
+    position: int
+
+
+class SentOffsets:
+    """What transactions were sent of one consumer's offsets. See the module's text.
+
+    settle() is called by the producer's engine, the rest by the consumer's thread: nothing is iterated over but copies.
+    """
+
+    def __init__(self) -> None:
+        self._in_doubt: dict[PartitionState, _InDoubt] = {}
+        self._settled: dict[PartitionState, _Settled] = {}
+        self._undone: dict[PartitionState, _Undone] = {}
+        self._noted_abort = _Aborts.newest
+
+    @property
+    def lacks_abort(self) -> bool:
+        """Whether a transaction was aborted since note_abort()."""
+        return self._noted_abort != _Aborts.newest
+
+    def note_abort(self, reads: Iterable[Read]) -> None:
+        """Note what was read when a transaction was aborted. To be called before more is read or sent."""
+        # Several may have come since the last note, of ids that have nothing to do with each other.
+        first, self._noted_abort = self._noted_abort + 1, _Aborts.newest
+        self._forget(lambda state: state.retired)
+        for read in reads:
+            before = self._undone.get(read.state) or _Undone(first, ())
+            if read.position > max((self._done(read), *before.positions[-1:])):
+                self._undone[read.state] = _Undone(before.abort, (*before.positions, read.position))
+
+    def moved(self, partitions: Collection[TopicPartition]) -> None:
+        """The program moves these partitions, or all where it names none."""
+        self._forget(lambda state: not partitions or state.tp in partitions)
+
+    def _forget(self, is_over: Callable[[PartitionState], bool]) -> None:
+        for known in (self._in_doubt, self._settled, self._undone):
+            for state in [state for state in list(known) if is_over(state)]:
+                known.pop(state, None)
+
+    def send_all(self, transaction: Sending, reads: Iterable[Read], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Make the offsets of all that was read part of a transaction. Raises IllegalStateError where that would skip records."""
+        sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
+        self._refuse_doubtful(transaction, {read.state: None for read in sent})
+        new = {read: (self._done(read), after) for read, after in sent.items() if after != self._done(read, transaction)}
+        self._refuse_undone(transaction, [read.state for read in new])
+        self._note(transaction, new)
+
+    def send_some(self, transaction: Sending, reads: Iterable[Read], spans: Mapping[TopicPartition, Span]) -> None:
+        """Make records that the program names part of a transaction. Raises IllegalStateError where that would skip others."""
+        sent = {read: spans[read.state.tp] for read in reads if read.state.tp in spans}
+        self._refuse_doubtful(transaction, {read.state: span.first for read, span in sent.items()})
+        # Records before the first that is named need not be there: markers of transactions and compaction leave offsets out.
+        later = [read.state for read, span in sent.items() if (left := self._left(read.state)) and span.first >= left.positions[0]]
+        self._refuse_undone(transaction, later)
+        self._note(transaction, {read: (span.first, span.after.offset) for read, span in sent.items()})
+
+    def _done(self, read: Read, transaction: Sending | None = None) -> int:
+        """Return up to where the program is known to be done with a partition, or has said so in this transaction."""
+        doubt, settled = self._in_doubt.get(read.state), self._settled.get(read.state)
+        if doubt is not None and doubt.transaction is transaction:
+            return doubt.after
+        return read.done_to if settled is None or settled.origin != read.origin else max(settled.after, read.done_to)
+
+    def _left(self, state: PartitionState) -> _Undone | None:
+        """Return what an abort has left undone, but for what the consumer has committed since."""
+        undone = self._undone.get(state)
+        return None if undone is None else undone.after(state.done_to)
+
+    def _refuse_undone(self, transaction: Sending, states: Iterable[PartitionState]) -> None:
+        if skipped := [state for state in states if (left := self._left(state)) and left.abort <= transaction.aborted_at]:
+            raise IllegalStateError(
+                f"send_offsets(): records of {_names(skipped)} were read before this producer's last transaction was aborted, and may not "
+                f"have been worked off since, but would be skipped from now on; {_READ_AGAIN}"
+            )
+
+    def _refuse_doubtful(self, transaction: Sending, firsts: Mapping[PartitionState, int | None]) -> None:
+        self._forget(lambda state: state.retired)
+        if skipped := [state for state, first in firsts.items() if self._would_skip(transaction, state, first)]:
+            raise IllegalStateError(
+                f"send_offsets(): a transaction with offsets of {_names(skipped)} is not known to be committed, and its records might be "
+                f"skipped from now on; {_READ_AGAIN}"
+            )
+
+    def _would_skip(self, transaction: Sending, state: PartitionState, first: int | None) -> bool:
+        doubt = self._in_doubt.get(state)
+        if doubt is None or doubt.transaction is transaction or doubt.after <= state.done_to:
+            return False
+        return first is None or first > doubt.first
+
+    def _note(self, transaction: Sending, sent: Mapping[Read, tuple[int, int]]) -> None:
+        for read, (first, after) in sent.items():
+            before = self._in_doubt.get(read.state)
+            first = first if before is None else min(first, before.first)
+            self._in_doubt[read.state] = _InDoubt(transaction, read.origin, first, after)
+        transaction.add(self)
+
+    def settle(self, transaction: Sending) -> None:
+        """A transaction is committed."""
+        for state, doubt in list(self._in_doubt.items()):
+            if doubt.transaction is transaction and self._in_doubt.pop(state, None) is not None:
+                self._settled[state] = _Settled(doubt.origin, doubt.after)
+                undone = self._undone.pop(state, None)
+                if undone is not None and (left := undone.after(doubt.after)):
+                    self._undone[state] = left
+
+
+def _names(states: Iterable[PartitionState]) -> str:
+    return ", ".join(str(tp) for tp in sorted(state.tp for state in states))

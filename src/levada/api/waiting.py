@@ -1,0 +1,65 @@
+"""Waiting as steps, the same for every driver: a flow that its caller runs yields what to wait for, and is resumed with whether it came."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, TypeVar
+
+from levada.api.arguments import deadline_ms
+from levada.base.flow import CallerFlow, Flow, Until
+from levada.base.promise import Promise
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.client.timeouts import timeout_error
+from levada.errors import TimeoutError
+
+T = TypeVar("T")
+
+FLOW_GRACE_S = 0.25
+"""A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
+
+
+def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeout_s: float | None, what: str) -> CallerFlow[None]:
+    """Wait for a promise. Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached."""
+    if not (yield Until(promise, deadline_ms)):
+        raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
+
+
+def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
+    """Wait for a promise; return its value or raise its error. Where it has to wait, it raises as check_usable() and until_settled() do."""
+    if not promise.done:
+        host.check_usable()
+        yield from until_settled(promise, engine, deadline_ms(host.now_ms(), timeout_s), timeout_s, what)
+    return promise.result()
+
+
+def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
+    """Run a flow on the engine to its end. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
+    host.check_usable()
+    with host.lock:
+        now_ms = host.now_ms()
+        promise = engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
+    # The step of who waits takes in first what has happened to the connections meanwhile, and sends then.
+    host.due_now()
+    try:
+        over_ms = deadline_ms(now_ms, None if timeout_s is None else timeout_s + FLOW_GRACE_S)
+        yield from until_settled(promise, engine, over_ms, timeout_s, what)
+        return promise.result()
+    except TimeoutError as error:
+        if error is not promise.error:
+            raise
+        raise timeout_error(engine.network, error, timeout_s) from None
+    finally:
+        if not promise.done:
+            with host.lock:
+                engine.flows.cancel(promise, host.now_ms())
+            host.look()
+
+
+def not_awaitable(found: Any, what: str) -> Any:
+    """Return what a function of the user's returned. Raises TypeError for an awaitable: nobody would await it. what: names the function."""
+    if not inspect.isawaitable(found):
+        return found
+    if inspect.iscoroutine(found):
+        found.close()
+    raise TypeError(f"{what} is a coroutine function; only the clients of levada.aio await it")

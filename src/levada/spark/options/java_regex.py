@@ -1,0 +1,87 @@
+"""Java's regular expressions, as subscribePattern takes them, in Python's words.
+
+Topic names are made of letters, digits, dot, underscore and hyphen. What both languages write alike means the same for them. What only Java
+has is translated where that is exact, and refused by name elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+
+from levada.errors import ConfigError
+from levada.spark.options.option_text import shown
+
+_CLASSES = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": r"\x00-\x7F",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": r"!-/:-@\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": r" \t",
+    "Cntrl": r"\x00-\x1F\x7F",
+    "XDigit": "0-9a-fA-F",
+    "Space": r" \t\n\x0B\f\r",
+}
+_TOKEN = re.compile(
+    r"\\Q(?P<quoted>.*?)(?:\\E|$)"
+    r"|\\(?P<negated>[pP])(?:\{(?P<class>\w+)\}|(?P<letter>\w))"
+    r"|(?P<group>\(\?<(?=[a-zA-Z]))"
+    r"|\\(?P<escape>.)"
+    r"|(?P<intersection>&&)"
+    r"|(?P<open>\[\^?\]?)"
+    r"|(?P<close>\])"
+    r"|(?P<other>.)",
+    re.DOTALL,
+)
+_ONLY_JAVA = {"R": "\\R", "X": "\\X", "G": "\\G", "h": "\\h", "H": "\\H", "k": "\\k", "N": "\\N", "c": "\\c", "e": "\\e"}
+_SPELT_OTHERWISE = {"z": r"\Z", "Z": r"(?=\n?\Z)"}
+
+
+def translate(pattern: str, option: str) -> re.Pattern[str]:
+    """Return the pattern, to be searched for in names. Raises ConfigError for what cannot be said in Python."""
+    translated = "".join(_translate(pattern, option))
+    try:
+        return re.compile(translated, re.ASCII)
+    except (re.error, ValueError, OverflowError, RecursionError) as fault:
+        raise ConfigError(f"option '{option}': {shown(pattern)} is no regular expression: {fault}") from None
+
+
+def _translate(pattern: str, option: str) -> list[str]:
+    parts: list[str] = []
+    depth = 0
+    for token in _TOKEN.finditer(pattern):
+        depth += (token["open"] is not None) - (token["close"] is not None and depth > 0)
+        if (depth > 1 and token["open"]) or (depth and token["intersection"]):
+            raise _refused(pattern, option, "classes within classes ([a[b]], &&)")
+        parts.append(_one(token, pattern, option, in_class=depth > 0))
+    return parts
+
+
+def _one(token: re.Match[str], pattern: str, option: str, *, in_class: bool) -> str:
+    if token["quoted"] is not None:
+        return re.escape(token["quoted"])
+    if token["negated"]:
+        return _class(token, pattern, option, in_class=in_class)
+    if token["group"]:
+        return "(?P<"
+    escape = token["escape"]
+    if escape in _ONLY_JAVA:
+        raise _refused(pattern, option, _ONLY_JAVA[escape])
+    return _SPELT_OTHERWISE.get(escape or "", token[0])
+
+
+def _class(token: re.Match[str], pattern: str, option: str, *, in_class: bool) -> str:
+    members = _CLASSES.get(token["class"] or token["letter"])
+    if members is None or (in_class and token["negated"] == "P"):
+        raise _refused(pattern, option, token[0])
+    if in_class:
+        return members
+    return f"[{'^' if token['negated'] == 'P' else ''}{members}]"
+
+
+def _refused(pattern: str, option: str, what: str) -> ConfigError:
+    return ConfigError(f"option '{option}': {pattern!r} has {what}, which only Java knows; write the pattern without it")

@@ -1,0 +1,94 @@
+"""Options about how the columns of a sink are written: value.format, key.format, and what each format has to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from levada.config.registry import SerializerConfig
+from levada.spark.formats.sink_format import SinkFormat
+from levada.spark.options.format_options import (
+    PROTOBUF_SUFFIXES,
+    SideOptions,
+    avro_schema,
+    chosen_formats,
+    message_type,
+    names_of_options,
+    registry_settings,
+    subject,
+)
+from levada.spark.options.option_text import REGISTRY, boolean
+
+if TYPE_CHECKING:
+    from levada.spark.formats.registries import Settings
+
+_REGISTERS = f"{REGISTRY}auto.register.schemas"
+
+
+class Writing(NamedTuple):
+    """How the format of a sink is made of its options. suffixes: the options it has, without their side."""
+
+    make: Callable[[SideOptions], SinkFormat]
+    suffixes: tuple[str, ...]
+
+
+def _json(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.json_text import JsonSink
+
+    return JsonSink()
+
+
+def _avro(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.avro_sink import AvroSink
+
+    return AvroSink(avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
+
+
+def _registers(given: SideOptions) -> bool:
+    return boolean(given.own, _REGISTERS, SerializerConfig.OPTIONS["auto.register.schemas"].default)
+
+
+def _client_settings(given: SideOptions) -> Settings:
+    return registry_settings(given._replace(own={name: value for name, value in given.own.items() if name != _REGISTERS}))
+
+
+def _protobuf(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.protobuf_sink import ProtobufSink
+
+    return ProtobufSink(message_type(given))
+
+
+def _confluent_protobuf(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.protobuf_sink import ProtobufSink, Registered
+
+    return ProtobufSink(message_type(given), Registered(_client_settings(given), subject(given), _registers(given)))
+
+
+def _confluent_avro(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.avro_sink import ConfluentAvroSink
+
+    text = given.get("avro.schema")
+    return ConfluentAvroSink(
+        _client_settings(given),
+        subject(given),
+        given.name("subject" if text is None else "avro.schema"),
+        None if text is None else avro_schema(given, text),
+        _registers(given),
+    )
+
+
+WRITE: Mapping[str, Writing] = {
+    "json": Writing(_json, ()),
+    "avro": Writing(_avro, ("avro.schema",)),
+    "confluent-avro": Writing(_confluent_avro, ("avro.schema", "subject")),
+    "protobuf": Writing(_protobuf, PROTOBUF_SUFFIXES),
+    "confluent-protobuf": Writing(_confluent_protobuf, (*PROTOBUF_SUFFIXES, "subject")),
+}
+_SUFFIXES = {name: entry.suffixes for name, entry in WRITE.items()}
+SINK_FORMAT_OPTIONS = names_of_options(_SUFFIXES)
+
+
+def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, SinkFormat]:
+    """Read how keys and values are written, by side; none for a side that is written as it is. Raises ConfigError."""
+    chosen = chosen_formats(own, () if topic is None else (topic,), _SUFFIXES, asking=("confluent-avro", "confluent-protobuf"))
+    return {side: WRITE[given.format].make(given) for side, given in chosen.items()}

@@ -1,0 +1,365 @@
+"""What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
+
+Each commit begins with InitProducerId as a new producer does, before it reads the ledger. Spark commits the batches of one query in several
+processes in turn: a producer id and epoch that one of them keeps would be fenced by the next. Only connections and metadata are kept. A
+driver that is fenced within its transaction raises, and does not initialize again, as two drivers would fence each other without end.
+Requests whose answers were lost may arrive late: the client itself initializes anew after one (KafkaProducer.begin_transaction()).
+
+The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that reads an entry commits
+the slots that it names. Other open transactions are aborted last, and only those that were listed before the decision: a driver that was
+paused after it must not abort what its successor has written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from levada.base.clock import SystemClock
+from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
+from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
+from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
+from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
+from levada.spark.clients import reused_admin, reused_transactional_producer
+from levada.spark.sink.exactly_once.sealing import SealedRows
+from levada.spark.sink.exactly_once.settings import ExactlyOnce
+from levada.spark.task_log import log_with_task, tell
+
+if TYPE_CHECKING:
+    from levada import ArrowDelivery, KafkaProducer
+
+logger = logging.getLogger(__name__)
+
+UNSTABLE_S = 5.0
+"""How long to wait for the end of a transaction that may change the ledger, where the driver that began it is probably dead."""
+IN_FLIGHT_BYTES = 8 << 20
+"""buffer.memory of the driver's producer, where the query has no setting of its own."""
+REFRESH_S = 24 * 3600.0
+"""After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
+
+
+class Marker:
+    """The clients that end a sink's batches. name: the transactional id and the ledger's group. sink: tells it from others, anywhere."""
+
+    def __init__(self, client: Mapping[str, str], name: str, settings: ExactlyOnce) -> None:
+        self.sink = (client["bootstrap.servers"], name)
+        self._name = name
+        self._ledger = settings.ledger
+        self._groups: set[str] = set()
+        # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
+        mine = {key: value for key, value in client.items() if key != "transaction.timeout.ms"}
+        # What is on its way is a copy of what messages hold anyway.
+        least = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
+        self._settings = {**least, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
+        self._is_initialized = False
+        self._clients = ExitStack()
+        self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.close(*raised)
+
+    @cached_property
+    def _producer(self) -> KafkaProducer:
+        """Made where it is needed: a batch without rows, and one that is aborted, mostly need the admin client only."""
+        return self._clients.enter_context(reused_transactional_producer(self._settings))
+
+    def initialize(self) -> None:
+        """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
+        if not self._is_initialized:
+            self._producer.init_transactions()
+            self._is_initialized = True
+
+    def last_entry(self, timeout_s: float | None = None) -> Entry | None:
+        """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does."""
+        return self.slots.last_entry(self._ledger, timeout_s)
+
+    def entry_after_the_dead(self) -> Entry | None:
+        """Read the ledger. If the transaction of another driver may change it for longer than UNSTABLE_S, abort that transaction."""
+        try:
+            return self.last_entry(UNSTABLE_S)
+        except TimeoutError:
+            self.initialize()
+            return self.last_entry()
+
+    def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
+        """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.
+
+        Raises TransactionOutcomeUnknownError where it is not known which of the two happened; the next look at the ledger tells it.
+        """
+        self._producer.begin_transaction()
+        sent: ArrowDelivery | None = None
+        try:
+            sent = self._producer.send_sealed([batch for message in messages for batch in message.batches])
+            for group, offset in entry.offsets(self._name).items() if entry is not None else ():
+                self._producer.send_offsets_to_transaction({self._ledger: offset}, group)
+                self._groups.add(group)
+            self._commit()
+            sent.result()
+        except TransactionOutcomeUnknownError:
+            raise
+        except Exception:
+            self._abort()
+            if sent is not None:
+                # This error says it all: rows that failed with the transaction are no second one, which the producer would warn of.
+                with suppress(KafkaError):
+                    sent.report(timeout=0)
+            raise
+
+    def _commit(self) -> None:
+        try:
+            self._producer.commit_transaction()
+        except TransactionOutcomeUnknownError as unknown:
+            logger.warning("asking again what became of the transaction: %s", unknown)
+            self._producer.commit_transaction()
+
+    def _abort(self) -> None:
+        """Let readers go on at once. Where that fails the next InitProducerId does it, or the brokers after transaction.timeout.ms."""
+        try:
+            self._producer.abort_transaction(ABORT_S)
+        except KafkaError as error:
+            logger.info("the transaction was not aborted here: %s", error)
+
+    def forget_ledger(self) -> None:
+        """Delete the ledger. It is of no use after a write that cannot be repeated."""
+        self.slots.forget(self._groups)
+
+    def close(self, *raised: Any) -> None:
+        """Let go of the connections. raised: the exception for which, if any; the admin client is not used again then."""
+        self._clients.__exit__(*(raised or (None, None, None)))
+
+
+def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
+    """Write the rows of a batch exactly once. Raises IllegalStateError where the ledger forbids it, and errors of the client."""
+    log_with_task()
+    batch = _batch_of(messages)
+    rows = sum((message.rows for message in messages), NO_ROWS)
+    is_numbered, slots = settings.is_numbered(batch), _slots_of(messages)
+    if not rows.count and not is_numbered:
+        return
+    name = settings.name_for(settings.id_for(batch))
+    with settings.explained(name), Marker(client, name, settings) as marker:
+        if not rows.count and not _concerns(batch, marker.entry_after_the_dead()):
+            return
+        marker.initialize()
+        if not is_numbered:
+            logger.warning(
+                "if this write is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
+                "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
+            )
+        if is_numbered or slots:
+            Committing(marker, settings, batch, rows, messages).run()
+        else:
+            marker.write(messages, None)
+        if slots and not is_numbered:
+            marker.slots.forget(_names(slots))
+            marker.forget_ledger()
+            _seen.pop(marker.sink, None)
+
+
+def _concerns(batch: BatchId, entry: Entry | None) -> bool:
+    """Whether a batch without rows has to do with the ledger: it was written before, and is to be finished, or the ledger would expire."""
+    if entry is None:
+        return False
+    if entry.batch.number == batch.number:
+        return entry.batch.run_id != batch.run_id
+    return _now_s() - entry.written_s > REFRESH_S
+
+
+_seen: dict[tuple[str, str], str] = {}
+"""By cluster and sink: the run that this process has seen, so that it knows what runs before have left."""
+
+
+class Committing:
+    """The commit of one batch, once the marker is initialized."""
+
+    def __init__(self, marker: Marker, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
+        self._marker = marker
+        self._sink = marker.sink
+        self._slots = marker.slots
+        self._settings = settings
+        self._batch = batch
+        self._rows = rows
+        self._messages = messages
+        self._own = _slots_of(messages)
+        self._sink_id = settings.id_for(batch)
+
+    def run(self) -> None:
+        """Look at the ledger, and do what follows from it."""
+        entry = self._marker.last_entry()
+        self._announce(entry)
+        known = [*self._own, *(entry.slots if entry is not None else ())]
+        is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
+        left_open = self._slots.left_open(known) if known or is_first else []
+        # Also of another batch: a program that gives the numbers may have gone on without repeating it.
+        left = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
+        verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
+        level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
+        logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
+        if verdict is Verdict.SKIP_AHEAD:
+            self._slots.abort([slot.handle for slot in self._own])
+            return
+        if verdict is Verdict.REPEAT and entry is not None:
+            self._repeat(entry, left)
+            # A successor may be at the next batch, and must not lose slots that it has decided by now.
+            left_open = [handle for handle in left_open if is_of(handle.transactional_id, self._batch)]
+        else:
+            if entry is not None and left.all:
+                self._leave_out(entry, left)
+            self._decide(self._messages, self._entry(self._rows, self._own))
+        self._slots.abort_losers(left_open, self._batch.run_id)
+        self._slots.forget(_names(entry.slots) if entry is not None else ())
+
+    def _announce(self, entry: Entry | None) -> None:
+        """Say what is promised, and where the ledger is, at the first batch of a run that has rows.
+
+        The ledger tells which one that is: the batches of a run are committed in several processes, and a slow query has one for each.
+        """
+        if entry is not None and entry.batch.run_id == self._batch.run_id:
+            return
+        topic = f"topic '{self._settings.topic}'" if self._settings.topic is not None else "the topics that they name"
+        last = "is empty" if entry is None else f"has batch {entry.batch.number} as the last one"
+        tell(
+            logger,
+            "%s: the rows of this %s are written to %s exactly once, for readers with isolation.level=read_committed; the ledger is group "
+            "'%s' (%s) and %s",
+            called(self._sink_id, self._batch),
+            self._batch.program,
+            topic,
+            self._settings.name_for(self._sink_id),
+            self._settings.ledger,
+            last,
+        )
+
+    def _leave_out(self, entry: Entry, left: Unfinished) -> None:
+        """Go on without lost rows of an earlier batch, which no task has now, if onLostSlot=skip. Raises IllegalStateError otherwise."""
+        count = sum(slot.rows.count for slot in left.all)
+        text = (
+            f"{called(self._sink_id, entry.batch)}: it was decided, and {_listed(left.all)} with {count} of its {entry.rows.count} rows "
+            "was aborted before it was committed"
+        )
+        if self._settings.policy.lost_slot != "skip":
+            raise IllegalStateError(
+                f"{text}. Batch {self._batch.number} is another one and has not these rows; nothing of it was written. Repeat batch "
+                f"{entry.batch.number}, or go on without the rows by onLostSlot=skip"
+            )
+        logger.warning("%s; they are left out", text)
+
+    def _decide(self, messages: Sequence[SealedRows], decision: Entry, *, decided: bool = False) -> None:
+        """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's.
+
+        Then the entry is written again, as one whose slots are committed: a later batch of this run may have slots of the same names,
+        which no driver may take for the slots of this entry. decided: whether an earlier run has decided the batch.
+        """
+        self._slots.check(decision, decided=decided)
+        self._marker.write(messages, decision)
+        if left := self._slots.finish(decision).all:
+            again = (
+                f"Run the {self._batch.program} again, which writes its rows again if its task has the same ones; if not, see onLostSlot"
+                if self._settings.is_numbered(self._batch)
+                else "The other rows of this write are in Kafka; to repeat it would write them twice"
+            )
+            raise IllegalStateError(
+                f"{called(self._sink_id, self._batch)}: decided, but {_listed(left)} was aborted before it was committed: this took longer "
+                f"than transaction.timeout.ms, or somebody has fenced it. {again}"
+            )
+        if decision.slots and self._settings.is_numbered(self._batch):
+            self._marker.write((), replace(decision, is_finished=True))
+
+    def _repeat(self, entry: Entry, left: Unfinished) -> None:
+        """Finish a batch that an earlier run has decided, and claim it for this run.
+
+        A second write of the batch in this run would otherwise be taken for a repetition.
+        """
+        again, decision = self._replaced(entry, left) if left.all else ((), self._entry(entry.rows))
+        decision = replace(decision, turn=entry.turn + 1)
+        self._slots.abort([slot.handle for slot in set(self._own) - set(decision.slots)])
+        if not left.all:
+            self._compare(entry)
+        self._decide(again, decision, decided=True)
+        if left.all:
+            self._compare(decision)
+
+    def _compare(self, entry: Entry) -> None:
+        if not check_same_rows(self._batch, self._rows, entry, self._settings.policy, self._sink_id):
+            logger.warning("%s: it was written before, with other rows", called(self._sink_id, self._batch))
+
+    def _entry(self, rows: Rows, slots: tuple[Slot, ...] = ()) -> Entry:
+        """Return an entry of this batch. Slots that are committed need not be in it."""
+        return Entry(self._batch, rows, self._settings.ledger, slots, written_s=_now_s())
+
+    def _replaced(self, entry: Entry, left: Unfinished) -> tuple[Sequence[SealedRows], Entry]:
+        """Return what is written in the place of lost slots, and the entry for it.
+
+        That is what the tasks have that wrote them, if they have the same rows now; else what onLostSlot says.
+        """
+        lost = left.all
+        by_task = {message.task: message for message in self._messages}
+        lost_rows = sum((slot.rows for slot in lost), NO_ROWS)
+        name = called(self._sink_id, self._batch)
+        if not left.unknown and all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
+            logger.warning("%s: %s was lost after the decision; its %d rows are written again", name, _listed(lost), lost_rows.count)
+            again = [by_task[slot.name.task] for slot in lost]
+            return again, self._entry(entry.rows, _slots_of(again))
+        if self._settings.policy.lost_slot == "rewrite":
+            logger.warning("%s: %s is lost; the whole batch is written again, and some of its rows twice", name, _listed(lost))
+            return self._messages, self._entry(self._rows, self._own)
+        if self._settings.policy.lost_slot == "skip":
+            logger.warning("%s: %s is lost, and with it %d rows, which nobody writes again", name, _listed(lost), lost_rows.count)
+            return (), self._entry(self._rows)
+        raise IllegalStateError(
+            f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was aborted "
+            "before it was committed (the driver was away for longer than transaction.timeout.ms"
+            f"{'; of some it is not known any more' if left.unknown else ''}). The rows cannot be written again exactly, because they are "
+            "divided among the tasks otherwise now, computed to other values, or may be there. Run the "
+            f"{self._batch.program} once with onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, "
+            "or with onLostSlot=skip, which leaves these rows out"
+        )
+
+
+def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
+    """Abort the slots of a batch that was not committed. If it was decided all the same, its slots are committed."""
+    log_with_task()
+    own = _slots_of(messages)
+    if not own:
+        return
+    batch = _batch_of(messages)
+    name = settings.name_for(settings.id_for(batch))
+    with settings.explained(name), Marker(client, name, settings) as marker:
+        entry = marker.entry_after_the_dead()
+        is_over = entry is not None and entry.batch.number > batch.number and entry.batch.run_id == batch.run_id
+        decided: Collection[Slot] = own if is_over else entry.slots if entry is not None else ()
+        # Before what was decided is committed: a second write in the same run has slots of the same names, which are waited for.
+        marker.slots.abort([slot.handle for slot in set(own) - set(decided)])
+        if entry is not None and entry.batch.number == batch.number:
+            marker.slots.finish(entry)
+
+
+def _batch_of(messages: Sequence[SealedRows]) -> BatchId:
+    batches = {message.batch for message in messages}
+    if len(batches) != 1:
+        raise IllegalStateError(f"the tasks of one write are of several micro-batches, {batches}; nothing was written")
+    return batches.pop()
+
+
+def _slots_of(messages: Sequence[SealedRows]) -> tuple[Slot, ...]:
+    return tuple(message.slot for message in messages if message.slot is not None)
+
+
+def _names(slots: Sequence[Slot]) -> list[str]:
+    return [slot.handle.transactional_id for slot in slots]
+
+
+def _now_s() -> int:
+    return SystemClock().wall_ms() // 1000
+
+
+def _listed(slots: Sequence[Slot]) -> str:
+    first = f"transaction '{slots[0].handle.transactional_id}'"
+    return first if len(slots) == 1 else f"{first} and {len(slots) - 1} more"

@@ -1,0 +1,364 @@
+"""Rows become records: the sink of batch and streaming queries.
+
+At least once: a task hands whole Arrow batches to a producer and returns its commit message only when every record is acknowledged. There
+is nothing left to commit in the driver, and nothing that an abort could take back: a task that is tried again writes its records again.
+
+Exactly once: a task writes nothing that can be read, and its commit message has the record batches, or names the open transaction that has
+them. The driver writes those of all tasks, and commits (`levada.spark.sink.exactly_once`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
+
+from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
+from levada.exactly_once.batch import BatchId, SlotName
+from levada.spark.clients import Outstanding, fresh_admin, reused_producer, roles
+from levada.spark.formats.sink_format import Encode
+from levada.spark.options.format_options import SIDES
+from levada.spark.options.options import SinkOptions, Spreads
+from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
+from levada.spark.schema import HEADERS
+from levada.spark.sink.exactly_once import committing as exactly_once
+from levada.spark.sink.exactly_once.sealing import (
+    OpenSlot,
+    SealedRows,
+    Sealing,
+    batch_of_task,
+    budget_of_task,
+    slot_producer,
+    task_under_way,
+)
+from levada.spark.sink.exactly_once.settings import ExactlyOnce
+from levada.spark.sink.spread import Spread, Turn, turn_of_task
+from levada.spark.task_log import log_with_task
+from levada.types import OffsetAndMetadata
+
+if TYPE_CHECKING:
+    from levada import KafkaProducer
+
+_TEXT_OR_BYTES: tuple[DataType, ...] = (StringType(), BinaryType())
+_ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
+    "key": _TEXT_OR_BYTES,
+    "value": _TEXT_OR_BYTES,
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (HEADERS,),
+    "timestamp": (TimestampType(), TimestampNTZType()),
+}
+
+logger = logging.getLogger(__name__)
+
+NO_ENCODERS: Mapping[str, Encode] = {}
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver: so many rows are in Kafka."""
+
+    rows: int
+
+
+def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
+    """Return the columns that a sink uses, others are left alone. Raises ConfigError when they do not make a record."""
+    types = {field.name: field.dataType for field in schema.fields if field.name in _ACCEPTED}
+    if options.topic is not None:
+        types.pop("topic", None)
+    elif "topic" not in types:
+        raise ConfigError("where to? give the option 'topic', or a column 'topic'")
+    if "value" not in types:
+        raise ConfigError(f"a levada sink needs a column 'value'; the rows have {', '.join(schema.fieldNames()) or 'none'}")
+    if "timestamp" in types and not _is_accepted("timestamp", types["timestamp"]):
+        # Spark's own connector has no such column, so a job written for it may have one of any type.
+        unused = types.pop("timestamp").simpleString()
+        logger.warning("column 'timestamp' is not used, as it is %s; a timestamp would be the time of the records", unused)
+    for name, found in types.items():
+        if name in options.formats:
+            options.formats[name].check(name, found)
+        else:
+            _check_type(name, found)
+    return tuple(types)
+
+
+def _check_type(name: str, found: DataType) -> None:
+    if not _is_accepted(name, found):
+        accepted = " or ".join(kind.simpleString() for kind in _ACCEPTED[name])
+        advice = f"cast it, or set the option {name}.format" if isinstance(found, StructType) and name in SIDES else "cast it"
+        raise ConfigError(f"column '{name}' must be {accepted}, and is {found.simpleString()}; {advice}")
+
+
+def _is_accepted(name: str, found: DataType) -> bool:
+    """Whether a column has a type that is written as it is; text with a collation is text."""
+    plain = StringType() if isinstance(found, StringType) else found
+    return plain.simpleString() in [kind.simpleString() for kind in _ACCEPTED[name]]
+
+
+def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, turn: Turn) -> Written:
+    """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
+    log_with_task()
+    rows = 0
+    with reused_producer(options.client, options.partitioner) as producer:
+        outstanding = Outstanding()
+        for topic, records, _ in _placed(batches, columns, options, producer, turn):
+            rows += records.num_rows
+            outstanding.add(producer.send_arrow(topic, records, **roles(records.schema)))
+        producer.flush()
+        outstanding.wait()
+    return Written(rows)
+
+
+def seal(
+    batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, once: ExactlyOnce, batch: BatchId
+) -> WriterCommitMessage:
+    """Return the rows as record batches in the message for the driver, or write them into a slot where they are too many for that."""
+    log_with_task()
+    task, attempt = task_under_way()
+    sink = once.name_for(once.id_for(batch))
+    turn = turn_of_task(sink, batch.number)
+
+    def open_slot() -> OpenSlot:
+        name = SlotName.of(batch, task, attempt)
+        full_name = name.within(sink)
+        producer = slot_producer(options.client, options.partitioner, full_name)
+        return OpenSlot(producer, name, full_name, {once.ledger: OffsetAndMetadata(batch.number)})
+
+    # It sends nothing, so it needs no producer id.
+    sealer = reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner)
+    with once.explained(sink), sealer as producer:
+        sealing = Sealing(producer, budget_of_task(once, task), open_slot)
+        try:
+            for topic, records, given in _placed(batches, columns, options, producer, turn):
+                sealing.add(topic, records, given)
+            return sealing.finish(batch, task)
+        except BaseException:
+            sealing.give_up()
+            raise
+
+
+class _Placed(NamedTuple):
+    """Rows of one topic. records: with the partitions that the sink has chosen for some of them. given: the same rows without these."""
+
+    topic: str
+    records: pa.RecordBatch
+    given: pa.RecordBatch
+
+
+def _placed(
+    batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, producer: KafkaProducer, turn: Turn
+) -> Iterator[_Placed]:
+    """Turn rows into records, by topic."""
+    encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
+    spreads: dict[str, Spread] = {}
+    for batch in batches:
+        for topic, given in by_topic(as_records(batch, columns, encoders), options.topic):
+            partitions = partitions_of(producer, topic, options)
+            if topic not in spreads:
+                spreads[topic] = Spread(options.batch_size, turn)
+            yield _Placed(topic, with_partitions(given, options.spreads, spreads[topic], partitions), given)
+
+
+def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> list[int]:
+    """Return the partitions of a topic that have a leader, or all where none has one.
+
+    Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
+    """
+    try:
+        infos = producer.partitions_for(topic, timeout=options.topic_timeout_s)
+    except UnknownTopicOrPartitionError as unknown:
+        named = "option 'topic'" if options.topic is not None else "column 'topic'"
+        limit = "kafka.max.block.ms" if options.topic_timeout_s is None else f"{options.topic_timeout_s:g} s"
+        raise UnknownTopicOrPartitionError(
+            f"topic '{topic}' does not exist, and did not appear within {limit}; create it, or check the {named} (kafka.max.block.ms says "
+            "how long a task waits for brokers that create topics by being asked for them)"
+        ) from unknown
+    except TimeoutError:
+        # Not the topic but the brokers are missing: they have max.block.ms, as for any record.
+        infos = producer.partitions_for(topic)
+    return [info.partition for info in infos if info.leader != -1] or [info.partition for info in infos]
+
+
+def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, partitions: Sequence[int]) -> pa.RecordBatch:
+    """Choose the partitions of rows that name none, where the sink does that; the others are left to the producer."""
+    import pyarrow.compute as pc
+
+    names = records.schema.names
+    if spreads is Spreads.NONE or not partitions:
+        return records
+    open_rows = pa.repeat(True, records.num_rows)
+    for name in ("partition", "key") if spreads is Spreads.KEYLESS else ("partition",):
+        if name in names:
+            open_rows = pc.and_(open_rows, records.column(name).is_null())
+    count = open_rows.true_count
+    if count == 0:
+        return records
+    size = records.nbytes * count // records.num_rows
+    named = records.column("partition") if "partition" in names else pa.nulls(records.num_rows, pa.int32())
+    chosen = pc.replace_with_mask(named, open_rows, spread.deal(count, size, partitions))
+    if "partition" in names:
+        return records.set_column(names.index("partition"), "partition", chosen)
+    return records.append_column("partition", chosen)
+
+
+def as_records(batch: pa.RecordBatch, columns: Sequence[str], encoders: Mapping[str, Encode] = NO_ENCODERS) -> pa.RecordBatch:
+    """Choose the columns that make records, keys and values as bytes: by their encoders, or text as it is, without being copied."""
+    encode = {"key": _as_bytes, "value": _as_bytes, **encoders}
+    arrays = [encode[name](batch.column(name)) if name in encode else batch.column(name) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _as_bytes(array: pa.Array) -> pa.Array:
+    return array if pa.types.is_binary(array.type) else array.cast(pa.binary())
+
+
+def by_topic(records: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Split rows by their topic column, keeping their order within a topic. Raises SerializationError for a row without a topic."""
+    if records.num_rows == 0:
+        return
+    if topic is not None:
+        yield topic, records
+        return
+    topics = records.column("topic")
+    if topics.null_count:
+        raise SerializationError(f"{topics.null_count} of {records.num_rows} rows have no topic; give each row one, or the option 'topic'")
+    rest = records.drop_columns(["topic"])
+    names = topics.unique().to_pylist()
+    if len(names) == 1:
+        yield names[0], rest
+        return
+    yield from _runs(topics.dictionary_encode(), rest)
+
+
+def _runs(topics: pa.DictionaryArray, rest: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    import pyarrow.compute as pc
+
+    # sort_indices is stable, so each topic's rows stay in order and stand together.
+    sorted_rest = rest.take(pc.sort_indices(topics.indices))
+    counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(topics.indices).to_pylist()}
+    begin = 0
+    for code in sorted(counts):
+        yield topics.dictionary[code].as_py(), sorted_rest.slice(begin, counts[code])
+        begin += counts[code]
+
+
+def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Refuse to commit when a task did not write.
+
+    Under Trigger.Continuous Spark never calls write(), and commits all the same. It only logs what is raised here, and runs on, but the
+    epoch stays uncommitted: the checkpoint does not claim that rows were written which were not.
+    """
+    silent = sum(message is None for message in messages)
+    if silent:
+        raise IllegalStateError(
+            f"{silent} of {len(messages)} tasks wrote nothing and Spark commits all the same: their rows would be lost. Trigger.Continuous "
+            "does not work with Python sinks; use trigger(processingTime=...) or trigger(availableNow=True)"
+        )
+
+
+_begun: set[tuple[int, str, str | None, str | None]] = set()
+
+
+def begin_writing(options: SinkOptions) -> None:
+    """Say, once in a process, what the sink promises, and look for its topic before any task starts.
+
+    Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
+    """
+    log_with_task()
+    ledger_topic = None if options.exactly_once is None else options.exactly_once.ledger_topic
+    key = (os.getpid(), options.client["bootstrap.servers"], options.topic, ledger_topic)
+    if key in _begun:
+        return
+    promise = "at least once" if options.exactly_once is None else "exactly once, for readers with isolation.level=read_committed"
+    logger.info("rows are written to %s %s", options.topic or "the topics that they name", promise)
+    if options.topic is not None and not _exists(options.topic, options.client):
+        with reused_producer(options.client, options.partitioner) as producer:
+            count = len(partitions_of(producer, options.topic, options))
+        logger.warning("topic '%s' did not exist; the brokers have created it by being asked for it; partitions: %d", options.topic, count)
+    if ledger_topic is not None and ledger_topic != options.topic and not _exists(ledger_topic, options.client):
+        raise UnknownTopicOrPartitionError(f"topic '{ledger_topic}' does not exist; create it, or check the option 'ledgerTopic'")
+    _begun.add(key)
+
+
+def _exists(topic: str, client: Mapping[str, str]) -> bool:
+    with fresh_admin(client) as admin:
+        try:
+            admin.describe_topics([topic])
+        except UnknownTopicOrPartitionError:
+            return False
+    return True
+
+
+def _write(writer: BatchWriter | StreamWriter, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    options, once = writer.options, writer.options.exactly_once
+    if once is None:
+        return write(batches, writer.columns, options, turn_of_task(writer.run_id))
+    batch = batch_of_task(once, writer.run_id, streaming=isinstance(writer, StreamWriter))
+    return seal(batches, writer.columns, options, once, batch)
+
+
+def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
+    check_all_written(messages)
+    if options.exactly_once is None:
+        return
+    # The executors' levada may be older than the driver's.
+    sealed = [message for message in messages if isinstance(message, SealedRows) and hasattr(message, "task")]
+    if len(sealed) != len(messages):
+        raise IllegalStateError(
+            "a task has returned no record batches: driver and executors have different versions of levada; nothing was written"
+        )
+    exactly_once.commit(sealed, options.exactly_once, options.client)
+
+
+def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
+    if options.exactly_once is not None:
+        exactly_once.abort([message for message in messages if isinstance(message, SealedRows)], options.exactly_once, options.client)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """The sink of a batch query. run_id: of a write that belongs to no run of a streaming query."""
+
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self.options = options
+        self.columns = columns
+        self.run_id = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows, or seal them."""
+        return _write(self, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
+        _commit(self.options, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Abort the slots of a write that was not committed."""
+        _abort(self.options, messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The sink of a streaming query. Spark makes a writer for a batch's tasks, and another one to commit it."""
+
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self.options = options
+        self.columns = columns
+        self.run_id = ""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's share of a micro-batch, or seal it."""
+        return _write(self, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
+        _commit(self.options, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Abort the slots of a micro-batch, unless it was decided: then they are committed."""
+        _abort(self.options, messages)

@@ -1,0 +1,109 @@
+"""The source of a batch query: ranges are resolved once, when the query is planned."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from levada.errors import ConfigError
+from levada.spark.options.options import SourceOptions
+from levada.spark.pyspark_versions import PUSH_FILTERS, Filter
+from levada.spark.source.bounds import resolve
+from levada.spark.source.cluster import Cluster, KafkaCluster
+from levada.spark.source.filters import Bounds, push
+from levada.spark.source.offsets import Offsets
+from levada.spark.source.planning import TaskSpans, plan
+from levada.spark.source.range_reader import read
+from levada.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class BatchReader(DataSourceReader):
+    """Plans in the driver, reads in the tasks; Spark sends a pickled copy there."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, connect: Callable[[Mapping[str, str]], Cluster] = KafkaCluster) -> None:
+        self._options = options
+        self._schema = schema
+        self._connect = connect
+        self._bounds = Bounds()
+        if PUSH_FILTERS is not None:
+            self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
+        elif options.pushes_filters:
+            logger.warning("option 'pushFilters' has no effect: this PySpark gives no filters to a source, 4.1 and newer do")
+        for name in options.only_for_streams:
+            logger.warning("option '%s' is for streams; a batch query reads everything", name)
+
+    def partitions(self) -> list[InputPartition]:
+        """Resolve the offsets and return the tasks that read what lies between them."""
+        cluster = self._connect(self._options.client)
+        try:
+            start, end = self._bounds.narrow(*resolve_ends(self._options, cluster), cluster)
+        finally:
+            cluster.close()
+        # Without any task Spark would still run one, with a partition of another kind.
+        return list(plan(start, end, self._options.splitting)) or [TaskSpans(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield what one task reads."""
+        assert isinstance(partition, TaskSpans)
+        return read(partition, self._schema, self._options)
+
+    def push(self, filters: Iterable[Filter]) -> None:
+        """Read less than the query's offsets where filters allow it, and the option pushFilters does."""
+        bounds = push(filters)
+        if not bounds.said:
+            return
+        said = "; ".join(bounds.said)
+        if self._options.pushes_filters:
+            self._bounds = bounds
+            logger.info("filters that save reading: %s", said)
+        else:
+            logger.info("filters that would save reading with the option pushFilters, for a DataFrame that is used once: %s", said)
+
+
+class PushFilters:
+    """BatchReader.pushFilters, which Spark calls where spark.sql.python.filterPushdown.enabled is true.
+
+    Where it is not, the default, Spark refuses every reader that has a method of its own. So this one says of itself that it is that of the
+    base class. (The check is in plan_data_source_read.py of PySpark 4.3.)
+
+    Spark 4.3 keeps with the DataFrame what a reader planned after a push, and every later use of that gets it, one without filters too:
+    rows would be missing. Therefore filters count only with the option pushFilters.
+    """
+
+    __func__ = staticmethod(PUSH_FILTERS)
+
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take what is understood; Spark applies all filters all the same."""
+        self._reader.push(filters)
+        return filters
+
+
+def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
+    """Return where a batch query begins and ends, per partition."""
+    partitions = cluster.view(options.selection).checked(options.selection).partitions
+    start = resolve(options.starting, partitions, cluster, options.starting_option)
+    end = resolve(options.ending, partitions, cluster, options.ending_option)
+    backwards = [tp for tp in sorted(start) if start[tp] > end[tp]]
+    if backwards:
+        raise ConfigError(_why_backwards(backwards[0], start, end, cluster, options))
+    return start, end
+
+
+def _why_backwards(tp: TopicPartition, start: Offsets, end: Offsets, cluster: Cluster, options: SourceOptions) -> str:
+    """A query that begins after its own end would silently read nothing; failOnDataLoss has no part in that."""
+    latest = cluster.latest([tp])[tp]
+    if start[tp] > latest:
+        return (
+            f"option '{options.starting_option}': {tp} is to be read from offset {start[tp]}, but its log ends at {latest}; if the topic "
+            "was deleted and created again, begin at earliest"
+        )
+    return f"option '{options.ending_option}' is before '{options.starting_option}': {tp} from offset {start[tp]} to {end[tp]}"

@@ -1,0 +1,193 @@
+"""What Spark's driver asks Kafka: which partitions there are, and where they begin and end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
+
+from levada.errors import UnknownTopicOrPartitionError
+from levada.spark.clients import admin_settings
+from levada.spark.source.offsets import Offsets
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada import TopicDescription
+
+
+COMMIT_S = 5.0
+"""A query does not wait longer for brokers that take the offsets of its group: where it goes on is in its checkpoint."""
+
+
+class Selection(NamedTuple):
+    """What a query reads: topics by name, or with names in which a pattern is found, or partitions. One of the three is given."""
+
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The topics that are named; none where a pattern chooses them."""
+        return sorted({*self.topics, *(tp.topic for tp in self.partitions)})
+
+    def selects(self, tp: TopicPartition) -> bool:
+        """Whether a partition is one of those to be read, whether it exists or not."""
+        if self.pattern is not None:
+            return self.pattern.search(tp.topic) is not None
+        return tp in self.partitions or tp.topic in self.topics
+
+
+class View(NamedTuple):
+    """The partitions there are of what a query reads, and the ids of their topics, None where brokers have none (before 2.8)."""
+
+    partitions: frozenset[TopicPartition]
+    topic_ids: Mapping[str, UUID | None]
+
+    def checked(self, selection: Selection) -> View:
+        """Return the view. Raises UnknownTopicOrPartitionError when something is named that does not exist."""
+        if missing := self.missing(selection):
+            raise UnknownTopicOrPartitionError(missing_topic(missing[0]))
+        if lacking := sorted(set(selection.partitions) - self.partitions):
+            raise UnknownTopicOrPartitionError(f"{lacking[0]} does not exist; check the option 'assign'")
+        return self
+
+    def missing(self, selection: Selection) -> list[str]:
+        """Return the topics that are named and do not exist."""
+        return [name for name in selection.names if name not in self.topic_ids]
+
+
+def missing_topic(name: str) -> str:
+    """Say that a topic that is named does not exist."""
+    advice = "create it before the query starts, or check the options 'subscribe' and 'assign'"
+    return f"topic '{name}' does not exist, or may not be seen by this user; {advice}"
+
+
+class Cluster(Protocol):
+    """The driver's view of Kafka; tests have one without a network."""
+
+    def view(self, selection: Selection) -> View:
+        """Return what there is of a selection."""
+        ...
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offset of the first record that is still there."""
+        ...
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offset after the last record that can be read."""
+        ...
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the offset of the first record at or after a time in ms, None where there is none."""
+        ...
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return what a group has committed for these partitions, as far as it has, once no transaction may change it."""
+        ...
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Commit offsets for a group. Raises GroupError where the group has members."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        ...
+
+
+def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Return a consumer's settings: the user's kafka.* options over what suits Spark.
+
+    A query must not create the topic it misspells, and where to go on is decided here, never by the consumer.
+    """
+    defaults = {"allow.auto.create.topics": "false", "max.partition.fetch.bytes": str(8 << 20)}
+    return {**defaults, **client, "auto.offset.reset": "none"}
+
+
+class KafkaCluster:
+    """The cluster, asked through a consumer that reads only in next_times(), and an admin client for what a topic is."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
+
+        self._admin = KafkaAdmin(admin_settings(client))
+        try:
+            self._consumer = KafkaConsumer(reading_settings(client))
+        except BaseException:
+            self._admin.close()
+            raise
+
+    def view(self, selection: Selection) -> View:
+        """Return what there is of a selection, by one request for all topics, or two for a pattern."""
+        names = selection.names
+        if selection.pattern is not None:
+            names = [name for name in self._admin.list_topics() if selection.pattern.search(name)]
+        described = self._described(names)
+        found = {TopicPartition(topic.name, info.partition) for topic in described for info in topic.partitions}
+        wanted = found & set(selection.partitions) if selection.partitions else found
+        if wanted != self._consumer.assignment():
+            # It then knows who leads them from one look-up of offsets to the next.
+            self._consumer.assign(wanted)
+        return View(frozenset(wanted), {topic.name: topic.topic_id for topic in described})
+
+    def _described(self, names: Sequence[str]) -> list[TopicDescription]:
+        """Describe the topics that exist."""
+        try:
+            return list(self._admin.describe_topics(names).values()) if names else []
+        except UnknownTopicOrPartitionError as unknown:
+            for error in unknown.outcomes.values():
+                if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+                    raise error from None
+            return self._described([name for name, error in unknown.outcomes.items() if error is None])
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offset of the first record that is still there."""
+        return dict(self._consumer.beginning_offsets(list(partitions)))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offset after the last record that can be read."""
+        return dict(self._consumer.end_offsets(list(partitions)))
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the offset of the first record at or after a time in ms, None where there is none."""
+        found = self._consumer.offsets_for_times(times)
+        return {tp: None if at is None else at.offset for tp, at in found.items()}
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return what a group has committed for these partitions, as far as it has, once no transaction may change it."""
+        found = self._admin.list_consumer_group_offsets(group_id, list(partitions), require_stable=True)
+        return {tp: at.offset for tp, at in found.items() if at is not None}
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Commit offsets for a group. Raises GroupError where the group has members."""
+        self._admin.alter_consumer_group_offsets(group_id, offsets, timeout=COMMIT_S)
+
+    def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
+        """Return the timestamp in ms of the first record at or after `begin` and before `end`, of each partition that has one.
+
+        None for those that did not come in time. Partitions with nothing but hidden records there, such as aborted ones, are left out.
+        """
+        deadline = time.monotonic() + timeout_s
+        found: dict[TopicPartition, int | None] = {}
+        self._consumer.assign(begin, ends=end)
+        try:
+            for tp, offset in begin.items():
+                self._consumer.seek(tp, offset)
+            while missing := begin.keys() - found.keys() - self._consumer.finished():
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return {**found, **dict.fromkeys(missing)}
+                for record in self._consumer.poll(left_s, max_records=1):
+                    tp = TopicPartition(record.topic, record.partition)
+                    found[tp] = record.timestamp
+                    self._consumer.pause([tp])
+        finally:
+            self._consumer.assign([])
+        return found
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+        self._admin.close()

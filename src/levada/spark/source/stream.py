@@ -1,0 +1,258 @@
+"""The source of a streaming query.
+
+Spark keeps one reader for planning, in a process of its own, for as long as a query runs. Every trigger it asks `latestOffset`, then
+`partitions(start, end)`; the tasks get pickled copies that never plan. What Spark does not promise, and what is made of it here:
+
+- Batch 0 has no stored start; its end carries it (see `offsets`). So does the end of a batch after a loss that is skipped.
+- Spark takes whatever offset it is given. Ours goes back in one case only: where a log is another one now, and records are gone already.
+- AvailableNow means: up to what was there when the query began. The target is taken once.
+- A read limit is handed to `latestOffset`; ReadAllAvailable (Trigger.Once) means to ignore the options. Spark has no limit of our kind
+  for a minimum, so that is looked at here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from levada.errors import KafkaError, UnknownTopicOrPartitionError
+from levada.spark.options.options import SourceOptions
+from levada.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from levada.spark.source.bounds import moves_with_time, resolve
+from levada.spark.source.cluster import Cluster, KafkaCluster, missing_topic
+from levada.spark.source.loss import OnLoss
+from levada.spark.source.offsets import START, Offsets, StreamOffset, from_json, start_of, to_json, with_start
+from levada.spark.source.planning import TaskSpans, plan
+from levada.spark.source.query_group import QueryGroup
+from levada.spark.source.range_reader import read
+from levada.spark.source.trigger import Losses, TopicIds, backlog, backwards, deselected, findings, limit_rows, losses, lost_beginnings
+from levada.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+NEVER = float("-inf")
+UNRESOLVED: StreamOffset = {START: {}}
+"""Stands for an initial offset that could not be found out."""
+NO_LIMIT = 2**63 - 1
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver, reads them in the tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, connect: Callable[[Mapping[str, str]], Cluster] = KafkaCluster) -> None:
+        self._options = options
+        self._schema = schema
+        self._connect = connect
+        self._cluster: Cluster | None = None
+        self._initial: StreamOffset | None = None
+        self._why_unresolved: KafkaError | None = None
+        self._target: Offsets | None = None
+        self._newest: StreamOffset | None = None
+        self._group = QueryGroup(options.group_id if options.commits_offsets else "")
+        self._ids = TopicIds()
+        self._gone: set[TopicPartition] = set()
+        self._has_looked = False
+        """Whether a micro-batch of this run was begun by this reader."""
+        self._triggered_at = NEVER
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cluster": None, "_why_unresolved": None}
+
+    def initialOffset(self) -> StreamOffset:
+        """Return where a query without a checkpoint begins. Spark asks more than once; the answer stays the same.
+
+        Spark asks also when it replays an unfinished batch 0, whose end says where it began. So a start that cannot be found out is an
+        error of the calls that need it.
+        """
+        if self._initial is None:
+            try:
+                self._initial = to_json(self._resolve_initial())
+            except KafkaError as fault:
+                self._initial, self._why_unresolved = UNRESOLVED, fault
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit that Spark shall hand to latestOffset."""
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None and self._options.min_offsets_per_trigger is None else ReadMaxRows(most or NO_LIMIT)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note what is there now; the query ends when it has read that."""
+        view = self._kafka().view(self._options.selection)
+        self._ids.learn(view.topic_ids)
+        self._target = self._kafka().latest(view.partitions)
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
+        self._check_resolved(start)
+        whole = from_json(start)
+        kept = {tp: offset for tp, offset in whole.items() if not self._options.selection.selects(tp)}
+        begin = {tp: offset for tp, offset in whole.items() if tp not in kept}
+        latest, lost = self._look(begin)
+        self._group.follow({tp: offset for tp, offset in begin.items() if tp in latest}, self._kafka())
+        if not self._has_looked:
+            self._options.on_loss.report(deselected(kept), logger)
+        self._options.on_loss.report(findings(lost, begin, latest, is_start=start == self._initial), logger)
+        newest = latest if self._target is None else self._readable_target(self._target, begin, latest)
+        self._newest = to_json(newest)
+        self._has_looked = True
+        after_loss = {**self._positions_after_loss(lost, latest), **self._ends_of_returned(lost, begin, latest)}
+        starts, ends = self._between({**after_loss, **begin}, newest)
+        # What is not selected any more keeps its position, for the day when it is selected again.
+        end = {**self._limited(begin, starts, ends, limit), **after_loss, **kept}
+        new = {tp: offset for tp, offset in starts.items() if tp in end and tp not in whole}
+        if new or any(offset > begin.get(tp, 0) for tp, offset in after_loss.items()):
+            # Where a new partition began may not be known any more when the batch is repeated; and what lies before a position after a loss
+            # is of another log than the one that was read.
+            return with_start(to_json(end), to_json({**whole, **new, **after_loss}))
+        if start == self._initial:
+            return with_start(to_json(end), start)
+        return start if end == whole else to_json(end)
+
+    def reportLatestOffset(self) -> StreamOffset | None:
+        """Return the newest offsets seen, for the query's progress."""
+        return self._newest
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+        """Return what the tasks read. Partitions first seen now are read from their beginning."""
+        self._check_resolved(start_of(start, end))
+        begin, until = from_json(start_of(start, end)), from_json(end)
+        self._options.on_loss.report(self._replay_without_start(start, end) or backwards(begin, until), logger)
+        return list(plan(*self._between(begin, until), self._options.splitting))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield what one task reads; runs in the task."""
+        assert isinstance(partition, TaskSpans)
+        return read(partition, self._schema, self._options)
+
+    def stop(self) -> None:
+        """Close the driver's connections; the query is over."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    # Looking
+
+    def _kafka(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = self._connect(self._options.client)
+        return self._cluster
+
+    def _resolve_initial(self) -> Offsets:
+        view = self._kafka().view(self._options.selection).checked(self._options.selection)
+        self._ids.learn(view.topic_ids)
+        found = resolve(self._options.starting, view.partitions, self._kafka(), self._options.starting_option)
+        if self._target is not None and moves_with_time(self._options.starting):
+            # What has been written since the target was taken is for the next run.
+            return {tp: min(offset, self._target.get(tp, offset)) for tp, offset in found.items()}
+        return found
+
+    def _check_resolved(self, start: StreamOffset) -> None:
+        if start == UNRESOLVED and self._why_unresolved is not None:
+            raise self._why_unresolved
+
+    def _look(self, begin: Offsets) -> tuple[Offsets, Losses]:
+        """Return the ends of the logs, and what is lost since `begin`. A broker may lag behind the others, so a loss is looked at again."""
+        left = self._options.fetch_offset_retries
+        while True:
+            try:
+                view = self._kafka().view(self._options.selection)
+                latest = self._kafka().latest(view.partitions)
+            except UnknownTopicOrPartitionError:
+                # Deleted between the two questions.
+                if not left:
+                    raise
+            else:
+                remade, same = self._ids.compare(view.topic_ids, {tp.topic for tp in begin})
+                lost = losses(begin, latest, remade_topics=remade, same_topics=same)
+                if not (lost and left):
+                    self._report_missing([name for name in view.missing(self._options.selection) if name not in {tp.topic for tp in begin}])
+                    self._ids.learn(view.topic_ids)
+                    return latest, lost
+            left -= 1
+            time.sleep(self._options.fetch_offset_interval_s)
+
+    def _report_missing(self, topics: Sequence[str]) -> None:
+        """A topic that is named, that the query has not read and that does not exist is a mistake, or was deleted long ago."""
+        if topics and self._options.on_loss is OnLoss.FAIL:
+            raise UnknownTopicOrPartitionError(missing_topic(topics[0]))
+        if not self._has_looked:
+            for topic in topics:
+                logger.warning("%s", missing_topic(topic))
+
+    def _readable_target(self, target: Offsets, begin: Offsets, latest: Offsets) -> Offsets:
+        """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost.
+
+        A query may begin behind the target, at an offset or a time that its options name; then it reads nothing there. Partitions that were
+        not there when the target was taken, and are now, stay where they are: without them the checkpoint would lose their position.
+        """
+        lost = losses(target, latest, remade_topics=(), same_topics={tp.topic for tp in target})
+        self._options.on_loss.report(findings(lost, target, latest), logger)
+        readable = {tp: min(max(offset, begin.get(tp, offset)), latest[tp]) for tp, offset in target.items() if tp in latest}
+        returned = {tp: offset for tp, offset in begin.items() if tp in latest and tp not in target}
+        return readable | returned
+
+    # Deciding
+
+    def _positions_after_loss(self, lost: Losses, latest: Offsets) -> Offsets:
+        """Return where to go on after a loss: in this trigger nothing is read there, in the next one from there on."""
+        onward = {tp: latest[tp] for tp in (*lost.shorter, *lost.remade)}
+        if lost.remade and self._options.on_loss is not OnLoss.SKIP:
+            onward.update(self._kafka().earliest(lost.remade))
+        return onward
+
+    def _ends_of_returned(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
+        """Return where to go on in partitions that were gone for a while, and whose new log is to be skipped up to its end."""
+        returned = (self._gone & latest.keys()) - begin.keys()
+        self._gone = (self._gone | set(lost.gone)) - returned
+        return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
+
+    def _limited(self, begin: Offsets, starts: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
+        """Return the end of the next batch. begin: what the query has read so far; starts: the same with partitions that are new."""
+        if not isinstance(limit, ReadMaxRows):
+            return ends
+        if self._waits_for_more(starts, ends):
+            return {tp: offset for tp, offset in begin.items() if tp in ends}
+        self._triggered_at = time.monotonic()
+        return limit_rows(starts, ends, self._options.max_offsets_per_trigger or NO_LIMIT)
+
+    def _waits_for_more(self, starts: Offsets, newest: Offsets) -> bool:
+        """Whether there is less than minOffsetsPerTrigger, and maxTriggerDelay is not over. AvailableNow waits for nothing."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or backlog(starts, newest) >= least:
+            return False
+        return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
+
+    def _between(self, begin: Offsets, until: Offsets) -> tuple[Offsets, Offsets]:
+        """Return the starts and the ends of the partitions of `until`. One that `begin` does not know is read from its beginning."""
+        new = until.keys() - begin.keys()
+        if not new:
+            return begin, until
+        earliest = self._earliest_of_new(new)
+        lost = [f"{tp} was to be read up to offset {until[tp]} and does not exist any more" for tp in sorted(new - earliest.keys())]
+        self._options.on_loss.report(lost_beginnings(earliest) + lost, logger)
+        starts = {**begin, **earliest}
+        return starts, {tp: offset for tp, offset in until.items() if tp in starts}
+
+    def _earliest_of_new(self, new: Set[TopicPartition]) -> Offsets:
+        """Return where these logs begin, without those that do not exist: a replayed batch may have begun with a topic deleted since."""
+        for left in range(self._options.fetch_offset_retries, -1, -1):
+            try:
+                return self._kafka().earliest(new)
+            except UnknownTopicOrPartitionError:
+                if left:
+                    time.sleep(self._options.fetch_offset_interval_s)
+        return self._kafka().earliest(new & self._kafka().view(self._options.selection).partitions)
+
+    def _replay_without_start(self, start: StreamOffset, end: StreamOffset) -> list[str]:
+        """Say so when batch 0 is replayed that another source planned: only that one knew where it began."""
+        is_first = not self._has_looked and START not in end and start == self._initial
+        if not is_first or not moves_with_time(self._options.starting):
+            return []
+        return ["the first micro-batch was planned by another source, whose start is not known; what was written before now is not read"]
