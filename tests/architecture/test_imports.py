@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from source_tree import ROOT, Import, Module, modules
 
 BASE = {
+    "serialization",
     "base",
     "ack_buffer",
     "acls",
@@ -37,17 +38,17 @@ MAY_IMPORT = {
     "producer": {"client", "protocol", "record", "wire"},
     "consumer": {"client", "protocol", "record", "wire"},
     "admin": {"client", "protocol", "record", "wire"},
-    "config": {"serialization"},
+    "config": set(),
     "oauth": {"net"},
-    "api": BELOW_API | {"config", "oauth", "serialization"},
-    "sync": BELOW_API | {"config", "serialization", "api"},
-    "aio": BELOW_API | {"config", "serialization", "api"},
+    "api": BELOW_API | {"config", "oauth"},
+    "sync": BELOW_API | {"config", "api"},
+    "aio": BELOW_API | {"config", "api"},
     "broker": {"net", "protocol", "record", "wire", "config"},
-    "registry": {"config", "serialization"},
+    "registry": {"config"},
     "otel": {"api"},
     "exactly_once": {"sync"},
-    "spark": {"sync", "config", "record", "registry", "serialization", "exactly_once"},
-    "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
+    "spark": {"sync", "config", "record", "registry", "exactly_once"},
+    "cli": {"sync", "config", "consumer", "registry", "protocol", "record", "broker", "exactly_once"},
 }
 OF_THE_REGISTRY_FOR_SPARK = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
 """Its public names, and what knows neither a registry nor Spark: Avro's values, and what stands before them."""
@@ -239,7 +240,7 @@ def test_a_plain_client_needs_no_extras_and_neither_asyncio_nor_tls() -> None:
 def test_a_registry_client_needs_no_extras_and_no_engine() -> None:
     loaded = loaded_after("import levada.registry; levada.registry.SchemaRegistryClient, levada.registry.JSONSerializer")
     assert not loaded & EXTRAS
-    assert {area_of(name) for name in loaded if name.startswith("levada.")} <= BASE | {"registry", "config", "serialization"}
+    assert {area_of(name) for name in loaded if name.startswith("levada.")} <= BASE | {"registry", "config"}
 
 
 def test_only_the_transport_of_a_registry_client_does_io() -> None:
