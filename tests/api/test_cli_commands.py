@@ -15,6 +15,7 @@ import pytest
 import levada as lv
 from cli_kit import Ran, Terminal, run, started
 from guarded_kafka import ROOT, GuardedKafka
+from levada.cli.exits import Exit
 from levada.exactly_once.batch import BatchId, Rows, Slot, SlotName
 from levada.exactly_once.ledger import Entry
 from levada.testing import Authority, EmbeddedKafka, EmbeddedRegistry
@@ -834,6 +835,17 @@ def test_the_ledger_of_a_newer_levada_is_not_deleted_either(levada: Levada, topi
     assert f"nothing was done: group {group} is a ledger" in error
     assert "version 99 is not known to this levada" in error
     levada("groups", "delete", group, "--ledgers", "--yes")
+
+
+def test_a_group_whose_offsets_cannot_be_read_is_not_deleted() -> None:
+    with EmbeddedKafka() as kafka, lv.KafkaAdmin(**kafka.client_settings) as admin:
+        kafka.create_topic("t", 1)
+        at = lv.TopicPartition("t", 0)
+        admin.alter_consumer_group_offsets("orders", {at: 7})
+        kafka.faults.fail_next("OffsetFetch", "GROUP_AUTHORIZATION_FAILED")
+        refused = on(LEVADA_BROKERS=kafka.bootstrap_servers)("groups", "delete", "orders", "--yes", code=Exit.REFUSED)
+        assert "GROUP_AUTHORIZATION_FAILED" in refused.err
+        assert [group.group_id for group in admin.list_groups()] == ["orders"]
 
 
 def test_doctor_does_not_take_the_ledger_of_a_spark_sink_for_a_group_that_lags(levada: Levada, sink: Any) -> None:

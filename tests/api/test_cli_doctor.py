@@ -12,7 +12,7 @@ import levada as lv
 from invalid_peers import closed_port, serving, silent_server, web_server
 from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, Step, worst
-from levada.cli.doctor.scope import Scope
+from levada.cli.doctor.questions import Scope
 from levada.testing import Authority, EmbeddedKafka
 
 TIMEOUT_S = 2.0

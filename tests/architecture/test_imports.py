@@ -60,7 +60,7 @@ OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     *(f"levada.exactly_once.{module}" for module in ("batch", "ledger", "slots")),
 }
 """Public names, how a time is written, the broker as a program, and what Spark's exactly-once sinks have open."""
-READING_LOGS = ("levada.cli.log_dump", "levada.cli.log_held", "levada.cli.doctor.probe")
+READING_LOGS = ("levada.cli.log_dump", "levada.cli.log_dump", "levada.cli.doctor.probe")
 """Modules of the command line that show bytes as they are: in logs, and what listeners answer. They know protocol and record."""
 PUBLIC = {"levada", *(f"levada.sync.{room}" for room in ("producer", "consumer", "admin", "scan"))}
 

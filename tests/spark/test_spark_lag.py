@@ -17,7 +17,7 @@ import levada as lv
 from levada.base.clock import SystemClock
 from levada.errors import ConfigError, TimeoutError
 from levada.spark import Lag, LagListener, PartitionLag, read_kafka, write_kafka
-from levada.spark.progress_line import ProgressLine, progress_line
+from levada.spark.lag_listener import ProgressLine, progress_line
 from levada.spark.source.cluster import KafkaCluster, Selection, View
 from levada.spark.source.lag import behind, positions, still_there, unread
 from levada.types import TopicPartition

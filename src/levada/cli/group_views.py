@@ -1,4 +1,4 @@
-"""Groups as groups, top and doctor show them: who is in them, and where they are."""
+"""Groups as commands show them: their members and positions, the ledgers of Spark sinks among them, and where a reset leads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from levada import (
     GroupState,
     GroupType,
     KafkaAdmin,
+    KafkaError,
     MemberDescription,
     ShareGroupDescription,
     ShareMemberDescription,
     TopicPartition,
 )
+from levada.cli.exits import CommandError
 from levada.cli.lag import LogEnds, PartitionLag, Reader, lag_of
-from levada.errors import KafkaError
+from levada.errors import CorruptRecordError, IllegalStateError
+from levada.exactly_once.batch import sink_of_group
+from levada.exactly_once.ledger import Entry
+from levada.exactly_once.slots import Slots
 
 LogEndsOf: TypeAlias = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, LogEnds]]
 """Looks up where logs begin and end."""
@@ -121,3 +126,72 @@ def _member(group: str, member: MemberDescription | ShareMemberDescription) -> M
     instance = member.group_instance_id if isinstance(member, MemberDescription) else None
     partitions = tuple(sorted(member.assignment))
     return MemberView(group, member.member_id, instance, member.client_id, member.host, member.member_epoch, partitions)
+
+
+def ledger_entry(admin: KafkaAdmin, group: str, timeout: float | None = None) -> Entry | None:
+    """Return what the ledger of a Spark sink says, None for any other group. Raises IllegalStateError for the ledger of a newer levada."""
+    try:
+        return Slots(admin, group).last_entry(timeout_s=timeout, stable=False)
+    except CorruptRecordError:
+        return None
+
+
+def refuse_ledgers(admin: KafkaAdmin, groups: Sequence[str], advice: str) -> None:
+    """Raise CommandError if one of these groups is a ledger, or a part of one: it must not be changed as if consumers had committed it."""
+    for group in groups:
+        sink = sink_of_group(group)
+        try:
+            entry = ledger_entry(admin, sink)
+        except IllegalStateError as newer:
+            raise CommandError(f"nothing was done: group {group} is a ledger. {newer}") from newer
+        if entry is None:
+            continue
+        what = "is the ledger" if group == sink else f"belongs to the ledger {sink}"
+        raise CommandError(
+            f"nothing was done: group {group} {what} of a Spark sink that writes exactly once, at batch {entry.batch.number}. Without it, "
+            f"rows that are in Kafka are written twice when Spark repeats their batch. {advice}"
+        )
+
+
+class Plan(NamedTuple):
+    """Where a group is to go on in a partition. committed: where it would go on now, None where nothing is committed.
+
+    records: how many offsets more it reads than it would now (negative: fewer), None where nothing is committed.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    committed: int | None
+    offset: int
+    records: int | None
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Its partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+def to_offsets(
+    group: str, wanted: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int | None], ends: Mapping[TopicPartition, LogEnds]
+) -> list[Plan]:
+    """Return what going to these offsets comes to; what lies outside of a log becomes its start or end, as in Java's tool."""
+    return [_plan(group, tp, offset, committed.get(tp), ends.get(tp)) for tp, offset in sorted(wanted.items())]
+
+
+def by_offsets(
+    group: str,
+    shift: int,
+    partitions: Iterable[TopicPartition],
+    committed: Mapping[TopicPartition, int | None],
+    ends: Mapping[TopicPartition, LogEnds],
+) -> list[Plan]:
+    """Return what going on or back by a number of offsets comes to, in partitions for which something is committed."""
+    at = {tp: committed.get(tp) for tp in partitions}
+    return to_offsets(group, {tp: offset + shift for tp, offset in at.items() if offset is not None}, committed, ends)
+
+
+def _plan(group: str, tp: TopicPartition, offset: int, committed: int | None, ends: LogEnds | None) -> Plan:
+    if ends is not None:
+        offset = min(max(offset, ends.start), ends.end)
+    return Plan(group, tp.topic, tp.partition, committed, offset, None if committed is None else committed - offset)

@@ -1,14 +1,18 @@
-"""From positions as the command line spells them to offsets, with one client that asks the brokers."""
+"""From positions as the command line spells them to offsets: it asks the brokers for the ends of logs, and for offsets of times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from levada import KafkaAdmin, KafkaError, OffsetSpec, PartitionInfo
 from levada.base.clock import SystemClock
-from levada.cli.offsets import Log, Position, Spans, settle, time_ms
-from levada.cli.partitions import check_partitions
+from levada.cli.arguments import check_partitions
+from levada.cli.invocation import Invocation
+from levada.cli.lag import LogEnds
+from levada.cli.offsets import Log, Position, Span, Spans, is_reversed, parse_spans, settle, time_ms
 from levada.cli.text import named
+from levada.errors import ConfigError, UnknownTopicOrPartitionError
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -114,3 +118,84 @@ def _offsets(
     found = consumer.offsets_for_times(times) if times else {}
     at_times = {tp: None if at is None else at.offset for tp, at in found.items()}
     return {tp: settle(position, logs[tp], at_times.get(tp)) for tp, position in positions.items()}
+
+
+T = TypeVar("T")
+
+
+def log_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogEnds]:
+    """Return the ends of logs, without those of partitions that do not exist any more or have no leader to ask."""
+    described = admin.outcomes(admin.describe_topics, sorted({tp.topic for tp in partitions}))
+    infos = [info for found in described.values() if (known := _unless_gone(found)) is not None for info in known.partitions]
+    wanted = set(partitions)
+    return ends_at_leaders(admin, [info for info in infos if TopicPartition(info.topic, info.partition) in wanted])
+
+
+def ends_at_leaders(admin: KafkaAdmin, infos: Iterable[PartitionInfo]) -> dict[TopicPartition, LogEnds]:
+    """Return the ends of logs, without those of partitions that have no leader to ask."""
+    led = [TopicPartition(info.topic, info.partition) for info in infos if info.leader >= 0]
+    starts, ends = _listed(admin, led, OffsetSpec.EARLIEST), _listed(admin, led, OffsetSpec.LATEST)
+    return {tp: LogEnds(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
+
+
+def _listed(admin: KafkaAdmin, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+    outcomes = admin.outcomes(admin.list_offsets, dict.fromkeys(partitions, spec))
+    return {tp: at.offset for tp, found in outcomes.items() if (at := _unless_gone(found)) is not None}
+
+
+def _unless_gone(found: T | KafkaError) -> T | None:
+    """Return what was found, None for what was deleted. Raises any other error."""
+    if isinstance(found, UnknownTopicOrPartitionError):
+        return None
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+POSITIONS = "start, end, 42, -1000, +5, -1h, @2026-11-01T10:00; or one partition's, such as 0:42"
+
+
+def parse_positions(text: str) -> Spans:
+    """Read a position, or several, each of one partition. Raises ConfigError, for a range too."""
+    spans = parse_spans(text)
+    if any(span.end is not None for span in (spans.others, *spans.partitions.values())):
+        raise ConfigError(f"offsets '{text}': a position is wanted here and not a range; expected {POSITIONS}")
+    return spans
+
+
+def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset of each of these partitions about which the positions say something.
+
+    Raises ConfigError for a position of a partition that is not among them.
+    """
+    there = sorted(set(partitions))
+    _check_named(spans, there)
+    meant = [tp for tp in there if spans.of(tp.partition).start is not None]
+    by_topic: dict[str, list[int]] = {}
+    for tp in meant:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    with invocation.consumer() as consumer:
+        found = {tp: at for topic, indexes in by_topic.items() for tp, at in settled(consumer, [topic], spans, only=indexes).items()}
+    return {tp: at.start for tp, at in found.items()}
+
+
+def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: TopicPartition) -> tuple[int, int]:
+    """Return the offsets at two positions of a partition.
+
+    Raises ConfigError for a position of another partition.
+    """
+    for spans in (first, last):
+        _check_named(spans, [tp])
+    meant = Span(first.of(tp.partition).start, last.of(tp.partition).start)
+    if is_reversed(meant):
+        raise ConfigError("--to is before --from, so there is nothing between them")
+    with invocation.consumer() as consumer:
+        found = settled(consumer, [tp.topic], Spans(Span(None, None), {tp.partition: meant}))[tp]
+    for remark in remarks({tp: found}, waits=False):
+        invocation.say(remark)
+    return found.start, found.end
+
+
+def _check_named(spans: Spans, there: Sequence[TopicPartition]) -> None:
+    if missing := sorted(spans.partitions.keys() - {tp.partition for tp in there}):
+        raise ConfigError(f"partition {missing[0]} is not among {', '.join(map(str, there)) or 'those that have a leader'}")

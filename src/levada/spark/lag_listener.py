@@ -25,7 +25,6 @@ from levada.base.clock import SystemClock
 from levada.config import ConsumerConfig
 from levada.errors import ConfigError, KafkaError
 from levada.spark.options.keywords import as_text, texts
-from levada.spark.progress_line import ProgressLine, progress_line
 from levada.spark.source.cluster import Cluster, KafkaCluster, Selection
 from levada.spark.source.lag import Lag, behind, positions, still_there, unread
 from levada.spark.source.offsets import Offsets
@@ -33,6 +32,9 @@ from levada.types import TopicPartition
 
 if TYPE_CHECKING:
     from levada.config.typed import ConsumerSettings
+import shutil
+import sys
+from typing import TextIO
 
 logger = logging.getLogger(__name__)
 
@@ -207,3 +209,35 @@ def _title(query: Reached | Lag) -> str:
 
 def _ids(query: Reached | Lag) -> dict[str, dict[str, str]]:
     return {"context": {"query_id": query.query_id, "run_id": query.run_id, "batch_id": str(query.batch_id)}}
+
+
+class ProgressLine:
+    """Shows the newest text. width: columns of the terminal; what does not fit is cut off."""
+
+    def __init__(self, stream: TextIO, width: int) -> None:
+        self._stream = stream
+        self._width = width
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Write the text over the one before."""
+        fitting = text if len(text) < self._width else text[: self._width - 2] + "…"
+        self._stream.write("\r" + fitting.ljust(len(self._shown)))
+        self._stream.flush()
+        self._shown = fitting
+
+    def end(self) -> None:
+        """Leave the last text as a line of its own."""
+        if self._shown:
+            self._stream.write("\n")
+            self._stream.flush()
+            self._shown = ""
+
+
+def progress_line() -> ProgressLine | None:
+    """Return a line on the terminal's standard error or the notebook's output; None where nobody would see it."""
+    if "ipykernel" in sys.modules:
+        return ProgressLine(sys.stdout, width=120)
+    if sys.stderr is not None and sys.stderr.isatty():
+        return ProgressLine(sys.stderr, shutil.get_terminal_size().columns)
+    return None

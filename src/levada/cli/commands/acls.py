@@ -19,12 +19,12 @@ from levada import (
     ResourcePatternFilter,
     ResourceType,
 )
+from levada.cli.arguments import word
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
 from levada.cli.outcomes import rows_of, show_outcomes
-from levada.cli.words import word
 
 app = command_group("Access control lists: who may do what.")
 

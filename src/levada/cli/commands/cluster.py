@@ -8,13 +8,12 @@ from uuid import UUID
 import typer
 
 from levada import ClusterDescription, ElectionType, FeatureUpdate, RaftEndpoint, TopicPartitionReplica, UpgradeType
+from levada.cli.arguments import key_values, one_partition
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
-from levada.cli.key_values import key_values
 from levada.cli.outcomes import rows_of, show_outcomes
-from levada.cli.partitions import one_partition
 
 app = command_group("The cluster: nodes, quorum, features, log dirs, leaders, reassignments.")
 

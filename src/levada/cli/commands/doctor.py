@@ -11,7 +11,7 @@ from levada.base.shown import escaped
 from levada.cli.command import command
 from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, worst
-from levada.cli.doctor.scope import Scope
+from levada.cli.doctor.questions import Scope
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat

@@ -9,21 +9,17 @@ import typer
 
 from levada import GroupListing, GroupState, GroupType, KafkaAdmin, KafkaError, TopicPartition
 from levada.base.suggestion import did_you_mean
+from levada.cli.arguments import named_partitions, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
-from levada.cli.group_views import GroupView, MemberView, group_views
+from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, group_views, refuse_ledgers, to_offsets
 from levada.cli.invocation import Invocation
 from levada.cli.lag import PartitionLag, total
-from levada.cli.ledgers import refuse_ledgers
-from levada.cli.log_ends import log_ends
 from levada.cli.offsets import Spans
 from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
 from levada.cli.output import OutputFormat
-from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
-from levada.cli.partitions import named_partitions, partitions_of
-from levada.cli.reset import Plan, by_offsets, to_offsets
-from levada.cli.words import word
+from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_positions
 from levada.error_codes import ErrorCode
 from levada.errors import GroupError
 

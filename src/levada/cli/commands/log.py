@@ -9,13 +9,12 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from levada.cli.arguments import one_partition
 from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
-from levada.cli.log_dump import Dumped, RecordRow, Torn, dump
-from levada.cli.log_held import dump_held
-from levada.cli.partition_offsets import offsets_between, parse_positions
-from levada.cli.partitions import one_partition
+from levada.cli.log_dump import Dumped, RecordRow, Torn, dump, dump_held
+from levada.cli.positions import offsets_between, parse_positions
 from levada.cli.text import counted
 from levada.errors import BrokerError, UnknownTopicOrPartitionError
 

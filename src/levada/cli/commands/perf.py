@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from levada.cli.arguments import not_empty
 from levada.cli.command import command
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING
 from levada.cli.outcomes import failures_told_once
-from levada.cli.pacing import Pace
 from levada.cli.positions import settled
+from levada.cli.progress import Pace
 from levada.cli.records.columns import check_pyarrow
-from levada.cli.words import not_empty
 from levada.errors import KafkaError
 from levada.types import RecordMetadata, TopicPartition
 

@@ -14,14 +14,14 @@ from typer import Argument, Option
 
 from levada.base.clock import SystemClock
 from levada.base.suggestion import did_you_mean
+from levada.cli.arguments import as_typed, check_partitions
 from levada.cli.command import command
 from levada.cli.entry import text_of
 from levada.cli.exits import CommandError, Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import parse_time
 from levada.cli.output import OutputFormat
-from levada.cli.pacing import Pace
-from levada.cli.partitions import check_partitions
+from levada.cli.progress import Pace
 from levada.cli.records.input_records import (
     InputError,
     InputRecord,
@@ -36,7 +36,6 @@ from levada.cli.records.input_records import (
 from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
 from levada.cli.text import counted
-from levada.cli.words import as_typed
 from levada.consumer.scan.bounds import moment
 from levada.errors import ConfigError, KafkaError
 from levada.types import Headers

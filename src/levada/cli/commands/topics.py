@@ -8,16 +8,14 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada import KafkaError, NewTopic, TopicDescription, TopicPartition
+from levada.cli.arguments import key_values, partitions_of
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
-from levada.cli.key_values import key_values
 from levada.cli.lag import LogEnds
-from levada.cli.log_ends import log_ends
 from levada.cli.outcomes import rows_of, show_outcomes
-from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
-from levada.cli.partitions import partitions_of
+from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_positions
 from levada.cli.text import counted, named
 from levada.errors import ConfigError
 

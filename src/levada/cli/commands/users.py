@@ -19,14 +19,13 @@ from levada import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from levada.cli.arguments import key_values, not_empty, principals
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
-from levada.cli.key_values import key_values
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.private_files import read_private
-from levada.cli.words import not_empty, principals
 
 app = command_group("Users: SCRAM credentials, quotas, delegation tokens.")
 

@@ -9,7 +9,7 @@ from levada import ClusterDescription, KafkaAdmin, KafkaError, Node
 from levada.cli.doctor import cluster, connecting, probe, questions
 from levada.cli.doctor.findings import Finding, Status
 from levada.cli.doctor.listener import mismatch
-from levada.cli.doctor.scope import Scope
+from levada.cli.doctor.questions import Scope
 from levada.config import AdminConfig
 
 

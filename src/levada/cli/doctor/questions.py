@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from levada import ConfigResource, ConfigResourceType, GroupState, KafkaAdmin, KafkaError, PartitionInfo, TransactionState
 from levada.cli.doctor import cluster, groups, transactions
 from levada.cli.doctor.findings import Finding, Status, Step
-from levada.cli.doctor.scope import Scope
-from levada.cli.group_views import GroupView, group_views
-from levada.cli.ledgers import ledger_entry
-from levada.cli.log_ends import log_ends
+from levada.cli.group_views import GroupView, group_views, ledger_entry
+from levada.cli.positions import log_ends
 from levada.errors import UnsupportedVersionError
 from levada.exactly_once.ledger import Entry
 
@@ -114,3 +113,11 @@ def _min_in_sync(admin: KafkaAdmin, partitions: Sequence[PartitionInfo], timeout
         for resource, found in outcomes.items()
         if not isinstance(found, KafkaError) and _MIN_IN_SYNC in found
     }
+
+
+class Scope(NamedTuple):
+    """topics, groups: by name, () for all. timeout: seconds that each question may take."""
+
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    timeout: float = 5.0

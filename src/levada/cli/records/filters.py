@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from levada.cli.arguments import as_typed
 from levada.cli.records.template import as_bytes
-from levada.cli.words import as_typed
 from levada.errors import ConfigError
 from levada.types import AnyRecord
 

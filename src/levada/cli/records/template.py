@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from levada.cli.arguments import as_typed
 from levada.cli.output import json_text, plain
-from levada.cli.words import as_typed
 from levada.errors import ConfigError
 from levada.types import AnyRecord, Headers
 
