@@ -25,18 +25,24 @@ class _Batch(NamedTuple):
     appended_ms: int
 
 
-def held_ms(partition: Path) -> list[int]:
-    """Return for each transaction of a partition's folder how many milliseconds were between its first batch and its marker."""
+def held_ms(partition: Path, warm_ms: int) -> list[int]:
+    """Return for each transaction of a partition's folder how many milliseconds were between its first batch and its marker.
+
+    warm_ms: transactions that begin so soon after the first one are left out.
+    """
     begun: dict[int, int] = {}
     held = []
+    first_ms: int | None = None
     for segment in sorted(partition.glob("*.log")):
         for batch in _batches(segment.read_bytes()):
             if batch.is_marker:
                 # A transaction without rows in this partition has no batch before its marker.
                 begin = begun.pop(batch.producer_id, None)
-                held += [] if begin is None else [batch.appended_ms - begin]
+                if begin is not None and first_ms is not None and begin - first_ms >= warm_ms:
+                    held.append(batch.appended_ms - begin)
             elif batch.is_transactional:
                 begun.setdefault(batch.producer_id, batch.appended_ms)
+                first_ms = batch.appended_ms if first_ms is None else first_ms
     return held
 
 

@@ -115,9 +115,9 @@ def _with_rows(query: StreamingQuery, system: str, records: int) -> list[Streami
 
 
 def _held(bench: SparkBench, topic: str) -> Figures:
-    """How long readers of committed records had to wait for a transaction, by all partitions."""
+    """How long readers of committed records had to wait for a transaction, by all partitions, without the query's first seconds."""
     (folder,) = bench.broker.log_folders
-    found = [ms for number in range(PARTITIONS) for ms in held_ms(folder / f"{topic}-{number}")]
+    found = [ms for number in range(PARTITIONS) for ms in held_ms(folder / f"{topic}-{number}", WARM_S * 1000)]
     if not found:
         return {}
     return {f"held {name}": value for name, value in percentiles([ms * MS_NS for ms in found]).items()}

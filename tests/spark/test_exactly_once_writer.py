@@ -17,6 +17,7 @@ import levada as lv
 from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
 from levada.exactly_once.batch import BatchId, Rows
 from levada.exactly_once.ledger import Entry
+from levada.spark.clients import reused_transactional_producer
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.sink.exactly_once import committing
 from levada.spark.sink.exactly_once.settings import exactly_once
@@ -247,6 +248,59 @@ def test_another_query_and_other_rows_are_refused(kafka: Any, new_topic: Any) ->
     with pytest.raises(IllegalStateError, match="the ledger belongs to query"):
         query.run(1, [b"b"])
     assert committed(kafka, topic) == Counter([b"a"])
+
+
+def test_a_refused_batch_is_not_promised_and_a_skipped_one_says_that_nothing_is_written(
+    kafka: Any, new_topic: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "levada.spark")
+    topic = new_topic(kafka, 2)
+    query = Query(kafka, topic, **{"exactlyOnce.id": topic})
+    query.run(0, [b"a"])
+    assert "exactly once, for readers" in caplog.text
+    query.restart()
+    caplog.clear()
+    with pytest.raises(IllegalStateError, match="none of this batch's rows of now, also none that have come since"):
+        query.run(0, [b"a", b"new"])
+    query.query_id, of_before = str(uuid.uuid4()), query.query_id
+    caplog.clear()
+    with pytest.raises(IllegalStateError, match="writes again what it reads from startingOffsets on"):
+        query.run(1, [b"b"])
+    assert "exactly once, for readers" not in caplog.text
+    query.query_id = of_before
+    query.options["onOtherRows"] = "skip"
+    query.run(0, [b"a", b"new"])
+    assert "with 1 other rows; none of its 2 rows of now is written" in caplog.text
+    assert committed(kafka, topic) == Counter([b"a"])
+
+
+def test_a_transactional_producer_is_used_again_unless_it_is_fenced(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 1)
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic}
+    with reused_transactional_producer(settings) as first:
+        first.init_transactions()
+        with first.transaction():
+            first.send(topic, b"1")
+    with reused_transactional_producer(settings) as again:
+        assert again is first
+        again.init_transactions()
+        with lv.KafkaProducer(settings) as successor:
+            successor.init_transactions()
+        with pytest.raises(KafkaError), again.transaction():
+            again.send(topic, b"fenced")
+    with reused_transactional_producer(settings) as other:
+        assert other is not first
+        other.init_transactions()
+
+
+def test_a_transactional_producer_is_not_used_again_while_its_transaction_is_open(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 1)
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic}
+    with reused_transactional_producer(settings) as first:
+        first.init_transactions()
+        first.begin_transaction()
+    with reused_transactional_producer(settings) as other:
+        assert other is not first
 
 
 def test_lost_answers_of_every_request_write_nothing_twice(new_topic: Any) -> None:

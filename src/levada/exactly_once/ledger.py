@@ -155,7 +155,7 @@ class Verdict(Enum):
         "of the sink"
     )
     REPEAT = "it was written before"
-    SKIP_AHEAD = "a later batch was written before"
+    SKIP_AHEAD = "a later batch was written before; none of its rows is written"
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,9 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
 def _why_missing(batch: BatchId) -> str:
     has_none = "the first batch under an exactlyOnce.id" if batch.is_of_job else "a query that did not write exactly once so far"
     return (
-        "the ledger has no entry, so it cannot be known whether this batch was written before; it expires after the brokers' "
-        f"offsets.retention.minutes, and {has_none} has none. Look whether the batch's rows are in Kafka; if they are not, run the "
+        "the ledger has no entry, so it cannot be known whether this batch was written before: exactlyOnce.id, transactionalIdPrefix or "
+        "ledgerTopic may have been changed, it expires after the brokers' offsets.retention.minutes, and "
+        f"{has_none} has none. Look whether the batch's rows are in Kafka; if they are not, run the "
         f"{batch.program} once with onMissingLedger=write"
     )
 
@@ -212,7 +213,7 @@ def _why_of_another(batch: BatchId, entry: Entry) -> str:
         return f"the ledger belongs to batch jobs, this is query {batch.query_id}. Give the query an exactlyOnce.id of its own"
     return (
         f"the ledger belongs to query {entry.batch.query_id}, this is query {batch.query_id}. Two queries must not share an "
-        "exactlyOnce.id; after a new checkpoint give another one"
+        "exactlyOnce.id. After a new checkpoint give another one: the query then writes again what it reads from startingOffsets on"
     )
 
 
@@ -226,7 +227,7 @@ def _why_ahead(batch: BatchId, entry: Entry) -> str:
     return (
         f"{ahead}: the checkpoint is older than what was written (it was restored or copied), or two runs are alive. To go on from this "
         f"checkpoint, either give another exactlyOnce.id, and rows of the batches up to {entry.batch.number} may be written twice, or "
-        "onLedgerAhead=skip, and these batches are not written again, whatever they have now"
+        "onLedgerAhead=skip, and batches up to that number are not written, whatever they have now: rows that have come since may be lost"
     )
 
 
@@ -239,12 +240,16 @@ def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, si
     causes, otherwise = (
         ("Another job has used this exactlyOnce.batchId, the job reads other rows now", "give a higher exactlyOnce.batchId")
         if batch.is_of_job
-        else ("The checkpoint is a copy, the query was changed", "give another exactlyOnce.id")
+        else (
+            "The checkpoint is a copy or was restored, the query was changed",
+            "give another exactlyOnce.id, which writes this batch again",
+        )
     )
     raise IllegalStateError(
         f"{called(sink_id, batch)}: the ledger says that this batch was written with other rows: {_shown(entry.rows)} then, {_shown(rows)} "
-        f"now. {causes}, or its rows differ each time that they are computed, as with rand() or uuid(). If the rows that are in Kafka are "
-        f"right, run the {batch.program} with onOtherRows=skip; if not, {otherwise}"
+        f"now. {causes}, or its rows differ each time that they are computed, as with rand() or uuid(): then run the "
+        f"{batch.program} with onOtherRows=skip, which writes none of this batch's rows of now, also none that have come since. If such "
+        f"rows have to be written, {otherwise}"
     )
 
 

@@ -79,13 +79,32 @@ def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PART
 
 @contextmanager
 def reused_transactional_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """Take a producer with this transactional.id from the idle ones, or make one, and put it back at the end. It is not initialized."""
-    from levada import KafkaProducer
+    """Take a producer with this transactional.id from the idle ones, or make one, and put it back at the end. It is not initialized.
 
-    with _reused("transactional producer", KafkaProducer, settings) as client:
-        producer = cast(KafkaProducer, client)
+    One that is fenced, or whose transaction has not ended, is closed instead.
+    """
+    from levada import KafkaProducer
+    from levada.errors import KafkaError
+
+    key = (os.getpid(), "transactional producer", frozenset(settings.items()))
+    producer = cast(KafkaProducer, _idle.pop(key, None) or KafkaProducer(dict(settings)))
+    _in_use.append(producer)
+    try:
         yield producer
-        producer._forget_identity()
+    except GeneratorExit:  # Nobody ends the block: the producer's own end is enough.
+        raise
+    except BaseException:
+        producer.close(timeout=0)
+        raise
+    else:
+        try:
+            producer._forget_identity()
+        except KafkaError:
+            producer.close(timeout=0)
+        else:
+            _put_back(key, producer)
+    finally:
+        _in_use.remove(producer)
 
 
 def new_producer(settings: Mapping[str, Any], partitioner: str) -> KafkaProducer:

@@ -68,7 +68,7 @@ FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "value.serializer": "give the value as a string or binary column, or the option value.format",
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
-    "transactional.id": "give delivery=exactly-once, which chooses the id; transactionalIdPrefix is what it begins with",
+    "transactional.id": "leave it out; delivery=exactly-once chooses the id, and transactionalIdPrefix is what it begins with",
 }
 IGNORED_OF_GROUPS = (
     "group.id",

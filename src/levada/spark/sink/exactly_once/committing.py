@@ -150,8 +150,9 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
         marker.initialize()
         if not is_numbered:
             logger.warning(
-                "if this write is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
-                "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written"
+                "if this write to %s is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
+                "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written",
+                settings.where,
             )
         if is_numbered or slots:
             Committing(marker, settings, batch, rows, messages).run()
@@ -193,7 +194,6 @@ class Committing:
     def run(self) -> None:
         """Look at the ledger, and do what follows from it."""
         entry = self._marker.last_entry()
-        self._announce(entry)
         known = [*self._own, *(entry.slots if entry is not None else ())]
         is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
         left_open = self._slots.left_open(known) if known or is_first else []
@@ -201,6 +201,7 @@ class Committing:
         left = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
+        self._announce(entry)
         logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
         if verdict is Verdict.SKIP_AHEAD:
             self._slots.abort([slot.handle for slot in self._own])
@@ -223,7 +224,6 @@ class Committing:
         """
         if entry is not None and entry.batch.run_id == self._batch.run_id:
             return
-        topic = f"topic '{self._settings.topic}'" if self._settings.topic is not None else "the topics that they name"
         last = "is empty" if entry is None else f"has batch {entry.batch.number} as the last one"
         tell(
             logger,
@@ -231,7 +231,7 @@ class Committing:
             "'%s' (%s) and %s",
             called(self._sink_id, self._batch),
             self._batch.program,
-            topic,
+            self._settings.where,
             self._settings.name_for(self._sink_id),
             self._settings.ledger,
             last,
@@ -288,7 +288,12 @@ class Committing:
 
     def _compare(self, entry: Entry) -> None:
         if not check_same_rows(self._batch, self._rows, entry, self._settings.policy, self._sink_id):
-            logger.warning("%s: it was written before, with other rows", called(self._sink_id, self._batch))
+            logger.warning(
+                "%s: it was written before, with %d other rows; none of its %d rows of now is written",
+                called(self._sink_id, self._batch),
+                entry.rows.count,
+                self._rows.count,
+            )
 
     def _entry(self, rows: Rows, slots: tuple[Slot, ...] = ()) -> Entry:
         """Return an entry of this batch. Slots that are committed need not be in it."""

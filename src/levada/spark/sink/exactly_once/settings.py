@@ -59,6 +59,11 @@ class ExactlyOnce:
     policy: Policy
     inline_max_bytes: int
 
+    @property
+    def where(self) -> str:
+        """What the rows are written to, in words."""
+        return "the topics that they name" if self.topic is None else f"topic '{self.topic}'"
+
     def check_stream(self) -> None:
         """Raise ConfigError for what a streaming sink cannot have."""
         if self.batch_number is not None:
@@ -109,8 +114,8 @@ def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | Non
     ledger_topic = own.get("ledgerTopic", topic)
     if ledger_topic is None:
         raise ConfigError(
-            "delivery=exactly-once with topics from a column needs the option 'ledgerTopic': any topic that exists; the id of the last "
-            "batch is kept as a group's offset of its partition 0, and nothing is written to it"
+            "delivery=exactly-once needs the option 'topic', or, with topics from a column, 'ledgerTopic': any topic that exists; the id "
+            "of the last batch is kept as a group's offset of its partition 0, and nothing is written to it"
         )
     check_topic("ledgerTopic", ledger_topic)
     return ExactlyOnce(
