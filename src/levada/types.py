@@ -34,7 +34,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka allows a topic of this name (W15)."""
+    """Whether Kafka allows a topic of this name."""
     return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None
 
 

@@ -39,7 +39,7 @@ _UNPRINTABLE = re.compile(rf"\n(?!  )|\t|{_HARMFUL.pattern}")
 
 
 def escaped(text: str) -> str:
-    """Return text that came from outside, at least in part, so that it cannot end a line of a log or command a terminal (M-D18).
+    """Return text that came from outside, at least in part, so that it cannot end a line of a log or command a terminal.
 
     Control characters become what they are in a Python string: \\n, \\x1b, \\u202e. A line break stays where two spaces follow.
     """

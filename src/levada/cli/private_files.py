@@ -1,4 +1,4 @@
-"""Files that only their owner may have written, and for secrets read: as ssh looks at its keys (M-D12)."""
+"""Files that only their owner may have written, and for secrets read: as ssh looks at its keys."""
 
 from __future__ import annotations
 

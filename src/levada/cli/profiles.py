@@ -17,7 +17,7 @@ A value is a setting of the clients under Kafka's name, or a secret: `{ file = "
 words, or text that is split as a shell would), `{ env = "..." }`. A line feed at the end of a secret is not part of it.
 
 The file is config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or what LEVADA_CONFIG names. It may name commands that are
-run, so it is refused where others could have written it; and where others can read it, if a secret stands in it (M-D12).
+run, so it is refused where others could have written it; and where others can read it, if a secret stands in it.
 """
 
 from __future__ import annotations

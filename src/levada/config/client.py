@@ -113,7 +113,7 @@ class ClientConfig(SecurityConfig):
 
     def _check(self) -> None:
         super()._check()
-        # Kafka keeps a fixed delay when only the base is raised above the maximum's default (N19).
+        # Kafka keeps a fixed delay when only the base is raised above the maximum's default.
         for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
             base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")
             if base > most:

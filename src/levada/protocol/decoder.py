@@ -254,7 +254,7 @@ class _Decoder:
         if field.nullable.has(self.version):
             self.run.append(Slot("b", "n", self.out.path))
             self.flush()
-        # Java's classes: a sign in line (W8), but an unsigned varint in the tag section.
+        # Java's classes: a sign in line, but an unsigned varint in the tag section.
         with self.unless_null(field, target, "n == 0" if field.is_tagged(self.version) else "n < 0"):
             self.new_struct(cast("type[Struct]", field.struct), target)
 

@@ -55,7 +55,7 @@ class _Encoder:
             self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
 
     def refuse(self, field: Field, place: str) -> None:
-        """Raise if a field that this version lacks was set (W9)."""
+        """Raise if a field that this version lacks was set."""
         with self.out.block(f"if {self.differs(field, place)}:"):
             self.out.line(f"missing_field({self.out.path!r})")
 
@@ -155,7 +155,7 @@ class _Encoder:
         if not field.nullable.has(self.version):
             self.members(struct, var)
             return
-        # Java's classes: a sign in line (W8), but an unsigned varint in the tag section.
+        # Java's classes: a sign in line, but an unsigned varint in the tag section.
         null = 0 if field.is_tagged(self.version) else -1
         self.run.append(Slot("b", f"{null} if {var} is None else 1", self.out.path))
         self.flush()

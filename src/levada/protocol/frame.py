@@ -104,7 +104,7 @@ def decode_request(frame: Bytes) -> RequestFrame:
 def decode_response(request_type: type[Request], version: int, frame: Bytes) -> Response:
     """Read the response to a request of this type and version. Raises ProtocolError.
 
-    A broker that does not know the version of an ApiVersions request answers in version 0 (H9): the caller has to expect that.
+    A broker that does not know the version of an ApiVersions request answers in version 0: the caller has to expect that.
     """
     pos = header.response_body_start(request_type, version, frame)
     return decode(request_type.RESPONSE, frame, version, pos)[0]

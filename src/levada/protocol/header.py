@@ -1,8 +1,8 @@
 """What stands before every request and response.
 
 A request header names the API, its version, the correlation id and the client (header v1); flexible versions add a tag section (v2), but
-the client id keeps its classic length (H1). A response header is the correlation id (v0), in flexible versions with a tag section (v1);
-only ApiVersions always answers with v0, because the client does not know yet which versions the broker knows (H2-H4). The oldest
+the client id keeps its classic length. A response header is the correlation id (v0), in flexible versions with a tag section (v1);
+only ApiVersions always answers with v0, because the client does not know yet which versions the broker knows. The oldest
 ControlledShutdown is older than client ids: its header ends before (v0).
 """
 

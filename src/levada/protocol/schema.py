@@ -9,7 +9,7 @@ A message is a class whose attributes say what stands on the wire, in wire order
 
 Versions are spans of the API's versions: "3", "0-12", "9+". `nullable` is the span in which null is allowed, `tagged` the span in which
 the field is a tagged one (with number `tag`) instead of standing in line. A field that a version lacks reads as its default and, when it
-holds something else, is refused on writing unless it is `ignorable` (W9).
+holds something else, is refused on writing unless it is `ignorable`.
 
 Every field has a default: the one given, else null where the field is nullable in all its versions, else zero, empty or a new struct.
 Instances have slots, a keyword-only constructor, `==` and a repr that prints neither payloads nor what is marked `secret`. Arrays are
@@ -190,7 +190,7 @@ def bytestring(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = 
 
 
 def records(versions: str = "0+", *, nullable: str = "none", ignorable: bool = False) -> RecordBytes | None:
-    """Declare record batches as raw bytes (W10). Null and empty both mean that there are none."""
+    """Declare record batches as raw bytes. Null and empty both mean that there are none."""
     return cast("RecordBytes | None", _field("records", versions, nullable=nullable, ignorable=ignorable))
 
 

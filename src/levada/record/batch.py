@@ -1,4 +1,4 @@
-"""The record batch, magic 2: its header, what may be patched in place, and the way to its records (section 5.2).
+"""The record batch, magic 2: its header, what may be patched in place, and the way to its records.
 
 A batch is never copied to be looked at: RecordBatch is a view over bytes that somebody else holds, such as a fetch response. The header is
 read at once, the rest on demand: checksum, decompression and records cost only whoever asks.
@@ -123,17 +123,17 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch is a marker of the broker's, which no application sees (M20)."""
+        """Whether the batch is a marker of the broker's, which no application sees."""
         return bool(self.attributes & CONTROL)
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, kept even when compaction removed that record (M11)."""
+        """The offset of the last record, kept even when compaction removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where reading goes on after this batch (M11)."""
+        """Where reading goes on after this batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -162,7 +162,7 @@ class RecordBatch:
         return len(self.data)
 
     def verify_crc(self) -> None:
-        """Raise CorruptRecordError unless the checksum fits (M13)."""
+        """Raise CorruptRecordError unless the checksum fits."""
         actual = checksum(self.data[CRC_FROM:])
         if actual != self.crc:
             raise self._corrupt(f"checksum {actual:#010x}, the header says {self.crc:#010x}")
@@ -239,7 +239,7 @@ class RecordBatch:
         return records
 
     def control_type(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> int | None:
-        """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones (M19).
+        """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones.
 
         max_bytes: as for payload().
         """
@@ -265,7 +265,7 @@ class RecordBatch:
 
 
 def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
-    """Step through the batches in `data` from `at` on; an incomplete one at the end is not an error, a broker cuts at its byte limit (M2).
+    """Step through the batches in `data` from `at` on; an incomplete one at the end is not an error, a broker cuts at its byte limit.
 
     Message sets, of brokers before 0.11, look like record batches (levada.record.legacy_batch). Raises CorruptRecordError.
     """
@@ -296,7 +296,7 @@ def _message_set(view: memoryview, at: int) -> RecordBatch:
 
 
 def record_size_upper_bound(key_size: int | None, value_size: int | None, headers: Sequence[Header] = ()) -> int:
-    """Return the most bytes that a batch of this one record takes, uncompressed (M16). Sizes are of key and value, None for null."""
+    """Return the most bytes that a batch of this one record takes, uncompressed. Sizes are of key and value, None for null."""
     size = HEADER_SIZE + _MAX_RECORD_OVERHEAD + _field_size(key_size) + _field_size(value_size) + varint_size(len(headers))
     for name, value in headers:
         size += _field_size(len(name) if name.isascii() else len(name.encode()))

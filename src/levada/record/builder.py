@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Records into the bytes of a record batch, one at a time or as rows of columns (M8, M14).
+"""Records into the bytes of a record batch, one at a time or as rows of columns.
 
 A record is written in two steps: the size of its body first, since the length goes in front, then the body, straight into the batch's
 memory. Rows of columns are written by the same two steps; all rows are measured first, without the interpreter lock where it is compiled.
@@ -37,12 +37,12 @@ NO_MEMORY = -2
 # The same, and other numbers, where they are C's.
 NO_PARTITION, BAD_ROW, FULL, STARVED = UNASSIGNED, REJECTED, NO_ROOM, NO_MEMORY
 RECORDS_AT = HEADER_SIZE
-# Header, and a record's length, attributes and deltas at their longest (M16).
+# Header, and a record's length, attributes and deltas at their longest.
 MAX_ROW_OVERHEAD = HEADER_SIZE + 21
 ROWS_AHEAD = 8
 GROWTH = 4
 _FIRST_ROOM = 512
-# A compressed batch may turn out larger than its records compressed so far promise (M17).
+# A compressed batch may turn out larger than its records compressed so far promise.
 _RATIO_SLACK = 1.05
 
 
@@ -123,8 +123,8 @@ def _append_varint(target: bytearray, value: int) -> None:
 class RecordBatchBuilder:
     """A batch being filled, one record at a time.
 
-    write_limit: bytes; the first record always fits, the batch is full when the next one would lead beyond the limit (M17).
-    compression_ratio: what compressed size to expect per byte of records; an estimate from earlier batches, 1.0 to be safe (M18).
+    write_limit: bytes; the first record always fits, the batch is full when the next one would lead beyond the limit.
+    compression_ratio: what compressed size to expect per byte of records; an estimate from earlier batches, 1.0 to be safe.
     records_size, largest_record: bytes of all records, and of the largest one, as they are before compression.
     allowance: bytes that its memory may grow to; `wanted` is what the record needed that append_if_room() answered NO_MEMORY for.
     """
@@ -163,7 +163,7 @@ class RecordBatchBuilder:
         return self._append(timestamp, key, value, headers, True)
 
     def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record as append() does, if it fits (M17); else return NO_ROOM, as for a batch that is built, or NO_MEMORY."""
+        """Add a record as append() does, if it fits; else return NO_ROOM, as for a batch that is built, or NO_MEMORY."""
         return FULL if self._closed else self._append(timestamp, key, value, headers, False)
 
     def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
@@ -199,7 +199,7 @@ class RecordBatchBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be appended (M17)."""
+        """Whether nothing more should be appended."""
         return self.has_reached_limit()
 
     def has_reached_limit(self) -> bool:
@@ -351,7 +351,7 @@ class RowWriter:
         self.first_row = first_row
 
     def measure(self, sizes: Any) -> None:
-        """Put the most bytes that a batch of each row alone takes (M16) into int64 `sizes`; -1 where a header has no key."""
+        """Put the most bytes that a batch of each row alone takes into int64 `sizes`; -1 where a header has no key."""
         with cython.nogil:
             self.measure_rows(sizes)
 

@@ -1,8 +1,8 @@
-"""The codecs of record batches: gzip, snappy, lz4, zstd (Z1-Z7).
+"""The codecs of record batches: gzip, snappy, lz4, zstd.
 
-Writing follows what Java's readers accept: snappy in xerial's chunks (Z2), lz4 frames of independent blocks (Z3: Java refuses linked ones).
+Writing follows what Java's readers accept: snappy in xerial's chunks, lz4 frames of independent blocks (Java refuses linked ones).
 Reading accepts what any client writes, and trusts nothing: output is counted while it streams, so a small block that unpacks to gigabytes
-stops at the limit, and bytes behind the end of the stream are corruption (Z5, Z6).
+stops at the limit, and bytes behind the end of the stream are corruption.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ _INT = struct.Struct(">i")
 def _snappy_compress(data: Buffer, _: int | None) -> bytes:
     view = memoryview(data)
     parts: list[Buffer] = [_XERIAL_HEADER]
-    # An empty stream still holds one chunk: "nothing" must be a valid stream (Z7).
+    # An empty stream still holds one chunk: "nothing" must be a valid stream.
     for start in range(0, len(view) or 1, _XERIAL_CHUNK):
         chunk = memoryview(cramjam.snappy.compress_raw(view[start : start + _XERIAL_CHUNK]))
         parts += (_INT.pack(len(chunk)), chunk)
@@ -285,7 +285,7 @@ def _zstd_stream(unpacker: zstandard.ZstdDecompressor, data: Buffer, max_bytes: 
 def _zstd_frames(view: memoryview) -> tuple[int, int]:
     """Return how many frames there are and the most bytes they can hold, by stepping over their block headers.
 
-    Frames need not say their size (Z5), and the library does not tell a stream that is cut short from one that ended; this does both.
+    Frames need not say their size, and the library does not tell a stream that is cut short from one that ended; this does both.
     """
     frames = bound = at = 0
     while at < len(view):

@@ -1,4 +1,4 @@
-"""The header of a record batch, magic 2: where its fields are, how it is sealed, and what may be patched in place (section 5.2)."""
+"""The header of a record batch, magic 2: where its fields are, how it is sealed, and what may be patched in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAGIC = 2
 MAGIC_AT = 16
 # The batch's length counts from behind itself.
 AFTER_LENGTH = 12
-# The least length there can be, by magic: that of an empty batch, or of an empty message (M1, M2).
+# The least length there can be, by magic: that of an empty batch, or of an empty message.
 LEAST_LENGTH = (14, 22, HEADER_SIZE - AFTER_LENGTH)
 CRC_FROM = 21
 _LENGTH_AT = 8
@@ -69,7 +69,7 @@ def compressed_anew(batch: Buffer, codec: Codec, level: int | None, records: Buf
 
 
 def checksum(data: Buffer) -> int:
-    """Return the CRC-32C of bytes (M13)."""
+    """Return the CRC-32C of bytes."""
     return _crc32c(data)
 
 
@@ -121,7 +121,7 @@ def _header_checksum(batch: bytearray) -> int:
 
 
 def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
-    """Give a batch its place in a log, as a broker does. Only a log append time is under the checksum and costs a new one (TR71)."""
+    """Give a batch its place in a log, as a broker does. Only a log append time is under the checksum and costs a new one."""
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, _EPOCH_AT, leader_epoch)
     if log_append_time_ms is None:
@@ -133,5 +133,5 @@ def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_ep
 
 
 def next_sequence(sequence: int, increment: int) -> int:
-    """Return the sequence number `increment` records later; it wraps from 2^31 - 1 to 0 (I5)."""
+    """Return the sequence number `increment` records later; it wraps from 2^31 - 1 to 0."""
     return sequence + increment if sequence <= _MAX_INT - increment else increment - (_MAX_INT - sequence) - 1

@@ -1,4 +1,4 @@
-"""Messages of before Kafka 0.11, magic 0 and 1 (section 5.1): one entry, read and written.
+"""Messages of before Kafka 0.11, magic 0 and 1: one entry, read and written.
 
 A message set is a row of entries without a count, each an offset, a size and one message. A checksum covers each message from its magic on.
 Magic 1 added a timestamp. A message with a codec in its attributes is a wrapper: its value is a whole message set, compressed.
@@ -30,7 +30,7 @@ def corrupt(offset: int, at: int, fault: str) -> CorruptRecordError:
 
 
 def check_entry(offset: int, size: int, magic: int, at: int) -> None:
-    """Raise CorruptRecordError unless an entry's offset and size can be (M2)."""
+    """Raise CorruptRecordError unless an entry's offset and size can be."""
     if offset < 0:
         raise corrupt(offset, at, "the offset is negative")
     if size < LEAST_LENGTH[magic]:
@@ -60,13 +60,13 @@ def read_message(view: memoryview, at: int, end: int) -> Message:
 
 
 def has_checksum(view: memoryview, at: int, end: int) -> bool:
-    """Whether the checksum of the message whose entry lies from `at` to `end` fits; CRC-32, not the CRC-32C of magic 2 (TR7)."""
+    """Whether the checksum of the message whose entry lies from `at` to `end` fits; CRC-32, not the CRC-32C of magic 2."""
     stored: int = struct.unpack_from(">I", view, at + _CRC_AT)[0]
     return crc32(view[at + MAGIC_AT : end]) == stored
 
 
 def codec_of(attributes: int, offset: int, at: int) -> Codec:
-    """Return the codec that attributes name; raises CorruptRecordError for one that messages cannot have (M7)."""
+    """Return the codec that attributes name; raises CorruptRecordError for one that messages cannot have."""
     number = attributes & CODEC_BITS
     if number >= Codec.ZSTD:
         name = "zstd, which magic 2 introduced" if number == Codec.ZSTD else f"unknown codec {number}"

@@ -4,8 +4,8 @@ Messages become the records that a batch of magic 2 would hold, byte for byte, a
 Magic 0 has no timestamps: its records and columns say -1, as any record without one does, with NO_TIMESTAMP_TYPE beside it.
 
 Plain messages were batches of one in their time. Neighbours that agree in all that a batch says once are read as one here, as far as their
-checksums fit: a faulty message stands alone, and takes no good one along. A wrapper is a batch too. Its offset is that of its last message
-(M5); where it begins, and how many messages it holds, is known once it is unpacked, which happens when it is first needed.
+checksums fit: a faulty message stands alone, and takes no good one along. A wrapper is a batch too. Its offset is that of its
+last message. Where it begins, and how many messages it holds, is known once it is unpacked, which happens when it is first needed.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class CompressedMessages(MessageSet):
         if value is None:
             raise corrupt(self._offset, 0, "compressed, but the value is null")
         self._value = value
-        # With LogAppendTime the wrapper's timestamp is that of every message (M6).
+        # With LogAppendTime the wrapper's timestamp is that of every message.
         self._append_time = timestamp if self.attributes & LOG_APPEND_TIME else None
         self._checks_inside = False
 
@@ -141,7 +141,7 @@ class CompressedMessages(MessageSet):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last message, the wrapper's own; too low, until it is unpacked, on one whose producer left it at 0 (M5)."""
+        """The offset of the last message, the wrapper's own; too low, until it is unpacked, on one whose producer left it at 0."""
         return self._offset if self._payload is None else self.base_offset + self.last_offset_delta
 
     @property
@@ -194,7 +194,7 @@ class CompressedMessages(MessageSet):
         return decompress(self.codec, value, max_bytes)
 
     def _shift(self, inside: memoryview) -> int:
-        """Return what to add to offsets inside, which are relative with magic 1 (M5)."""
+        """Return what to add to offsets inside, which are relative with magic 1."""
         last_offset = -1
         for at, _ in self._entries(inside):
             (last_offset, _) = OFFSET_AND_SIZE.unpack_from(inside, at)
@@ -207,7 +207,7 @@ class CompressedMessages(MessageSet):
         return self._offset - last_offset
 
     def _entries(self, inside: memoryview) -> Iterator[tuple[int, int]]:
-        """Yield where each entry inside begins and ends; raises CorruptRecordError at one that is cut short or cannot be there (M7)."""
+        """Yield where each entry inside begins and ends; raises CorruptRecordError at one that is cut short or cannot be there."""
         at = 0
         while at < len(inside):
             if len(inside) - at <= MAGIC_AT:

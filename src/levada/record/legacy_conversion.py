@@ -1,4 +1,4 @@
-"""Record batches into message sets and back: what a producer does for an old broker, and a broker for an old client (M15, V10).
+"""Record batches into message sets and back: what a producer does for an old broker, and a broker for an old client.
 
 Message sets know no headers, no producer ids, no control records and no zstd. A producer is told so before anything is sent; a broker
 leaves headers and control batches out, for it has no better answer.
@@ -93,7 +93,7 @@ def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int, leve
     found = bytearray()
     if not records:
         return found
-    # Inside a wrapper magic 1 counts from the first message on (M5).
+    # Inside a wrapper magic 1 counts from the first message on.
     base = records[0].offset if batch.codec and magic else 0
     for record in records:
         write_message(found, magic, record.offset - base, record.timestamp, record.key, record.value, is_append_time=is_append_time)

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Records and whole columns out of the decompressed payload of one record batch.
 
-One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record,
+One walker steps through the payload and holds every rule about it; what differs is only where a record goes: into a Record,
 into a LazyRecord that remembers where its fields are (levada.record.lazy), or into column memory that the caller lent. Compiled, the
 column path touches no Python object and runs without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines run
 over bytes and memoryviews.

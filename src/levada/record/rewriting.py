@@ -1,7 +1,7 @@
-"""A record batch with fewer records, as a log's cleaner leaves it (M11).
+"""A record batch with fewer records, as a log's cleaner leaves it.
 
 Offsets stay, so there are holes between records. First and last offset, producer, sequence and leader epoch stay too, also when no record
-is left: what is known of a producer is read from them after a restart (I18).
+is left: what is known of a producer is read from them after a restart.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ class SimSelectable:
         """Return at once."""
 
     def process(self, ready: None, now_ms: int) -> NetEvents:
-        """Report what arrived, one frame per connection (L6)."""
+        """Report what arrived, one frame per connection."""
         events, self._events = self._events, NetEvents()
         for conn_id, frames in self._staged.items():
             if frames:

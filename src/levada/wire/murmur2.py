@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The 32-bit murmur2 hash that Java's producer chooses a key's partition by (P3).
+"""The 32-bit murmur2 hash that Java's producer chooses a key's partition by.
 
 All producers of a topic must agree on it, bit for bit, or records of one key end up in several partitions.
 """
@@ -26,7 +26,7 @@ def murmur2(data: bytes | bytearray | memoryview) -> int:
 
 
 def partition_for_key(key: bytes, count: int) -> int:
-    """Return the partition of a key among all `count` partitions of its topic, also those without a leader (P3, TR48)."""
+    """Return the partition of a key among all `count` partitions of its topic, also those without a leader."""
     # For nearly every key bytes() would only look for a __bytes__ method, which takes longer than the hash.
     data = key if type(key) is bytes else bytes(key)
     return (hash_bytes(data, 0, len(data)) & 0x7FFFFFFF) % count

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): what the other side speaks. Its response always carries the oldest header (H3).
+"""ApiVersions (key 18): what the other side speaks. Its response always carries the oldest header.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -42,7 +42,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Response, request=ApiVersionsRequest):
-    """With UNSUPPORTED_VERSION, api_keys may hold the range of ApiVersions itself (H9)."""
+    """With UNSUPPORTED_VERSION, api_keys may hold the range of ApiVersions itself."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)
