@@ -95,8 +95,8 @@ SPARK_TESTS := tests/spark tests/api/test_readme.py
 
 # PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
 suite:
-	$(IN_VENV) $(BIN)/pytest --run-failed-again -m "not spark" -n $(WORKERS) --dist loadgroup
-	$(IN_VENV) $(BIN)/pytest --run-failed-again -m spark -n $(BUSY_WORKERS) --dist loadgroup $(SPARK_TESTS)
+	$(IN_VENV) $(BIN)/pytest --run-failed-again --durations=20 --durations-min=4 -m "not spark" -n $(WORKERS) --dist loadgroup
+	$(IN_VENV) $(BIN)/pytest --run-failed-again --durations=20 --durations-min=4 -m spark -n $(BUSY_WORKERS) --dist loadgroup $(SPARK_TESTS)
 
 interpreted:
 	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest --run-failed-again -n $(BUSY_WORKERS) tests/unit/wire tests/unit/record tests/unit/ack_buffer
