@@ -24,7 +24,7 @@ from levada.protocol.codegen import encode
 from levada.protocol.frame import encode_request, encode_response
 from levada.record.batch import set_producer_state
 from levada.record.compression import Codec, compress
-from levada.record.legacy import write_message
+from levada.record.legacy.message import write_message
 from protocol_strategies import emptied, filled, versions_of
 from record_kit import NOW_MS, build, forge, raw_record
 

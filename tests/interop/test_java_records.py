@@ -21,9 +21,9 @@ from levada.record.batch import assign_offsets, read_batches, set_producer_state
 from levada.record.columnar import encode_columns
 from levada.record.compression import Codec, decompress
 from levada.record.header import CODEC_BITS, MAGIC_AT
-from levada.record.legacy import read_message
-from levada.record.legacy_conversion import down_convert, down_convert_fetched, up_convert
-from levada.record.legacy_lz4 import mend_frame, spoil_frame
+from levada.record.legacy.conversion import down_convert, down_convert_fetched, up_convert
+from levada.record.legacy.lz4 import mend_frame, spoil_frame
+from levada.record.legacy.message import read_message
 from levada.record.record import Record
 from levada.wire.varint import encode_varint
 from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records, values

@@ -15,8 +15,8 @@ from levada.errors import ProtocolError
 from levada.record.batch import read_batches
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec, compress, decompress
-from levada.record.legacy import write_message
-from levada.record.legacy_lz4 import mend_frame
+from levada.record.legacy.lz4 import mend_frame
+from levada.record.legacy.message import write_message
 from record_kit import build, forge
 
 Case = Generator[None, None, str]

@@ -29,7 +29,7 @@ from levada.record.batch import RecordBatch, read_batches, seal
 from levada.record.columnar import ColumnDecoder, JsonDecoder
 from levada.record.compression import Codec, compress, decompress
 from levada.record.header import AFTER_LENGTH, CODEC_BITS, HEADER_SIZE, MAGIC, MAGIC_AT
-from levada.record.legacy import write_message
+from levada.record.legacy.message import write_message
 from levada.types import TopicPartition
 from levada.wire import varint
 from protocol_strategies import data_messages, versions_of

@@ -9,7 +9,7 @@ from fuzz_targets import LEAST_ENTRY, PACKED_BATCH, PACKED_MESSAGES, framed_reco
 from levada.record.batch import set_producer_state
 from levada.record.compression import Codec
 from levada.record.header import HEADER_SIZE
-from levada.record.legacy import write_message
+from levada.record.legacy.message import write_message
 from mutation_kit import damaged
 from record_kit import CODECS, NOW_MS, build
 

@@ -35,7 +35,7 @@ from levada.protocol.messages.produce import PartitionProduceResponse, ProduceRe
 from levada.record.batch import RecordBatch, read_batches
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
-from levada.record.legacy_conversion import down_convert
+from levada.record.legacy.conversion import down_convert
 from levada.sync.consumer import KafkaConsumer
 from levada.testing import Simulation
 from levada.types import NewTopic, TopicPartition

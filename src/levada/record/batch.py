@@ -185,7 +185,7 @@ class RecordBatch:
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
         """Return a walker over the records, at the first one."""
-        # First of all: what bounds the payload must be told before a field is asked for that only the payload tells (legacy_batch).
+        # First of all: what bounds the payload must be told before a field is asked for that only the payload tells (legacy.batch).
         payload = self.payload(max_bytes)
         append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
         return RecordWalker(payload, self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time)
@@ -267,7 +267,7 @@ class RecordBatch:
 def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
     """Step through the batches in `data` from `at` on; an incomplete one at the end is not an error, a broker cuts at its byte limit.
 
-    Message sets, of brokers before 0.11, look like record batches (levada.record.legacy_batch). Raises CorruptRecordError.
+    Message sets, of brokers before 0.11, look like record batches (levada.record.legacy.batch). Raises CorruptRecordError.
     """
     view = memoryview(data)
     end = len(view)
@@ -290,7 +290,7 @@ def _not_a_batch(base_offset: int, length: int, magic: int, at: int) -> CorruptR
 
 def _message_set(view: memoryview, at: int) -> RecordBatch:
     # Met only with brokers, or topics, that are years behind; most programs never load it.
-    from levada.record.legacy_batch import read_message_set
+    from levada.record.legacy.batch import read_message_set
 
     return read_message_set(view, at)
 

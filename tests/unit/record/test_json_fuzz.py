@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from json_kit import BAD_TEXTS, EVERYTHING, GOOD_TEXTS, Documents, decode
 from levada.record.columnar.json import JsonDecoder
-from levada.record.json_reader import COMPILED
+from levada.record.json.reader import COMPILED
 
 TOKENS = st.sampled_from(
     [text.encode() for texts in (*GOOD_TEXTS.values(), *BAD_TEXTS.values()) for text in texts]

@@ -15,7 +15,7 @@ from levada.errors import CorruptRecordError, DecompressionError, ProtocolError
 from levada.record.batch import read_batches
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
-from levada.record.legacy_conversion import up_convert
+from levada.record.legacy.conversion import up_convert
 from record_kit import OLD_CODECS, raw_message, raw_wrapper
 
 BOTH = pytest.mark.parametrize("magic", [0, 1])

@@ -14,7 +14,7 @@ from levada.record.batch import assign_offsets, read_batches
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
-from levada.record.legacy_conversion import down_convert, down_convert_fetched
+from levada.record.legacy.conversion import down_convert, down_convert_fetched
 from levada.types import TimestampType
 from record_kit import OLD_CODECS, build, forge, only_batch, raw_record
 

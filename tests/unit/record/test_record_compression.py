@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hardening_kit import cost_of, needs_peak_memory
 from levada.errors import ConfigError, DecompressionError
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
-from levada.record.legacy_lz4 import mend_frame
+from levada.record.legacy.lz4 import mend_frame
 
 PACKED = [codec for codec in Codec if codec]
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

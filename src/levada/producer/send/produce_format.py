@@ -42,7 +42,7 @@ class ProduceFormat:
         if magic == MAGIC:
             return batch.data
         # Met only with brokers that are years behind; most programs never load it.
-        from levada.record.legacy_conversion import down_convert
+        from levada.record.legacy.conversion import down_convert
 
         return down_convert(RecordBatch(memoryview(batch.data)), magic, self._level)
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from levada.record.columnar.buffers import Memory
-from levada.record.json_plan import TEXTS, WIDTHS, Kind, Plan
-from levada.record.json_reader import JsonReader
+from levada.record.json.plan import TEXTS, WIDTHS, Kind, Plan
+from levada.record.json.reader import JsonReader
 
 _KINDS: Mapping[Any, Kind] = {
     pa.string(): Kind.STRING,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.record.json_plan import KINDS
+from levada.record.json.plan import KINDS
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset  # type: ignore[import-untyped]

@@ -1,10 +1,10 @@
-# C types of json_numbers.py.
+# C types of numbers.py.
 
 cimport cython
 
 from libc.math cimport ldexp
 
-from levada.record.json_text cimport number_end
+from levada.record.json.text cimport number_end
 
 cdef unsigned long long MOST, LOW_HALF, ALL_BITS, MOST_EXACT
 cdef Py_ssize_t MOST_DIGITS, MOST_POWER, MOST_EXPONENT_DIGITS

@@ -1,4 +1,4 @@
-# C types of json_text.py.
+# C types of text.py.
 
 cimport cython
 

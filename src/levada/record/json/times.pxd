@@ -1,8 +1,8 @@
-# C types of json_times.py.
+# C types of times.py.
 
 cimport cython
 
-from levada.record.json_text cimport same
+from levada.record.json.text cimport same
 
 cdef long long DAY_SECONDS, MICROS
 cdef int MOST_OFFSET, EPOCH_DAY

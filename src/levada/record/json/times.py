@@ -17,7 +17,7 @@ else:
 
 # Compiled, these come by the .pxd file.
 if not cython.compiled:
-    from levada.record.json_text import same
+    from levada.record.json.text import same
 
 DAY_SECONDS = 86_400
 MICROS = 1_000_000

@@ -8,7 +8,7 @@ its column's type, to null; a key that came twice, to before its first value; a 
 Between records nothing but the columns is kept, and the key that is expected next: objects of one writer have their keys in the same order,
 so that most keys are found by comparing them with one name.
 
-Compiled, no Python object is touched and the interpreter's lock is free; the C types are in json_reader.pxd.
+Compiled, no Python object is touched and the interpreter's lock is free; the C types are in reader.pxd.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.record.json_plan import KINDS, WIDTHS, Plan, written_key
+from levada.record.json.plan import KINDS, WIDTHS, Plan, written_key
 
 # Compiled, these come by the .pxd file.
 if not cython.compiled:
-    from levada.record.json_base64 import decode_base64
-    from levada.record.json_numbers import read_decimal, read_double, read_long
-    from levada.record.json_table import HIGH, Column, copy, put_null, rewind, set_buffers
-    from levada.record.json_text import (
+    from levada.record.json.base64 import decode_base64
+    from levada.record.json.numbers import read_decimal, read_double, read_long
+    from levada.record.json.table import HIGH, Column, copy, put_null, rewind, set_buffers
+    from levada.record.json.text import (
         FAULT,
         MAX_DEPTH,
         colon_end,
@@ -40,7 +40,7 @@ if not cython.compiled:
         unescape,
         value_end,
     )
-    from levada.record.json_times import read_date, read_time
+    from levada.record.json.times import read_date, read_time
 
 COMPILED: bool = cython.compiled
 
@@ -78,7 +78,7 @@ class JsonReader:
     def __init__(self, plan: Sequence[Plan]) -> None:
         """plan: the columns, the root first."""
         if cython.compiled:
-            self.table = bytearray(len(plan) * cython.sizeof(json_column))  # type: ignore[name-defined]  # noqa: F821 - C, see json_reader.pxd
+            self.table = bytearray(len(plan) * cython.sizeof(json_column))  # type: ignore[name-defined]  # noqa: F821 - C, see reader.pxd
             self.table_view = self.table
             self.columns = cython.cast(cython.pointer(json_column), cython.address(self.table_view[0]))  # type: ignore[name-defined]  # noqa: F821
         else:

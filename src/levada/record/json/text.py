@@ -60,7 +60,7 @@ def plain_end(source: Any, at: int, end: int, quote: int) -> int:
             odd = word | (word - ones * 0x20) | ((word ^ (ones * quote)) - ones) | ((word ^ (ones * ord("\\"))) - ones)
             odd &= ones << 7
             if odd:
-                return at + first_marked(odd)  # type: ignore[name-defined, no-any-return]  # noqa: F821 - C, see json_text.pxd
+                return at + first_marked(odd)  # type: ignore[name-defined, no-any-return]  # noqa: F821 - C, see text.pxd
             at += 8
     return at
 

@@ -18,8 +18,8 @@ from levada.errors import CorruptRecordError
 from levada.record.batch import RecordBatch
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
 from levada.record.header import AFTER_LENGTH, CODEC_BITS, LEAST_LENGTH, LOG_APPEND_TIME, MAGIC_AT
-from levada.record.legacy import OFFSET_AND_SIZE, check_entry, codec_of, corrupt, has_checksum, read_message
-from levada.record.legacy_lz4 import mend_frame
+from levada.record.legacy.lz4 import mend_frame
+from levada.record.legacy.message import OFFSET_AND_SIZE, check_entry, codec_of, corrupt, has_checksum, read_message
 from levada.types import TimestampType
 from levada.wire.varint import encode_varint
 

@@ -1,12 +1,12 @@
-# C types of json_reader.py.
+# C types of reader.py.
 
 cimport cython
 
-from levada.record.json_base64 cimport decode_base64
-from levada.record.json_numbers cimport read_decimal, read_double, read_long
-from levada.record.json_table cimport HIGH, copy, json_column, set_buffers, put_null, rewind
-from levada.record.json_text cimport FAULT, MAX_DEPTH, colon_end, number_end, same, scan_string, skip_space, special_number_end, unescape, value_end
-from levada.record.json_times cimport read_date, read_time
+from levada.record.json.base64 cimport decode_base64
+from levada.record.json.numbers cimport read_decimal, read_double, read_long
+from levada.record.json.table cimport HIGH, copy, json_column, set_buffers, put_null, rewind
+from levada.record.json.text cimport FAULT, MAX_DEPTH, colon_end, number_end, same, scan_string, skip_space, special_number_end, unescape, value_end
+from levada.record.json.times cimport read_date, read_time
 
 cdef int STRING, LONG, INT, DOUBLE, BOOLEAN, TIMESTAMP, SHORT, BYTE, FLOAT, DATE, TIMESTAMP_NTZ, BINARY, DECIMAL, STRUCT, ARRAY
 cdef Py_ssize_t MISMATCH, STARVED

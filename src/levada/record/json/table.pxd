@@ -1,4 +1,4 @@
-# C types of json_table.py.
+# C types of table.py.
 
 cimport cython
 

@@ -2,7 +2,7 @@
 """The numbers in JSON as C has them: whole ones of 64 bits, doubles rounded correctly, decimals of up to 38 digits.
 
 Each function takes the text of one number and returns -1 as the position where the text is no such number or does not fit; what it is
-instead is for json_text to say.
+instead is for `text` to say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ else:
 if not cython.compiled:
     from math import ldexp
 
-    from levada.record.json_text import number_end
+    from levada.record.json.text import number_end
 
 MOST = 2**63 - 1
 LOW_HALF = 0xFFFFFFFF

@@ -1,4 +1,4 @@
-# C types of json_base64.py.
+# C types of base64.py.
 
 cimport cython
 
