@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 IMPORTS = {
     "levada": "import levada",
-    "levada, its faces loaded": "from levada import KafkaAdmin, KafkaConsumer, KafkaProducer",
+    "levada, its APIs loaded": "from levada import KafkaAdmin, KafkaConsumer, KafkaProducer",
     "confluent-kafka": "import confluent_kafka",
     "aiokafka": "import aiokafka",
     "kafka-python": "import kafka",

@@ -193,14 +193,14 @@ def ours(runner: str, job: Mapping[str, Any], *, before: bool = True) -> dict[st
 
 
 def worker_aio(runner: str, job: Mapping[str, Any]) -> System | str:
-    """A worker on the asyncio face, or why there is none."""
+    """A worker on the asyncio API, or why there is none."""
     return worker(runner, job) if aio_reason() is None else f"skipped: {aio_reason()}"
 
 
 def aio_reason() -> str | None:
-    """Why the asyncio face cannot be measured; None if it can."""
+    """Why the asyncio API cannot be measured; None if it can."""
     try:
         from levada.aio import KafkaConsumer, KafkaProducer  # noqa: F401
     except ImportError as error:
-        return f"no asyncio face yet ({error})"
+        return f"no asyncio API yet ({error})"
     return None

@@ -220,8 +220,8 @@ def new_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
     return create
 
 
-GUARDED = {"unit", "sim", "face", "interop"}
-SHARING_A_BROKER = {"face", "interop"}
+GUARDED = {"unit", "sim", "api", "interop"}
+SHARING_A_BROKER = {"api", "interop"}
 
 
 @pytest.fixture(autouse=True)
@@ -287,7 +287,7 @@ def _group_of(item: pytest.Item) -> str:
         sessions = ("connector", "spark")
         used = [name for name in sessions if name in getattr(item, "fixturenames", ())]
         return f"spark-{used[0]}" if used else item.path.relative_to(ROOT).as_posix()
-    # A test on several faces has the face and the broker in one parameter.
+    # A test on both APIs has the API and the broker in one parameter.
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     parameters = {part for value in values for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, str)}
     parameters.update(getattr(item, "fixturenames", ()))

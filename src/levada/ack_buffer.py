@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, wraparound=False
-"""Acknowledgements in any order in, a contiguous prefix out: what the AckBuffer of both faces is, but for the waiting.
+"""Acknowledgements in any order in, a contiguous prefix out: what the AckBuffer of both APIs is, but for the waiting.
 
 A reader of a queue or of a database's log numbers its messages with rising ids and sends them to many partitions. Kafka acknowledges in
 order within a partition only, and the reader has to know the id up to which everything is safe: from there it reads on after a restart.

@@ -1,10 +1,10 @@
-"""An AckBuffer behind a producer of each face, on every broker."""
+"""An AckBuffer behind a producer of each API, on every broker."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time  # noqa: F401 - the kit of the faces gives a test in virtual time another one
+import time  # noqa: F401 - the kit of the APIs gives a test in virtual time another one
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada import aio
 from levada.errors import IllegalStateError, RecordTooLargeError
 from levada.testing import EmbeddedKafka
@@ -23,8 +23,8 @@ PATIENCE_S = 30
 
 @pytest.fixture(params=EVERYWHERE)
 def any_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    """Every broker, through every face: `lv` is levada, its asyncio clients, or its clients in virtual time."""
-    yield from face_and_broker(request, monkeypatch)
+    """Every broker, through every API: `lv` is levada, its asyncio clients, or its clients in virtual time."""
+    yield from api_and_broker(request, monkeypatch)
 
 
 def test_Q1_Q4_what_is_acknowledged_in_any_order_is_safe_in_order(any_kafka: Any, new_topic: NewTopicName) -> None:
@@ -72,9 +72,9 @@ def torn() -> Iterator[str]:
     raise LookupError("torn")
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def cheap_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 def test_Q1_a_call_that_raises_fails_its_sequence(cheap_kafka: Any, new_topic: NewTopicName) -> None:

@@ -1,4 +1,4 @@
-"""KafkaAdmin: topics, partitions, settings, log dirs, features and the quorum, on every broker and with both faces."""
+"""KafkaAdmin: topics, partitions, settings, log dirs, features and the quorum, on every broker and with both APIs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, OffsetOutOfRangeError, TimeoutError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from levada.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -23,7 +23,7 @@ PATIENCE_S = 30
 
 @pytest.fixture(params=EVERYWHERE)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_X1_a_question_whose_answer_is_lost_is_asked_again(embedded: EmbeddedKaf
             assert ask(admin) is not None
 
 
-@pytest.mark.parametrize("kafka", BOTH_FACES, indirect=True)
+@pytest.mark.parametrize("kafka", BOTH_APIS, indirect=True)
 def test_X2_a_broker_that_does_not_answer_does_not_hide_the_others(admin: Any) -> None:
     node = admin.describe_cluster().nodes[0].id
     found = admin.outcomes(admin.describe_log_dirs, [node, 77], timeout=0.3)

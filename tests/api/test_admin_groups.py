@@ -1,4 +1,4 @@
-"""KafkaAdmin looks at groups, deletes them and removes their members: both faces, every broker, both protocols."""
+"""KafkaAdmin looks at groups, deletes them and removes their members: both APIs, every broker, both protocols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import levada as lv
 from altered_answers import altered
-from face_kit import BOTH_FACES, EVERYWHERE, SimulatedKafka, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, SimulatedKafka, api_and_broker
 from group_kit import GroupMember, assignment, protocols
 from levada.broker.apis.groups import find_coordinator
 from levada.error_codes import ErrorCode
@@ -43,7 +43,7 @@ SINCE_KAFKA_4 = {lv.AclOperation.DESCRIBE_CONFIGS, lv.AclOperation.ALTER_CONFIGS
 
 @pytest.fixture(params=EVERYWHERE)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture
@@ -232,9 +232,9 @@ def test_X8_offsets_of_a_share_group_are_altered_listed_and_deleted(
 # What no broker makes different
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def cheap(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from api_kit import EVERYWHERE, api_and_broker
 from levada.errors import GroupError, UnsupportedVersionError
 from levada.protocol.messages.streams_group_heartbeat import Endpoint, KeyValue, StreamsGroupHeartbeatRequest, Subtopology, Topology
 
@@ -26,7 +26,7 @@ ON_GROUPS = {
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

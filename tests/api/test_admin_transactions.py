@@ -1,4 +1,4 @@
-"""KafkaAdmin looks at transactions and ends them, and changes offsets of groups: both faces, every broker."""
+"""KafkaAdmin looks at transactions and ends them, and changes offsets of groups: both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
+from api_kit import EVERYWHERE, SimulatedKafka, api_and_broker
 from broker_kit import produce_request
 from consumer_kit import batch
 from consumer_sim import World
-from face_kit import EVERYWHERE, SimulatedKafka, face_and_broker
 from levada.broker.apis.groups import find_coordinator
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, GroupError, TimeoutError, UnknownTopicOrPartitionError, UnsupportedVersionError
@@ -37,7 +37,7 @@ NOT_YET = {
 
 @pytest.fixture(params=EVERYWHERE)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

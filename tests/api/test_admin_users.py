@@ -1,4 +1,4 @@
-"""KafkaAdmin manages users of SCRAM, quotas and delegation tokens: both faces, every broker."""
+"""KafkaAdmin manages users of SCRAM, quotas and delegation tokens: both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from api_kit import EVERYWHERE, api_and_broker
 from kafka_cluster import PASSWORD, USER
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
@@ -24,7 +24,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(params=EVERYWHERE)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

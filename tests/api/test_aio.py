@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from face_kit import cancelled_soon
+from api_kit import cancelled_soon
 from levada import aio
 from levada.errors import BufferExhaustedError, ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, TimeoutError
 from levada.testing import EmbeddedKafka

@@ -1,4 +1,4 @@
-"""Offsets are committed and begun at, as users do it: both faces, every broker."""
+"""Offsets are committed and begun at, as users do it: both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada import aio
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, InvalidGroupIdError, RetriableCommitError
@@ -24,7 +24,7 @@ COUNT = 10
 
 @pytest.fixture(params=EVERYWHERE)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_O12_a_loop_that_is_left_and_begun_again_is_done_with_what_it_was_given(
         assert reader.committed([first])[first].offset == 5
 
 
-@pytest.mark.parametrize("kafka", BOTH_FACES, indirect=True)
+@pytest.mark.parametrize("kafka", BOTH_APIS, indirect=True)
 def test_O12_unsubscribing_leaves_such_a_record_out_as_closing_does(kafka: Any, topic: str) -> None:
     group, first = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0)
     with consumer(kafka, group) as reader:

@@ -1,4 +1,4 @@
-"""Records handed out one by one, to be acknowledged: consumer.acks(), of both faces."""
+"""Records handed out one by one, to be acknowledged: consumer.acks(), of both APIs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada.errors import ConfigError, IllegalStateError, ProcessingError, WakeupError
 from levada.errors import TimeoutError as LevadaTimeoutError
 
 KEYS = 5
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_a_rejected_record_is_in_the_dead_letter_topic_before_it_is_committed(
     write(kafka, topic, 6, partition=0)
     dead = new_topic(kafka)
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        # The asyncio face's producer stands behind the one that is waited for here.
+        # The asyncio API's producer stands behind the one that is waited for here.
         to = lv.DeadLetter(getattr(producer, "_inner", producer), dead)
         with reader(kafka, topic, max_poll_records=6) as consumer, consumer.acks(dead_letter=to) as acks:
             for record in acks:

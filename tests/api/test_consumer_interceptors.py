@@ -1,4 +1,4 @@
-"""Consumer interceptors see what poll() hands out and what was committed, and can break nothing (KIP-42). Every face."""
+"""Consumer interceptors see what poll() hands out and what was committed, and can break nothing (KIP-42). Every API."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada.errors import ConfigError, IllegalStateError
 from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 30
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

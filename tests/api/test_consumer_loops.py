@@ -1,4 +1,4 @@
-"""Loops over a consumer that end by themselves, and topics that come and go under one. Both faces, every broker."""
+"""Loops over a consumer that end by themselves, and topics that come and go under one. Both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from levada.testing import EmbeddedKafka
 
@@ -19,9 +19,9 @@ PATIENCE_S = 30
 COUNT = 20
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

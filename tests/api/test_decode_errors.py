@@ -1,4 +1,4 @@
-"""Records that do not deserialize: raised, skipped, handed out as null, or written to a dead-letter topic. Both faces, every broker."""
+"""Records that do not deserialize: raised, skipped, handed out as null, or written to a dead-letter topic. Both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada.errors import ConfigError, DeadLetterError, RecordDeserializationError, RecordTooLargeError
 from levada.testing import EmbeddedKafka
 from log_lines import said
@@ -24,9 +24,9 @@ VALUES = [b"0", b"one", b"2", b"three", b"four", b"5"]
 GOOD = [0, 2, 5]
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

@@ -110,11 +110,11 @@ def test_a_dropped_client_leaves_no_thread_and_no_socket(kind: str) -> None:
             client.poll(0.05)
         else:
             client.api_versions()
-        face = weakref.ref(client)
+        reference = weakref.ref(client)
         assert set(threading.enumerate()) - before
         del client
         gc.collect()
-        assert face() is None
+        assert reference() is None
         wait_until(lambda: not set(threading.enumerate()) - before)
         if kind == "KafkaProducer":
             assert handle.result(5).offset == 0

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from api_kit import EVERYWHERE, api_and_broker
 from levada.errors import NoOffsetForPartitionError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.record.batch import RecordBatch
 from raw_fetch import batches_of
@@ -37,8 +37,8 @@ SHAPES: dict[str, Sent] = {
 
 @pytest.fixture(params=EVERYWHERE)
 def any_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    """Every broker, through every face: `lv` is levada, its asyncio clients, or its clients in virtual time."""
-    yield from face_and_broker(request, monkeypatch)
+    """Every broker, through every API: `lv` is levada, its asyncio clients, or its clients in virtual time."""
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Members of a group, as users have them: both faces, every broker, and the same programs for both protocols."""
+"""Members of a group, as users have them: both APIs, every broker, and the same programs for both protocols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from api_kit import EVERYWHERE, api_and_broker
 from levada.errors import CommitFailedError, GroupError, UnsupportedVersionError
 from told_listener import Told
 
@@ -28,12 +28,12 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 
 HERE_AND_THERE = [param for param in EVERYWHERE if param.id in ("embedded", "asyncio-kafka-4.4.0", "simulation")]
-"""Each kind of face and of broker once: such a test takes seconds."""
+"""Each kind of API and of broker once: such a test takes seconds."""
 
 
 @pytest.fixture(params=EVERYWHERE)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture(params=PROTOCOLS)

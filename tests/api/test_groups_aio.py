@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import cancelled_soon
+from api_kit import cancelled_soon
 from levada import aio
 from levada.errors import CommitFailedError, ConcurrentUseError, RebalanceInProgressError, RetriableCommitError
 

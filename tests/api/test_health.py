@@ -1,4 +1,4 @@
-"""health() says why nothing arrives. Both faces, every broker."""
+"""health() says why nothing arrives. Both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 
 PATIENCE_S = 30
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

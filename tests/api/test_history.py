@@ -1,4 +1,4 @@
-"""Both faces' producers and a consumer tell a history, and what they did is clean."""
+"""Both APIs' producers and a consumer tell a history, and what they did is clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A missing permission ends a call at once, and the error says which operation on what is needed. Embedded and real brokers, both faces."""
+"""A missing permission ends a call at once, and the error says which operation on what is needed. Embedded and real brokers, both APIs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from face_kit import AsyncioFace
+from api_kit import AsyncioApi
 from guarded_kafka import ALICE, BOB, ROOT, GuardedKafka, guarded_embedded
 from levada.errors import (
     AuthorizationError,
@@ -36,14 +36,14 @@ def guarded() -> Iterator[EmbeddedKafka]:
         yield running
 
 
-# The faces share what they say, so a real broker is asked through one of them.
+# The APIs share what they say, so a real broker is asked through one of them.
 PLACES = [("guarded", "sync"), ("guarded", "aio"), pytest.param(("kafka44_acls", "sync"), marks=pytest.mark.kafka)]
 
 
 @pytest.fixture(scope="module", params=PLACES, ids="-".join)
 def place(request: pytest.FixtureRequest) -> tuple[str, str]:
-    broker_and_face: tuple[str, str] = request.param
-    return broker_and_face
+    broker_and_api: tuple[str, str] = request.param
+    return broker_and_api
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def kafka(place: tuple[str, str], request: pytest.FixtureRequest) -> GuardedKafk
 
 
 @pytest.fixture
-def face(place: tuple[str, str]) -> Iterator[Any]:
+def api(place: tuple[str, str]) -> Iterator[Any]:
     if place[1] == "sync":
         yield lv
         return
-    face = AsyncioFace()
-    yield face
-    face.close()
+    api = AsyncioApi()
+    yield api
+    api.close()
 
 
 @pytest.fixture
@@ -78,38 +78,38 @@ def refused(kind: type[Exception], *texts: str) -> Iterator[None]:
         assert text in str(caught.value)
 
 
-def test_a_producer_that_may_not_describe_the_topic(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_producer_that_may_not_describe_the_topic(kafka: GuardedKafka, api: Any, name: str) -> None:
     with (
-        face.KafkaProducer(kafka.settings_of(BOB)) as producer,
+        api.KafkaProducer(kafka.settings_of(BOB)) as producer,
         refused(TopicAuthorizationError, f"needs the permission DESCRIBE on topic '{name}'"),
     ):
         producer.send(name, b"v").result()
 
 
-def test_a_producer_that_may_not_write(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_producer_that_may_not_write(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.DESCRIBE, Type.TOPIC, name)
     with (
-        face.KafkaProducer(kafka.settings_of(ALICE), enable_idempotence=False) as producer,
+        api.KafkaProducer(kafka.settings_of(ALICE), enable_idempotence=False) as producer,
         refused(TopicAuthorizationError, f"{name}-0: ", f"this user needs the permission WRITE on topic '{name}'", "persisted: no"),
     ):
         producer.send(name, b"v").result()
 
 
-def test_a_producer_that_may_not_write_idempotently(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_producer_that_may_not_write_idempotently(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(BOB, Op.DESCRIBE, Type.TOPIC, name)
     with (
-        face.KafkaProducer(kafka.settings_of(BOB)) as producer,
+        api.KafkaProducer(kafka.settings_of(BOB)) as producer,
         refused(ClusterAuthorizationError, "this user needs the permission IDEMPOTENT_WRITE on the cluster", "enable.idempotence=false"),
     ):
         producer.send(name, b"v").result()
 
 
-def test_a_producer_goes_on_when_its_permission_has_come_back(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_producer_goes_on_when_its_permission_has_come_back(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.WRITE, Type.TOPIC, name)
-    with face.KafkaProducer(kafka.settings_of(ALICE)) as producer:
+    with api.KafkaProducer(kafka.settings_of(ALICE)) as producer:
         assert producer.send(name, b"before").result().offset == 1
         kafka.forbid(Type.TOPIC, name)
         with refused(TopicAuthorizationError, f"on topic '{name}'"):
@@ -119,9 +119,9 @@ def test_a_producer_goes_on_when_its_permission_has_come_back(kafka: GuardedKafk
         assert send_at_last(producer, name, TopicAuthorizationError) >= 2
 
 
-def test_a_producer_that_was_denied_from_the_start_goes_on_once_it_may(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_producer_that_was_denied_from_the_start_goes_on_once_it_may(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
-    with face.KafkaProducer(kafka.settings_of(BOB)) as producer:
+    with api.KafkaProducer(kafka.settings_of(BOB)) as producer:
         with refused(TopicAuthorizationError, f"needs the permission DESCRIBE on topic '{name}'"):
             producer.send(name, b"v").result()
         kafka.allow(BOB, Op.DESCRIBE, Type.TOPIC, name)
@@ -143,11 +143,11 @@ def send_at_last(producer: Any, topic: str, before: type[Exception]) -> int:
     pytest.fail("it is still refused")
 
 
-def test_a_transactional_producer_whose_id_is_taken_from_it(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_transactional_producer_whose_id_is_taken_from_it(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
     kafka.allow(ALICE, Op.WRITE, Type.TOPIC, name)
-    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+    with api.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(name, b"v").result()
@@ -158,15 +158,15 @@ def test_a_transactional_producer_whose_id_is_taken_from_it(kafka: GuardedKafka,
         with refused(TransactionalIdAuthorizationError, f"transactional id '{name}'"):
             producer.commit_transaction()
     kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
-    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+    with api.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(name, b"v").result()
         producer.commit_transaction()
 
 
-def test_a_transactional_producer_that_may_not_use_its_id(kafka: GuardedKafka, face: Any, name: str) -> None:
-    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+def test_a_transactional_producer_that_may_not_use_its_id(kafka: GuardedKafka, api: Any, name: str) -> None:
+    with api.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
         with refused(TransactionalIdAuthorizationError, f"needs the permission DESCRIBE on transactional id '{name}'"):
             producer.init_transactions()
         kafka.allow(ALICE, Op.DESCRIBE, Type.TRANSACTIONAL_ID, name)
@@ -176,11 +176,11 @@ def test_a_transactional_producer_that_may_not_use_its_id(kafka: GuardedKafka, f
         producer.init_transactions()
 
 
-def test_a_transaction_that_may_not_write_to_a_topic(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_transaction_that_may_not_write_to_a_topic(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
     kafka.allow(ALICE, Op.DESCRIBE, Type.TOPIC, name)
-    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+    with api.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         delivery = producer.send(name, b"v")
@@ -191,11 +191,11 @@ def test_a_transaction_that_may_not_write_to_a_topic(kafka: GuardedKafka, face: 
         producer.abort_transaction()
 
 
-def test_a_transaction_that_may_not_commit_offsets_of_a_group(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_transaction_that_may_not_commit_offsets_of_a_group(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
     offsets = {lv.TopicPartition(name, 0): 1}
-    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+    with api.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         with refused(TransactionAbortableError, "on group 'of nobody'"):
@@ -203,12 +203,12 @@ def test_a_transaction_that_may_not_commit_offsets_of_a_group(kafka: GuardedKafk
         producer.abort_transaction()
 
 
-def test_a_transaction_that_may_not_read_the_topic_whose_offsets_it_commits(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_transaction_that_may_not_read_the_topic_whose_offsets_it_commits(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.find_coordinators()
     kafka.allow(ALICE, Op.WRITE, Type.TRANSACTIONAL_ID, name)
     kafka.allow(ALICE, Op.READ, Type.GROUP, name)
-    with face.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
+    with api.KafkaProducer(kafka.settings_of(ALICE), transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         with refused(TransactionAbortableError, f"group '{name}', {name}-0; this user needs the permission READ on topic '{name}'"):
@@ -216,9 +216,9 @@ def test_a_transaction_that_may_not_read_the_topic_whose_offsets_it_commits(kafk
         producer.abort_transaction()
 
 
-def test_a_consumer_that_may_not_describe_or_read_a_topic(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_consumer_that_may_not_describe_or_read_a_topic(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
-    with face.KafkaConsumer(kafka.settings_of(ALICE), auto_offset_reset="earliest") as consumer:
+    with api.KafkaConsumer(kafka.settings_of(ALICE), auto_offset_reset="earliest") as consumer:
         consumer.assign([lv.TopicPartition(name, 0)])
         with refused(TopicAuthorizationError, f"this user needs the permission DESCRIBE on topic '{name}'"):
             consumer.poll(20)
@@ -243,48 +243,48 @@ def read(consumer: Any, refused_with: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_may_not_read_its_group(kafka: GuardedKafka, face: Any, name: str, protocol: str) -> None:
+def test_a_member_that_may_not_read_its_group(kafka: GuardedKafka, api: Any, name: str, protocol: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.READ, Type.TOPIC, name)
     for operation in (Op.DESCRIBE, Op.READ):
         # With the newer protocol a member that was refused stays so.
-        with face.KafkaConsumer(kafka.settings_of(ALICE), group_id=name, group_protocol=protocol) as consumer:
+        with api.KafkaConsumer(kafka.settings_of(ALICE), group_id=name, group_protocol=protocol) as consumer:
             consumer.subscribe([name])
             with refused(GroupAuthorizationError, f"group '{name}'", f"this user needs the permission {operation.name} on group '{name}'"):
                 consumer.poll(20)
         kafka.allow(ALICE, operation, Type.GROUP, name)
 
 
-def test_a_pattern_matches_only_topics_that_the_member_may_describe(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_pattern_matches_only_topics_that_the_member_may_describe(kafka: GuardedKafka, api: Any, name: str) -> None:
     for topic in (f"{name}-seen", f"{name}-unseen"):
         kafka.create_topic(topic)
     kafka.allow(ALICE, Op.READ, Type.GROUP, name)
     kafka.allow(ALICE, Op.READ, Type.TOPIC, f"{name}-seen")
-    with face.KafkaConsumer(kafka.settings_of(ALICE), group_id=name, group_protocol="consumer", auto_offset_reset="earliest") as consumer:
+    with api.KafkaConsumer(kafka.settings_of(ALICE), group_id=name, group_protocol="consumer", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(pattern=lv.SubscriptionPattern(f"{name}-.*"))
         assert {record.topic for record in consumer.poll(20)} == {f"{name}-seen"}
         assert consumer.assignment() == {lv.TopicPartition(f"{name}-seen", 0)}
 
 
-def test_a_consumer_that_may_not_commit(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_consumer_that_may_not_commit(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.DESCRIBE, Type.GROUP, name)
     kafka.allow(ALICE, Op.READ, Type.TOPIC, name)
-    with face.KafkaConsumer(kafka.settings_of(ALICE), group_id=name, enable_auto_commit=False) as consumer:
+    with api.KafkaConsumer(kafka.settings_of(ALICE), group_id=name, enable_auto_commit=False) as consumer:
         consumer.assign([lv.TopicPartition(name, 0)])
         with refused(GroupAuthorizationError, f"{name}-0: commit", f"this user needs the permission READ on group '{name}'"):
             consumer.commit({lv.TopicPartition(name, 0): 1})
 
 
-def test_a_member_of_a_share_group_that_may_not_read(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_a_member_of_a_share_group_that_may_not_read(kafka: GuardedKafka, api: Any, name: str) -> None:
     kafka.create_topic(name)
     kafka.allow(ALICE, Op.DESCRIBE, Type.TOPIC, name)
-    with face.KafkaShareConsumer(kafka.settings_of(ALICE), group_id=name) as consumer:
+    with api.KafkaShareConsumer(kafka.settings_of(ALICE), group_id=name) as consumer:
         consumer.subscribe([name])
         with refused(GroupAuthorizationError, f"needs the permission DESCRIBE on group '{name}'"):
             consumer.poll(20)
     kafka.allow(ALICE, Op.READ, Type.GROUP, name)
-    with face.KafkaShareConsumer(kafka.settings_of(ALICE), group_id=name) as consumer:
+    with api.KafkaShareConsumer(kafka.settings_of(ALICE), group_id=name) as consumer:
         consumer.subscribe([name])
         with refused(TopicAuthorizationError, f"{name}-0: share fetch", f"this user needs the permission READ on topic '{name}'"):
             consumer.poll(20)
@@ -314,20 +314,20 @@ ADMIN_CALLS: dict[str, tuple[Callable[[Any, str], Any], type[AuthorizationError]
 
 
 @pytest.mark.parametrize("call", ADMIN_CALLS)
-def test_an_administrator_without_permission(kafka: GuardedKafka, face: Any, name: str, call: str) -> None:
+def test_an_administrator_without_permission(kafka: GuardedKafka, api: Any, name: str, call: str) -> None:
     ask, kind, needed = ADMIN_CALLS[call]
-    with face.KafkaAdmin(kafka.settings_of(BOB)) as admin, refused(kind, f"this user needs the permission {needed.format(name)}"):
+    with api.KafkaAdmin(kafka.settings_of(BOB)) as admin, refused(kind, f"this user needs the permission {needed.format(name)}"):
         ask(admin, name)
 
 
-def test_rules_are_created_described_and_deleted(kafka: GuardedKafka, face: Any, name: str) -> None:
+def test_rules_are_created_described_and_deleted(kafka: GuardedKafka, api: Any, name: str) -> None:
     allowed = lv.AclBinding(
         lv.ResourcePattern(Type.TOPIC, name, lv.PatternType.PREFIXED), lv.AccessControlEntry(f"User:{name}", Op.READ, host="10.0.0.1")
     )
     denied = lv.AclBinding(lv.ResourcePattern(Type.GROUP, name), lv.AccessControlEntry(f"User:{name}", Op.ALL, lv.AclPermissionType.DENY))
     of_user = lv.AclBindingFilter(entry_filter=lv.AccessControlEntryFilter(principal=f"User:{name}"))
     of_groups = lv.AclBindingFilter(lv.ResourcePatternFilter(Type.GROUP, name), lv.AccessControlEntryFilter(principal=f"User:{name}"))
-    with face.KafkaAdmin(kafka.settings_of(ROOT)) as admin:
+    with api.KafkaAdmin(kafka.settings_of(ROOT)) as admin:
         assert admin.create_acls([allowed, denied, allowed]) == {allowed: None, denied: None}
         kafka.create([allowed, denied])
         assert set(admin.describe_acls(of_user)) == {allowed, denied}

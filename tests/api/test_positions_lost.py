@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from face_kit import recreate
+from api_kit import recreate
 from kafka_cluster import KafkaCluster
 from levada.consumer.positions.position_resetter import PositionReset
 from levada.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError

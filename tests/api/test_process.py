@@ -1,4 +1,4 @@
-"""consumer.process(): a handler in many threads, processes or tasks; both faces."""
+"""consumer.process(): a handler in many threads, processes or tasks; both APIs."""
 
 from __future__ import annotations
 
@@ -167,9 +167,9 @@ def no_delay(attempt: int) -> float:
         (no_delay, "no delay for 1", LookupError),
     ],
 )
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
 def test_a_retry_delay_that_is_none_ends_it_and_the_record_is_not_committed(
-    embedded: Any, topic: str, face: str, retry_delay: Any, told: str, cause: type[Exception]
+    embedded: Any, topic: str, api: str, retry_delay: Any, told: str, cause: type[Exception]
 ) -> None:
     write(embedded, topic, 4, partition=0)
     group = f"g-{uuid4().hex}"
@@ -183,7 +183,7 @@ def test_a_retry_delay_that_is_none_ends_it_and_the_record_is_not_committed(
         work(record)
 
     with pytest.raises(ProcessingError, match=busy) as error:
-        if face == "blocking":
+        if api == "blocking":
             with reader(embedded, topic, group_id=group) as consumer:
                 consumer.process(work, retries=3, retry_delay=retry_delay)
         else:
@@ -212,9 +212,9 @@ class UnreadableError(Exception):
     __str__ = __repr__
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
 @pytest.mark.parametrize("error", [StopIteration("nobody left"), UnreadableError(), BrokenProcessPool("a pool of the handler's own")])
-def test_any_exception_of_a_thread_is_the_handlers(embedded: Any, topic: str, face: str, error: Exception) -> None:
+def test_any_exception_of_a_thread_is_the_handlers(embedded: Any, topic: str, api: str, error: Exception) -> None:
     write(embedded, topic, 4)
     failed = []
 
@@ -225,7 +225,7 @@ def test_any_exception_of_a_thread_is_the_handlers(embedded: Any, topic: str, fa
 
     how: dict[str, Any] = {"executor": "thread", "retries": 1, "retry_delay": 0}
     with pytest.raises(ProcessingError, match=r"at offset \d: the handler failed 2 times") as told:
-        if face == "blocking":
+        if api == "blocking":
             with reader(embedded, topic) as consumer:
                 consumer.process(handle, **how)
         else:
@@ -475,15 +475,15 @@ def test_a_program_may_bring_its_own_executor(embedded: Any, topic: str) -> None
         assert pool.submit(int).result(10) == 0, "it is the program's to shut down"
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_an_executor_that_takes_nothing_is_no_failure_of_the_records(embedded: Any, topic: str, face: str) -> None:
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
+def test_an_executor_that_takes_nothing_is_no_failure_of_the_records(embedded: Any, topic: str, api: str) -> None:
     write(embedded, topic, 4, partition=0)
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     called: list[Any] = []
     how: dict[str, Any] = {"executor": pool, "retries": 5, "retry_delay": 0}
     with pytest.raises(ProcessingError, match=f"{topic}-0 at offset 0: the executor did not take the record: .*after shutdown"):
-        if face == "blocking":
+        if api == "blocking":
             with reader(embedded, topic) as consumer:
                 consumer.process(called.append, **how)
         else:

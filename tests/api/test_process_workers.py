@@ -42,10 +42,10 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
     return lambda: [line.split() for line in file.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_processes_get_bytes(embedded: Any, topic: str, notes: Callable[[], list[list[str]]], face: str) -> None:
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
+def test_processes_get_bytes(embedded: Any, topic: str, notes: Callable[[], list[list[str]]], api: str) -> None:
     write(embedded, topic, 20)
-    if face == "blocking":
+    if api == "blocking":
         with reader(embedded, topic) as consumer:
             consumer.process(process_handlers.interrupts_are_ignored, concurrency=2, executor="process", ordering="none")
     else:
@@ -95,13 +95,11 @@ def test_a_process_that_notices_no_interruption_is_ended(
 
 
 @pytest.mark.parametrize("handler", [process_handlers.return_lock, process_handlers.return_unreadable])
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_what_a_handler_returns_is_dropped(
-    embedded: Any, topic: str, notes: Callable[[], list[list[str]]], handler: Any, face: str
-) -> None:
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
+def test_what_a_handler_returns_is_dropped(embedded: Any, topic: str, notes: Callable[[], list[list[str]]], handler: Any, api: str) -> None:
     write(embedded, topic, 3, partition=0)
     how: dict[str, Any] = {"concurrency": 1, "executor": "process", "retries": 2, "retry_delay": 0}
-    if face == "blocking":
+    if api == "blocking":
         with reader(embedded, topic) as consumer:
             consumer.process(handler, **how)
             assert consumer.current_lag(lv.TopicPartition(topic, 0)) == 0
@@ -115,7 +113,7 @@ async def await_generator(record: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("face", "handler", "executor"),
+    ("api", "handler", "executor"),
     [
         ("blocking", process_handlers.return_generator, "thread"),
         ("blocking", process_handlers.return_generator, "process"),
@@ -126,12 +124,12 @@ async def await_generator(record: Any) -> Any:
     ],
 )
 def test_a_handler_that_returns_a_generator_is_refused_at_the_first_record(
-    embedded: Any, topic: str, notes: Callable[[], list[list[str]]], face: str, handler: Any, executor: Any
+    embedded: Any, topic: str, notes: Callable[[], list[list[str]]], api: str, handler: Any, executor: Any
 ) -> None:
     write(embedded, topic, 2)
     group = f"g-{uuid4().hex}"
     with pytest.raises(TypeError, match="the handler returned a generator, and nothing of its body has run"):
-        if face == "blocking":
+        if api == "blocking":
             with reader(embedded, topic, group_id=group) as consumer:
                 consumer.process(handler, executor=executor, retries=5)
         else:

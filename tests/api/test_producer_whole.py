@@ -1,4 +1,4 @@
-"""What the producer offers beside send() and send_arrow(), through every face, on every broker."""
+"""What the producer offers beside send() and send_arrow(), through every API, on every broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker, recreate
+from api_kit import EVERYWHERE, api_and_broker, recreate
 from levada.errors import (
     AbortedError,
     ClosedError,
@@ -27,8 +27,8 @@ PATIENCE_S = 30
 
 @pytest.fixture(params=EVERYWHERE)
 def any_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    """Every broker, through every face: `lv` is levada, its asyncio clients, or its clients in virtual time."""
-    yield from face_and_broker(request, monkeypatch)
+    """Every broker, through every API: `lv` is levada, its asyncio clients, or its clients in virtual time."""
+    yield from api_and_broker(request, monkeypatch)
 
 
 def values(kafka: Any, topic: str) -> list[Any]:

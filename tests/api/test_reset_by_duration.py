@@ -1,4 +1,4 @@
-"""auto.offset.reset=by_duration:... begins at the first record of the last so long (KIP-1106). Both faces, every broker."""
+"""auto.offset.reset=by_duration:... begins at the first record of the last so long (KIP-1106). Both APIs, every broker."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import levada as lv
-from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
+from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 
 PATIENCE_S = 30
 HOUR_MS = 3_600_000
 AGES_H = [50, 30, 26, 5, 1]
 
 
-@pytest.fixture(params=BOTH_FACES)
+@pytest.fixture(params=BOTH_APIS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

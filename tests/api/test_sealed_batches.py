@@ -1,4 +1,4 @@
-"""Record batches that one producer seals and another one sends, on both faces, the embedded broker and real ones."""
+"""Record batches that one producer seals and another one sends, on both APIs, the embedded broker and real ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from face_kit import WITH_SOCKETS, face_and_broker
+from api_kit import WITH_SOCKETS, api_and_broker
 from levada.errors import (
     BufferExhaustedError,
     CorruptRecordError,
@@ -38,7 +38,7 @@ COLUMNS: dict[str, Any] = {"key": "k", "value": "v", "headers": "h"}
 
 @pytest.fixture(params=WITH_SOCKETS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 def read(kafka: Any, topic: str) -> list[tuple[int, int, Any, Any, Any]]:

@@ -1,4 +1,4 @@
-"""Share consumers, as users have them: both faces, every broker that has share groups, and one that has none (KIP-932)."""
+"""Share consumers, as users have them: both APIs, every broker that has share groups, and one that has none (KIP-932)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from api_kit import EVERYWHERE, api_and_broker
 from levada import aio
 from levada.api import sharing
 from levada.errors import (
@@ -31,14 +31,14 @@ from share_peers import new_share_group
 PATIENCE_S = 40
 WITH_SHARE_GROUPS = [param for param in EVERYWHERE if param.id != "kafka-3.9.2"]
 HERE_AND_THERE = [param for param in EVERYWHERE if param.id in ("asyncio-embedded", "kafka-4.4.0", "simulation")]
-"""Each kind of face and of broker once."""
+"""Each kind of API and of broker once."""
 SIMULATED = [param for param in EVERYWHERE if param.id == "simulation"]
 WITHOUT = [param for param in EVERYWHERE if param.id == "kafka-3.9.2"]
 
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 def new_group(kafka: Any) -> str:

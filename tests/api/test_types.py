@@ -1,4 +1,4 @@
-"""What type checkers know of the faces.
+"""What type checkers know of the APIs.
 
 `make lint` has mypy read this module: an assert_type that does not hold is an error, and so is a `type: ignore` where nothing is wrong. The
 functions under TYPE_CHECKING never run.
@@ -174,10 +174,10 @@ SETTINGS: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
 
 
 @pytest.mark.parametrize(("blocking", "asyncio", "settings"), SETTINGS)
-def test_every_face_takes_the_settings_that_are_declared(blocking: Any, asyncio: Any, settings: str) -> None:
-    for face in (blocking, asyncio):
-        *_, keywords = inspect.signature(face).parameters.values()
-        assert keywords.annotation == f"Unpack[{settings}]", face
+def test_every_api_takes_the_settings_that_are_declared(blocking: Any, asyncio: Any, settings: str) -> None:
+    for client in (blocking, asyncio):
+        *_, keywords = inspect.signature(client).parameters.values()
+        assert keywords.annotation == f"Unpack[{settings}]", client
 
 
 def test_every_request_is_typed_by_its_response() -> None:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, traces and log fields, of real clients of both faces on an embedded broker."""
+"""Metrics for Prometheus, traces and log fields, of real clients of both APIs on an embedded broker."""
 
 from __future__ import annotations
 

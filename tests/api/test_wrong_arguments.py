@@ -310,37 +310,37 @@ USES_OF_A_TIMEOUT: dict[str, Callable[[Any, float], Any]] = {
 
 
 @pytest.fixture
-def face(kafka: EmbeddedKafka, use: str) -> Iterator[Any]:
+def api(kafka: EmbeddedKafka, use: str) -> Iterator[Any]:
     """The client that a use of a timeout is about; there is a record to be read."""
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send("orders", b"x")
-    with getattr(lv, f"Kafka{use.split()[0].title()}")(bootstrap_servers=kafka.bootstrap_servers) as face:
-        yield face
+    with getattr(lv, f"Kafka{use.split()[0].title()}")(bootstrap_servers=kafka.bootstrap_servers) as api:
+        yield api
 
 
 @pytest.mark.parametrize("use", USES_OF_A_TIMEOUT)
 @pytest.mark.parametrize("timeout", [float("inf"), 1e308, 1e15])
-def test_a_timeout_without_end_is_no_limit(face: Any, use: str, timeout: float) -> None:
-    USES_OF_A_TIMEOUT[use](face, timeout)
+def test_a_timeout_without_end_is_no_limit(api: Any, use: str, timeout: float) -> None:
+    USES_OF_A_TIMEOUT[use](api, timeout)
 
 
 @pytest.mark.parametrize("use", USES_OF_A_TIMEOUT)
-def test_a_timeout_must_be_a_number(face: Any, use: str) -> None:
+def test_a_timeout_must_be_a_number(api: Any, use: str) -> None:
     with pytest.raises(ValueError, match="a timeout is a number of seconds or None, got nan"):
-        USES_OF_A_TIMEOUT[use](face, float("nan"))
+        USES_OF_A_TIMEOUT[use](api, float("nan"))
 
 
 @pytest.mark.parametrize("use", USES_OF_A_TIMEOUT)
-def test_a_timeout_must_not_be_negative(face: Any, use: str) -> None:
+def test_a_timeout_must_not_be_negative(api: Any, use: str) -> None:
     with pytest.raises(ValueError, match="a timeout must not be negative, got -1 seconds"):
-        USES_OF_A_TIMEOUT[use](face, -1)
+        USES_OF_A_TIMEOUT[use](api, -1)
 
 
 @pytest.mark.parametrize("use", [use for use in USES_OF_A_TIMEOUT if use.endswith("close")])
-def test_a_close_that_is_refused_closes_nothing(face: Any, use: str) -> None:
+def test_a_close_that_is_refused_closes_nothing(api: Any, use: str) -> None:
     with pytest.raises(ValueError, match="negative"):
-        USES_OF_A_TIMEOUT[use](face, -1)
-    face._driver.check_usable()
+        USES_OF_A_TIMEOUT[use](api, -1)
+    api._driver.check_usable()
 
 
 @pytest.mark.parametrize(

@@ -151,10 +151,10 @@ def test_M_C10_the_tls_listener_of_a_real_broker(strict_kafka: Any) -> None:
 # Options
 
 
-@pytest.mark.parametrize("face", ["KafkaProducer", "KafkaConsumer", "KafkaAdmin"])
-def test_an_unknown_option_comes_with_a_suggestion(face: str) -> None:
+@pytest.mark.parametrize("client", ["KafkaProducer", "KafkaConsumer", "KafkaAdmin"])
+def test_an_unknown_option_comes_with_a_suggestion(client: str) -> None:
     with pytest.raises(ConfigError, match=r"unknown .*'reconnect_backof_ms'.*did you mean .*reconnect.backoff.ms"):
-        getattr(lv, face)(bootstrap_servers="localhost:9092", reconnect_backof_ms=5)
+        getattr(lv, client)(bootstrap_servers="localhost:9092", reconnect_backof_ms=5)
 
 
 def test_a_dotted_option_too() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leftovers
-from face_kit import SimulatedKafka
+from api_kit import SimulatedKafka
 from leftovers import watched
 from levada import aio
 from levada.testing import Simulation

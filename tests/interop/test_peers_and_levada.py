@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from face_kit import WITH_SOCKETS, face_and_broker
+from api_kit import WITH_SOCKETS, api_and_broker
 from peer_clients import EPOCH_2020, PATIENCE_S, PEERS, Peer, PeerRecord, peer_records
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -22,8 +22,8 @@ SENT = peer_records(507)
 
 @pytest.fixture(params=WITH_SOCKETS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Every broker on a socket, with `lv` the blocking or the asyncio face."""
-    yield from face_and_broker(request, monkeypatch)
+    """Every broker on a socket, with `lv` the blocking or the asyncio API."""
+    yield from api_and_broker(request, monkeypatch)
 
 
 def levada_write(servers: str, topic: str, codec: Any) -> None:

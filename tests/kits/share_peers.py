@@ -102,12 +102,12 @@ class JavaShareMember:
         self._ask("close", self._name)
 
 
-def new_share_group(face: Any, kafka: Any, **settings: str) -> str:
-    """Return the name of a share group that reads from the beginning, and whose members soon know what they have. face: levada's names."""
+def new_share_group(api: Any, kafka: Any, **settings: str) -> str:
+    """Return the name of a share group that reads from the beginning, and whose members soon know what they have. api: levada's names."""
     group = f"share-{uuid4()}"
     # Kafka's coordinators tell members with their next heartbeats; the embedded broker's tests set the time between these for all groups.
     quick = {"share_heartbeat_interval_ms": "200", "share_assignment_interval_ms": "0"} if isinstance(kafka, KafkaCluster) else {}
-    with face.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
+    with api.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
         configure_group(client, group, **{"share_auto_offset_reset": "earliest", **quick, **settings})
     return group
 

@@ -1,4 +1,4 @@
-"""Random faults, seeded, against the real faces in virtual time: what the clients told and what the logs hold pass every check (M-P1 to 4).
+"""Random faults, seeded, against the real APIs in virtual time: what the clients told and what the logs hold pass every check (M-P1 to 4).
 
 `make test-faults` has more of these seeds, and `make soak` as many as are asked for. A failure names the command that runs its seed again,
 and the shortest plan that fails like it.

@@ -1,4 +1,4 @@
-"""The asyncio faces: the clients of `levada` with the same names, options and errors, to be awaited.
+"""The asyncio API: the clients of `levada` with the same names, options and errors, to be awaited.
 
 They run on the event loop of the task that makes them and start no thread, except where the loop cannot watch a file descriptor.
 """

@@ -1,4 +1,4 @@
-"""Functions of the user's that return awaitables, called in threads beside the loop (face.helper_threads)."""
+"""Functions of the user's that return awaitables, called in threads beside the loop (api.helper_threads)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")
 
 
-def start(face: object, driver: Driver) -> None:
-    """Start a face's driver, which ends by itself when the last reference to the face is gone."""
-    weakref.finalize(face, driver.abandon).atexit = False
+def start(client: object, driver: Driver) -> None:
+    """Start a client's driver. It ends by itself when the last reference to the client is gone."""
+    weakref.finalize(client, driver.abandon).atexit = False
     driver.start()

@@ -63,7 +63,7 @@ class Driver:
         self._closed = False
         self._crash: BaseException | None = None
 
-    # For faces
+    # For the clients of the asyncio API
 
     def start(self) -> None:
         """Begin to watch the sockets."""

@@ -1,1 +1,1 @@
-"""What the blocking and the asyncio faces share: arguments, times, settings and processes."""
+"""What the blocking and the asyncio APIs share: arguments, times, settings and processes."""

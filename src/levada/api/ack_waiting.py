@@ -1,4 +1,4 @@
-"""What the AckBuffers of both faces share: their waits, as flows that yield for how long to sleep."""
+"""What the AckBuffers of both APIs share: their waits, as flows that yield for how long to sleep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records handed out one by one, below the faces: what consumer.acks() of both does. Why it is as it is: adr/0044.
+"""Records handed out one by one: what consumer.acks() of both APIs does. Why it is as it is: adr/0044.
 
 A call hands out what may be worked on, and polls where there is nothing, or where no poll was made for a while. A poll brings more
 records only when none waits that could be handed out; otherwise it does what else a poll does: heartbeats' clock, rebalances, automatic

@@ -1,4 +1,4 @@
-"""KafkaClient below its faces: arguments become flows of the engine, each with its name in words."""
+"""What KafkaClient of both APIs does: arguments become flows of the engine, each with its name in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer below its faces: arguments become flows and changes of its core, which any driver runs."""
+"""What KafkaConsumer of both APIs does: arguments become flows and changes of its core, which any driver runs."""
 
 from __future__ import annotations
 

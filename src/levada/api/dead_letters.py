@@ -1,4 +1,4 @@
-"""What a consumer asks of the producer of a DeadLetter(producer, topic); each face sends with it in its own way."""
+"""What a consumer asks of the producer of a DeadLetter(producer, topic); each API sends with it in its own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops over a consumer, below its faces: `for record in consumer`, and `async for`.
+"""Loops over a consumer of either API: `for record in consumer`, and `async for`.
 
 A loop polls, and gives out what each poll brought record by record; what it was not given is taken back when it is left. It ends by itself
 when all partitions are read to their ends, those given to assign() or, with stop.at.end, those found when it began; and when no record came

@@ -1,4 +1,4 @@
-"""What consumer.process() of both faces does with a handler's outcome, and where handlers run."""
+"""What consumer.process() of both APIs does with a handler's outcome, and where handlers run."""
 
 from __future__ import annotations
 

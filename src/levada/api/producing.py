@@ -1,4 +1,4 @@
-"""A producer below its faces: arguments become records and flows, which any driver runs."""
+"""What KafkaProducer of both APIs does: arguments become records and flows, which any driver runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan below its faces: what is asked for becomes a plan, and each reading of it is a consumer that ends by itself."""
+"""What scan() of both APIs does: what is asked for becomes a plan, and each reading of it is a consumer that ends by itself."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def scan_request(
     progress: Callable[[ScanProgress], object] | None = None,
     **settings: Any,
 ) -> ScanRequest:
-    """Check the arguments of scan(), the same for every face (ScanArguments). Raises ConfigError, and ValueError for what is no column."""
+    """Check the arguments of scan(), the same for every API (ScanArguments). Raises ConfigError, and ValueError for what is no column."""
     _refuse_misspelt(settings)
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")

@@ -1,4 +1,4 @@
-"""A consumer's membership in its group, below the faces: arguments become subscriptions and listeners, calls become flows."""
+"""A consumer's membership in its group, the same in both APIs: arguments become subscriptions and listeners, calls become flows."""
 
 from __future__ import annotations
 

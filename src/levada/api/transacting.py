@@ -1,4 +1,4 @@
-"""A producer's transactions below its faces: arguments become flows, which any driver runs."""
+"""A producer's transactions, the same in both APIs: arguments become flows, which any driver runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIMES: Mapping[str, str] = {
 
 
 class Consumer(Protocol):
-    """A consumer of either face."""
+    """A consumer of either API."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return on whose behalf offsets are committed."""

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """A driver, seen from below the faces."""
+    """A driver, as the code below the APIs sees it."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""A consumer's parts, wired to an engine. Faces wait and convert; everything that decides is below here.
+"""A consumer's parts, wired to an engine. The APIs wait and convert; everything that decides is below here.
 
 Methods are called under the engine's lock, but for collect_records(), collect_columns() and collect_part(), which take it for moments
 by themselves.

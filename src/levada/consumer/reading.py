@@ -121,8 +121,8 @@ class Reading(Waking[ConsumerCore]):
     def take_back(self, call: int) -> None:
         """Undo records(), batch() or columns(), whose result did not reach the caller.
 
-        A face notes next_call before it begins, and calls this for any exception that leaves it, KafkaErrors too. Without effect when the
-        call did not begin, or failed by itself. What was moved since, as by seek(), stays where it is.
+        Both APIs note next_call before they begin, and call this for any exception that leaves them, KafkaErrors too. It has no effect
+        when the call did not begin, or failed by itself. What was moved since, as by seek(), stays where it is.
         """
         with self._host.lock:
             self.core.take_back(call)

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: where they come from. Engine and faces do not know this package; face/logins hands its functions over.
+"""Tokens for OAUTHBEARER: where they come from. The engine does not know this package; api/logins hands its functions over.
 
 A program names the token endpoints that it trusts with allow_token_endpoints().
 """

@@ -1,1 +1,1 @@
-"""Records into batches, batches into requests, answers into deliveries: the producer without its face."""
+"""Records into batches, batches into requests, answers into deliveries: what both APIs' producers share below the API."""

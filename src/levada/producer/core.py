@@ -1,4 +1,4 @@
-"""A producer's parts, wired to an engine. Faces wait and convert; everything that decides is below here.
+"""A producer's parts, wired to an engine. The APIs wait and convert; everything that decides is below here.
 
 Methods are called under the engine's lock. The flows among them are run on the engine, which throws a TimeoutError in at their deadline.
 """

@@ -1,1 +1,1 @@
-"""The blocking face: clients whose calls wait, and the thread driver under them."""
+"""The blocking API: clients whose calls wait, and the thread driver under them."""

@@ -65,7 +65,7 @@ class Driver:
         self._finishing = self._finished = False
         self._thread = threading.Thread(target=self._run_io, name=name, daemon=True)
 
-    # For faces
+    # For the clients of the blocking API
 
     def start(self) -> None:
         """Start the I/O thread."""

@@ -7,11 +7,11 @@ import weakref
 from levada.sync.driver import Driver
 
 
-def start(face: object, driver: Driver) -> None:
-    """Start a face's driver, which ends by itself when the last reference to the face is gone.
+def start(client: object, driver: Driver) -> None:
+    """Start a client's driver. It ends by itself when the last reference to the client is gone.
 
-    Nothing the driver holds may refer to the face. The garbage collector drops things in any thread, between any two bytecodes, so this
+    Nothing the driver holds may refer to the client. The garbage collector drops things in any thread, between any two bytecodes, so this
     only leaves a note for the I/O thread. It comes before the start: a signal handler may raise in a constructor as well.
     """
-    weakref.finalize(face, driver.abandon).atexit = False
+    weakref.finalize(client, driver.abandon).atexit = False
     driver.start()

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, wraparound=False
-"""KafkaProducer.send(), the one call of the faces that is made for every record.
+"""KafkaProducer.send(), the one call of the blocking API that is made for every record.
 
 A [c] module: compiled, its arguments are sorted out in C. A frame of the interpreter, and its look-ups of keyword defaults, would take a
 fifth of the call.

@@ -151,14 +151,14 @@ def _broker_of(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(used[0])
 
 
-def _factory(broker: Any, face: Callable[..., Any], kind: str) -> Iterator[Callable[..., Any]]:
+def _factory(broker: Any, client_class: Callable[..., Any], kind: str) -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
     def make(**settings: Any) -> Any:
         if hasattr(broker, "simulation"):
             client = getattr(broker, kind)(**settings)
         else:
-            client = face(bootstrap_servers=broker.bootstrap_servers, **settings)
+            client = client_class(bootstrap_servers=broker.bootstrap_servers, **settings)
         made.append(client)
         return client
 

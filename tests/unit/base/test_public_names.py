@@ -59,7 +59,7 @@ def told_by(cls: type) -> Iterator[tuple[str, set[str], Any]]:
             made_of = inspect.unwrap(function)
             for parameter, annotation in made_of.__annotations__.items():
                 if parameter == "return" or parameter.startswith("on_"):
-                    # What a face makes of an operation returns what the operation ends with.
+                    # What an API makes of an operation returns what the operation ends with.
                     yield f"{cls.__name__}.{name}", names_in(annotation) - {"Operation"}, sys.modules[made_of.__module__]
 
 

@@ -76,7 +76,7 @@ def test_help_loads_neither_pyarrow_nor_a_client() -> None:
     loaded = set(subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True).stderr.split())
     ours = {name for name in loaded if name.startswith("levada.")}
     assert not loaded & {"pyarrow", "yaml", "asyncio", "socket"}
-    assert not {name for name in ours if name.split(".")[1] in ("client", "config", "consumer", "face", "net", "producer", "sync")}
+    assert not {name for name in ours if name.split(".")[1] in ("client", "config", "consumer", "api", "net", "producer", "sync")}
     assert not {name for name in ours if name.startswith("levada.cli.commands")}
 
 

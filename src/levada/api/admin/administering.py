@@ -22,7 +22,7 @@ CLIENT = "KafkaAdmin"
 
 
 class Administering(Asking):
-    """An admin client below its face. spawn: runs flows at the same time. coordinators: finds those of groups and transactions.
+    """What the admin clients of both APIs share. spawn: runs flows at the same time. coordinators: finds those of groups and transactions.
 
     is_of_controllers: it talks to controllers, and not to brokers.
     """

@@ -1,4 +1,4 @@
-"""What a consumer's core and faces know of its membership in a group, whatever protocol the group speaks.
+"""What a consumer's core and the APIs know of its membership in a group, whatever protocol the group speaks.
 
 Into it goes what the program wants: a subscription, calls for records, the wish to rebalance or to leave. Out of it come duties: what
 only the program's own thread or task may do, because the program hears of it and may commit meanwhile, which is giving up partitions and

@@ -1,4 +1,4 @@
-"""A share consumer's parts, wired to an engine (KIP-932). Faces wait and convert; everything that decides is below here.
+"""A share consumer's parts, wired to an engine (KIP-932). The APIs wait and convert; everything that decides is below here.
 
 Methods are called under the engine's lock.
 """

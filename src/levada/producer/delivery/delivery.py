@@ -14,7 +14,7 @@ from levada.errors import KafkaError, Persisted, TimeoutError, not_written
 from levada.types import RecordMetadata, TopicPartition
 
 Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
-"""How a face lets the calling thread wait: (promise, timeout in seconds, what for)."""
+"""How the blocking API lets the calling thread wait: (promise, timeout in seconds, what for)."""
 
 
 class Outcome(Protocol):
@@ -64,7 +64,7 @@ class Delivery:
 
     @property
     def promise(self) -> Promise[Any]:
-        """What settles when the record is done; for the faces."""
+        """What settles when the record is done; for the blocking and asyncio APIs."""
         return self._outcome.promise
 
     @property

@@ -1,4 +1,4 @@
-"""Message sets behind the face of a record batch, so that no reader needs to know how old a broker is.
+"""Message sets presented as record batches, so that no reader needs to know how old a broker is.
 
 Messages become the records that a batch of magic 2 would hold, byte for byte, and go the same way from there: reading is up-conversion.
 Magic 0 has no timestamps: its records and columns say -1, as any record without one does, with NO_TIMESTAMP_TYPE beside it.

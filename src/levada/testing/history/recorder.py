@@ -1,4 +1,4 @@
-"""Writes a history while a program uses its clients: wrappers around producers and consumers of both faces."""
+"""Writes a history while a program uses its clients: wrappers around producers and consumers of both APIs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Recorder:
 
 
 class _Recording:
-    """What the wrappers of both faces' producers share: the open transaction."""
+    """What the wrappers of both APIs' producers share: the open transaction."""
 
     def __init__(self, recorder: Recorder, send_within_ms: int, end_within_ms: int) -> None:
         self.recorder = recorder

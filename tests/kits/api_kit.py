@@ -1,6 +1,6 @@
-"""The faces of levada in one style, the blocking one, so that a test of a face is written once.
+"""The APIs of levada in one style, the blocking one, so that a test of an API is written once.
 
-BLOCKING is levada itself. AsyncioFace drives the asyncio clients on an event loop in the test's own thread. SimulatedFace makes the real
+BLOCKING is levada itself. AsyncioApi drives the asyncio clients on an event loop in the test's own thread. SimulatedApi makes the real
 blocking clients in a Simulation, where waiting is letting virtual time pass.
 """
 
@@ -113,14 +113,14 @@ class Blocking:
         return repr(self._inner)
 
 
-class Face:
+class Api:
     """levada's names, with clients of one kind."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(lv, name)
 
 
-class AsyncioFace(Face):
+class AsyncioApi(Api):
     """See the module's text. close() ends the loop."""
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class SimulatedTime:
         self._simulation.advance(int(seconds * 1000))
 
 
-class SimulatedFace(Face):
+class SimulatedApi(Api):
     """See the module's text."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -215,22 +215,22 @@ WITH_SOCKETS = [
 ]
 SIMULATED = pytest.param(("simulation", ""), id="simulation")
 EVERYWHERE = [*WITH_SOCKETS, SIMULATED]
-BOTH_FACES = [pytest.param(("asyncio", "embedded"), id="asyncio-embedded"), SIMULATED]
+BOTH_APIS = [pytest.param(("asyncio", "embedded"), id="asyncio-embedded"), SIMULATED]
 """Of the cheapest brokers: for what no broker can make different."""
 
 
-def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Yield a broker, with the test module's `lv` made one of the faces; request.param is one of EVERYWHERE."""
-    face, kafka = request.param
-    if face == "blocking":
+def api_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Yield a broker, with the test module's `lv` made one of the APIs; request.param is one of EVERYWHERE."""
+    api, kafka = request.param
+    if api == "blocking":
         yield request.getfixturevalue(kafka)
-    elif face == "asyncio":
-        asyncio_face = AsyncioFace()
-        monkeypatch.setattr(request.module, "lv", asyncio_face)
+    elif api == "asyncio":
+        asyncio_api = AsyncioApi()
+        monkeypatch.setattr(request.module, "lv", asyncio_api)
         yield request.getfixturevalue(kafka)
-        asyncio_face.close()
+        asyncio_api.close()
     else:
         with Simulation(seed=1) as simulation:
-            monkeypatch.setattr(request.module, "lv", SimulatedFace(simulation))
+            monkeypatch.setattr(request.module, "lv", SimulatedApi(simulation))
             monkeypatch.setattr(request.module, "time", SimulatedTime(simulation), raising=False)
             yield SimulatedKafka(simulation)

@@ -1,4 +1,4 @@
-"""Telemetry (KIP-714) on sockets, through both faces: the embedded broker, and real ones without a plugin for it."""
+"""Telemetry (KIP-714) on sockets, through both APIs: the embedded broker, and real ones without a plugin for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_K25_a_blocking_producer_pushes_by_itself_and_at_its_end(wanting: Embedd
 
 
 @pytest.mark.parametrize("kind", ["KafkaProducer", "KafkaConsumer", "KafkaAdmin", "KafkaClient"])
-def test_K25_every_client_of_both_faces_has_an_id_and_tells_its_end(wanting: EmbeddedKafka, kind: str) -> None:
+def test_K25_every_client_of_both_apis_has_an_id_and_tells_its_end(wanting: EmbeddedKafka, kind: str) -> None:
     settings = {"bootstrap_servers": wanting.bootstrap_servers, "enable_metrics_push": True}
     with getattr(lv, kind)(client_id=f"sync-{kind}", **settings) as client:
         given = {client.client_instance_id(timeout=PATIENCE_S)}
@@ -58,7 +58,7 @@ def test_K25_every_client_of_both_faces_has_an_id_and_tells_its_end(wanting: Emb
             given.add(await client.client_instance_id(timeout=PATIENCE_S))
 
     asyncio.run(on_asyncio())
-    ended = [pushed_by(wanting, f"{face}-{kind}")[-1] for face in ("sync", "aio")]
+    ended = [pushed_by(wanting, f"{api}-{kind}")[-1] for api in ("sync", "aio")]
     assert all(push.terminating for push in ended)
     assert {push.client_instance_id for push in ended} == given
     assert len(given) == 2

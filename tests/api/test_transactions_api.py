@@ -1,4 +1,4 @@
-"""Transactions as programs use them, on both faces, the embedded broker and real ones."""
+"""Transactions as programs use them, on both APIs, the embedded broker and real ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from face_kit import WITH_SOCKETS, face_and_broker
+from api_kit import WITH_SOCKETS, api_and_broker
 from levada import aio
 from levada.api.waiting import run_flow
 from levada.broker.node.control import Hold
@@ -42,7 +42,7 @@ _numbers = count(1)
 
 @pytest.fixture(params=WITH_SOCKETS)
 def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
-    yield from face_and_broker(request, monkeypatch)
+    yield from api_and_broker(request, monkeypatch)
 
 
 @pytest.fixture
@@ -550,7 +550,7 @@ def test_M_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: st
     assert committed(kafka, topic, 1) == [b"second"]
 
 
-def test_a_transaction_is_handed_over_on_both_faces(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+def test_a_transaction_is_handed_over_on_both_apis(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
     topic, servers = new_topic(kafka), kafka.bootstrap_servers
     with lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as producer:
         producer.init_transactions()
@@ -740,7 +740,7 @@ def test_K10_close_waits_for_the_commit_of_another_thread(fast: EmbeddedKafka, n
     assert committed(fast, "closed", 1) == [b"v"]
 
 
-def test_T8_a_commit_that_close_gives_up_is_not_known_on_both_faces(fast: EmbeddedKafka, name: str, monkeypatch: Any) -> None:
+def test_T8_a_commit_that_close_gives_up_is_not_known_on_both_apis(fast: EmbeddedKafka, name: str, monkeypatch: Any) -> None:
     async def program() -> None:
         producer = aio.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name)
         await producer.init_transactions()
