@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from levada.admin.topics import CreatedTopic
     from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.admin.users import ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion
-    from levada.client.requests.offset_spec import OffsetSpec
     from levada.consumer.acks.record import AckRecord
     from levada.consumer.health import Condition, ConsumerHealth, OpenTransaction, PartitionHealth
     from levada.consumer.positions.position_resetter import PositionReset
@@ -114,6 +113,7 @@ if TYPE_CHECKING:
         Node,
         OffsetAndMetadata,
         OffsetAndTimestamp,
+        OffsetSpec,
         PartitionInfo,
         RecordMetadata,
         SealedBatch,
@@ -159,7 +159,7 @@ _HOME = {
     "LogDirReplica": "levada.admin.log_dirs",
     "ReplicaLogDirs": "levada.admin.log_dirs",
     "ElectionType": "levada.admin.partitions",
-    "OffsetSpec": "levada.client.requests.offset_spec",
+    "OffsetSpec": "levada.types",
     "PartitionReassignment": "levada.admin.partitions",
     "NewPartitions": "levada.types",
     "TopicPartitionReplica": "levada.types",

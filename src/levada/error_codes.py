@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import did_you_mean
 
 
 class ErrorCode(IntEnum):

@@ -15,7 +15,7 @@ import pytest
 import levada as lv
 import levada.aio
 from kafka_cluster import SESSION_MS, TOKENS, USER, KafkaCluster
-from levada.aio.awaiting import finish_in
+from levada.aio.connect import finish_in
 from levada.credentials import BlockingStep, Exchange, SaslError
 from levada.errors import ConfigError, SaslAuthenticationError, TokenError, UnsupportedSaslMechanismError
 from levada.net.sasl import jwt

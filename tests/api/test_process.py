@@ -19,7 +19,7 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.api import processing
+from levada.api.consumer import processing
 from levada.errors import ConfigError, ProcessingError, WakeupError
 from process_kit import KEYS, committed, reader, run_tasks, settings, write
 

@@ -20,7 +20,7 @@ import pytest
 
 import levada as lv
 import process_handlers
-from levada.api import processing
+from levada.api.consumer import processing
 from levada.errors import HandlerError, ProcessingError
 from process_kit import committed, reader, run_tasks, write
 

@@ -15,7 +15,7 @@ import pytest
 import levada as lv
 from api_kit import EVERYWHERE, api_and_broker
 from levada import aio
-from levada.api import sharing
+from levada.api import share_consumer
 from levada.errors import (
     AcknowledgeError,
     ConcurrentUseError,
@@ -390,7 +390,7 @@ def test_what_did_not_reach_the_program_comes_with_the_next_call(kafka: Any, mon
     produce(kafka, "t", [b"a", b"b"], 0)
     with member(kafka, group, "t") as consumer:
         with monkeypatch.context() as patched:
-            patched.setattr(sharing, "ShareRecords", interrupted)
+            patched.setattr(share_consumer, "ShareRecords", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 poll_some(consumer)
         found = poll_some(consumer)
@@ -444,7 +444,7 @@ def test_without_a_callback_what_was_refused_is_logged(kafka: Any, caplog: pytes
         assert poll_some(consumer)
         time.sleep(31)
         assert poll_some(consumer)[0].delivery_count == 2
-    (line,) = said(record for record in caplog.records if record.name == "levada.api.sharing")
+    (line,) = said(record for record in caplog.records if record.name == "levada.api.share_consumer")
     assert line.startswith("1 records from offset 0 are delivered again unless their acknowledgement was taken: t-0: node 1")
 
 

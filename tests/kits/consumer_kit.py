@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from levada.base.flow import CallerFlow, Compute
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch.fetch_collector import FetchCollector
@@ -18,7 +17,7 @@ from levada.consumer.positions.subscription_state import SubscriptionState
 from levada.record.batch import assign_offsets, seal, set_producer_state
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
-from levada.types import AnyRecord, TopicPartition
+from levada.types import AnyRecord, OffsetSpec, TopicPartition
 from settings_kit import read_options
 
 T = TypeVar("T")

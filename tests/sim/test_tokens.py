@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.setup.tokens import RefreshWindow, Token, TokenKeeper
 from levada.errors import TokenError

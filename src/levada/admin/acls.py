@@ -15,9 +15,8 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
-from levada.admin.each import Doing, each, lost, take
+from levada.admin.each import ON_ADMIN_ERROR, Attempts, Doing, each, lost, take
 from levada.admin.requests import Asked, Outcome, of_all
-from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.requests.fan_out import Answer, Whom
 from levada.error_codes import ErrorCode

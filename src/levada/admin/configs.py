@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from levada.admin.each import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
-from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
 from levada.base.flow import ANY_NODE, Flow
 from levada.client.requests.destination import ThisNode

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
-from levada.admin.each import Doing
+from levada.admin.each import Attempts, Doing
 from levada.admin.group_types import (
     ClassicGroupDescription,
     ConsumerGroupDescription,
@@ -21,7 +21,6 @@ from levada.admin.group_types import (
     ShareMemberDescription,
     operations,
 )
-from levada.admin.retry import Attempts
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder

@@ -1,4 +1,4 @@
-"""Administrative calls about many things: each has a destination, is tried again for itself, and has an outcome of its own.
+"""Admin calls about many keys (topics, groups, ...): each key has its own destination, its own retries and its own outcome.
 
 A call tries all of them, and then raises the first error in the order given, with what became of the others: they were tried all the same
 (ADR 54).
@@ -10,14 +10,44 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from levada.acls import ResourceType
-from levada.admin.retry import Attempts
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow
 from levada.base.permissions import refused
+from levada.client.metadata.metadata import Metadata
+from levada.client.network.connection_key import Peer
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom, raise_first
-from levada.client.requests.retry import Reaction, RetryPolicy
+from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, TimeoutError, broker_error
 from levada.types import TopicPartition
+
+ON_ADMIN_ERROR = RetryPolicy(
+    {
+        ErrorCode.NOT_CONTROLLER: Reaction.REFRESH,
+        ErrorCode.NETWORK_EXCEPTION: Reaction.REFRESH,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.RETRY,
+        ErrorCode.LEADER_NOT_AVAILABLE: Reaction.RETRY,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED: Reaction.RETRY,
+    }
+)
+"""Other codes are raised: for an admin client, a topic that does not exist is an answer, not a temporary failure."""
+
+
+class Attempts(Retries):
+    """The repetitions of one administrative request. retries: how often at most for each topic, partition or id.
+
+    answers_lost: requests that were sent and never answered, so that the cluster may have done what they asked for.
+    """
+
+    def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, retries: int) -> None:
+        super().__init__(metadata, backoff, retries)
+        self.answers_lost = 0
+
+    def controller(self) -> Peer | None:
+        """Return the controller that metadata names, None for any node."""
+        controller = self.metadata.snapshot.controller
+        return None if controller is None else controller.id
+
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from levada.admin.cluster import describe_cluster
+from levada.admin.each import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out
-from levada.admin.retry import Attempts
 from levada.base.flow import Flow
-from levada.client.requests.by_topic import by_topic
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Spawn
+from levada.client.requests.partition_answer import by_topic
 from levada.errors import BrokerError, broker_error
 from levada.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from levada.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult

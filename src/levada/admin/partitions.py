@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from levada.admin.each import Doing, take
+from levada.admin.each import Attempts, Doing, take
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
-from levada.admin.retry import Attempts
 from levada.admin.words import KafkaWord
 from levada.base.flow import Call, Flow
-from levada.client.requests.by_topic import by_topic
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Answer, Spawn, raise_first
-from levada.client.requests.offset_spec import OffsetSpec
+from levada.client.requests.partition_answer import by_topic
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, UnsupportedVersionError, broker_error
@@ -27,7 +25,7 @@ from levada.protocol.messages.delete_records import DeleteRecordsPartition, Dele
 from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from levada.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics
-from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
+from levada.types import IsolationLevel, OffsetAndTimestamp, OffsetSpec, TopicPartition
 
 OF_A_CLIENT = -1
 ON_OFFSETS_ERROR = RetryPolicy({**ON_LEADER_ERROR.on_error, ErrorCode.OFFSET_NOT_AVAILABLE: Reaction.RETRY})

@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
-from levada.admin.each import Doing, each, lost, take
+from levada.admin.each import Attempts, Doing, each, lost, take
 from levada.admin.requests import Outcome
-from levada.admin.retry import Attempts
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from levada.admin.each import Attempts
 from levada.admin.requests import Asked, Outcome, of_all
-from levada.admin.retry import Attempts
 from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from levada.protocol.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest

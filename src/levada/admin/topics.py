@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from levada.admin.each import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, from_any
-from levada.admin.retry import Attempts
 from levada.base.flow import Flow
 from levada.client.metadata.topic_queries import all_topics
 from levada.error_codes import ErrorCode

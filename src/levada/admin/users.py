@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from levada.admin.each import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
-from levada.admin.retry import Attempts
 from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

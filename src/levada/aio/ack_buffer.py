@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from levada.aio.driver import running_loop
-from levada.aio.timer import Timer
+from levada.aio.tasks import Timer
 from levada.api.ack_waiting import Sleeping, WaitingAckBuffer, Wake
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from levada.aio.driver import Driver
-from levada.api.acking import Acking
+from levada.api.consumer.acking import Acking
 from levada.base.flow import CallerFlow
 from levada.consumer.acks.record import AckRecord
 from levada.errors import ConcurrentUseError

@@ -11,7 +11,7 @@ from levada.aio.connect import connect
 from levada.aio.driver import Driver
 from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
 from levada.api.admin.administering import Administering, outcomes_of
-from levada.api.asking import Operation
+from levada.api.client import Operation
 from levada.api.engines import Connector
 from levada.base.not_yet import ADMIN, lacks
 from levada.client.requests.group_offsets import Committed

@@ -10,9 +10,9 @@ from uuid import UUID
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
 from levada.api.arguments import deadline_ms
-from levada.api.asking import Asking, Operation
+from levada.api.client import Asking, Operation
 from levada.api.engines import Connector
-from levada.api.process import HoldsConnections
+from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
 from levada.client.requests.request import Destination
 from levada.config import ClientConfig

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import weakref
+from concurrent.futures import CancelledError
 from random import Random
 from typing import Any
 
-from levada.aio.awaiting import finish_in
 from levada.aio.driver import Driver, running_loop
 from levada.api.engines import client_name, engine_for, selector_for
-from levada.api.helper_threads import start_helper
-from levada.api.logins import login_for
+from levada.api.logins import Finish, login_for, start_helper
 from levada.client.engine import Engine
 from levada.config import ClientConfig
+from levada.errors import ClosedError
 
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
@@ -30,3 +32,29 @@ def start(client: object, driver: Driver) -> None:
     """Start a client's driver. It ends by itself when the last reference to the client is gone."""
     weakref.finalize(client, driver.abandon).atexit = False
     driver.start()
+
+
+def finish_in(loop: asyncio.AbstractEventLoop) -> Finish:
+    """Return what has an awaitable run in a loop, for a helper's thread to wait for."""
+
+    def finish(found: Any) -> Any:
+        if not inspect.isawaitable(found):
+            return found
+        waiting = _awaited(found)
+        try:
+            running = asyncio.run_coroutine_threadsafe(waiting, loop)
+        except RuntimeError as error:
+            for coroutine in (waiting, found):
+                if inspect.iscoroutine(coroutine):
+                    coroutine.close()
+            raise ClosedError("the event loop ended before a token was fetched") from error
+        try:
+            return running.result()
+        except CancelledError as error:
+            raise ClosedError("the event loop ended while a token was fetched") from error
+
+    return finish
+
+
+async def _awaited(found: Any) -> Any:
+    return await found

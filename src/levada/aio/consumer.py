@@ -14,21 +14,20 @@ from levada.aio.acks import Acks
 from levada.aio.connect import connect, start
 from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
-from levada.aio.sole import SoleTask
-from levada.api.acking import Acking, AckSettings, ack_settings
+from levada.aio.tasks import SoleTask
 from levada.api.arguments import checked_timeout, positive
-from levada.api.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
-from levada.api.dead_letters import of_decode_errors
+from levada.api.consumer.acking import Acking, AckSettings, ack_settings
+from levada.api.consumer.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
+from levada.api.consumer.dead_letters import of_decode_errors
+from levada.api.consumer.looping import Loop
+from levada.api.consumer.subscribing import OnRebalance
 from levada.api.engines import Connector
 from levada.api.keywords import unknown_keyword
-from levada.api.looping import Loop
-from levada.api.process import HoldsConnections
-from levada.api.subscribing import OnRebalance
+from levada.api.lifecycle import HoldsConnections
 from levada.base.flow import CallerFlow
 from levada.base.not_yet import CONSUMER, lacks
-from levada.client.ended import ENDED
+from levada.client.host import ENDED
 from levada.client.requests.group_offsets import Committed
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.unacked import Ordering
@@ -37,7 +36,17 @@ from levada.dead_letter import DeadLetter
 from levada.errors import ConcurrentUseError
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
-from levada.types import ConsumerGroupMetadata, ConsumerRecord, ConsumerRecords, K, OffsetAndMetadata, PartitionInfo, TopicPartition, V
+from levada.types import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    ConsumerRecords,
+    K,
+    OffsetAndMetadata,
+    OffsetSpec,
+    PartitionInfo,
+    TopicPartition,
+    V,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -305,7 +314,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.aio.processing import Processing
-        from levada.api.processing import executor_for, handler_seconds, outcomes, refuse_generator_function, work_limit
+        from levada.api.consumer.processing import executor_for, handler_seconds, outcomes, refuse_generator_function, work_limit
 
         log = self._consuming.log
         wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from levada.aio.acks import Acks
-from levada.api import processing
-from levada.api.workers import CannotRun, check_ran, interrupted
+from levada.api.consumer import processing
+from levada.api.consumer.workers import CannotRun, check_ran, interrupted
 from levada.errors import KafkaError
 from levada.logs import Log
 

@@ -15,7 +15,7 @@ from levada.aio.transaction import Transaction
 from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engines import Connector
 from levada.api.keywords import unknown_keyword
-from levada.api.process import HoldsConnections
+from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import Producing, engine_settings
 from levada.api.record_offsets import OffsetsToCommit
 from levada.api.transacting import Transacting

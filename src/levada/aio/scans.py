@@ -10,9 +10,9 @@ from levada.aio.connect import connect
 from levada.aio.connect import start as start_driver
 from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
-from levada.api.dead_letters import of_decode_errors
+from levada.api.consumer.dead_letters import of_decode_errors
 from levada.api.engines import Connector
-from levada.api.scans import ScanReading, ScanRequest, scan_request
+from levada.api.scan import ScanReading, ScanRequest, scan_request
 from levada.consumer.scan.scanning import Loss
 from levada.errors import KafkaError
 from levada.types import ConsumerRecord, K, V
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from levada.api.scan_arguments import ScanArguments
+    from levada.api.scan import ScanArguments
 
 __all__ = ["Loss", "Scan", "scan"]
 

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
-from levada.aio.sole import SoleTask
+from levada.aio.tasks import SoleTask
 from levada.api.arguments import checked_timeout
-from levada.api.consuming import CLOSE_TIMEOUT_S
+from levada.api.consumer.consuming import CLOSE_TIMEOUT_S
 from levada.api.engines import Connector
 from levada.api.keywords import unknown_keyword
-from levada.api.process import HoldsConnections
-from levada.api.sharing import Kind, OnAcknowledge, Sharing
+from levada.api.lifecycle import HoldsConnections
+from levada.api.share_consumer import Kind, OnAcknowledge, Sharing
 from levada.base.flow import CallerFlow
 from levada.base.not_yet import SHARE_CONSUMER, lacks
 from levada.config import ShareConsumerConfig

@@ -10,7 +10,7 @@ from operator import index
 from typing import Any, TypeVar
 
 from levada.base.clock import NEVER_MS
-from levada.client.metadata.topic_errors import TOPIC_NAME_RULE
+from levada.client.metadata.known_topics import TOPIC_NAME_RULE
 from levada.client.requests.request import CONTROLLER, Destination
 from levada.errors import InvalidTopicError, not_written
 from levada.protocol.schema import Request

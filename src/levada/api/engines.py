@@ -1,14 +1,16 @@
-"""From a configuration to an engine, the same for every client and every driver."""
+"""Builds the engine of a client from its configuration: the same for every client and every driver."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from levada.api.key_files import warn_of_readable
 from levada.base.flow import Flow
 from levada.client.engine import Engine
 from levada.client.host import Host
@@ -71,8 +73,8 @@ def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], Transport
     if config.security_protocol not in TLS_PROTOCOLS:
         return plaintext
     # OpenSSL takes a while to load, and who talks plaintext never needs it.
-    from levada.net.tls.connector import TlsConnector
     from levada.net.tls.context import TlsSettings
+    from levada.net.tls.transport import TlsConnector
 
     warn_of_readable({"ssl.keystore.location": config.ssl_keystore_location, "ssl.key.location": config.ssl_key_location})
     if config.ssl_dangerously_accept_any_host_name:
@@ -143,3 +145,22 @@ def fallback(release: str) -> BrokerVersions | None:
     from levada.client.network.broker_fallback import versions_of
 
     return versions_of(release)
+
+
+_OF_OTHERS = stat.S_IRGRP | stat.S_IROTH
+_HAS_MODES = os.name == "posix"
+
+
+def warn_of_readable(named: dict[str, str | None]) -> None:
+    """Warn of each file that its group, or everybody, may read. named: options with their files, None where there is none."""
+    for option, file in named.items():
+        if file is not None and _HAS_MODES and _mode(file) & _OF_OTHERS:
+            log.warning("%s: other users of this machine can read %s, and a private key in it is theirs then: chmod 600", option, file)
+
+
+def _mode(file: str) -> int:
+    try:
+        return Path(file).stat().st_mode
+    except (OSError, ValueError):
+        # A ValueError means a zero byte in the name. The code that reads the file reports either fault.
+        return 0

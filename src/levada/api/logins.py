@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import levada
-from levada.api.helper_threads import Finish
-from levada.api.key_files import warn_of_readable
-from levada.base.clock import Clock, SystemClock
+from levada.api.engines import warn_of_readable
+from levada.api.waiting import not_awaitable
+from levada.base.clock import Clock, ExponentialBackoff, SystemClock
 from levada.client.engine import Engine
-from levada.client.helpers import Helpers, StartHelper
-from levada.client.network.backoff import ExponentialBackoff
+from levada.client.host import HelperEnded, Helpers, StartHelper
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import ClientConfig
 from levada.config.oauth import OAUTHBEARER
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from levada.client.setup.authentication import AnyExchange, Mechanism
     from levada.client.setup.tokens import Token, TokenKeeper
     from levada.credentials import OAuthToken
+
 
 log = Log(__name__)
 
@@ -207,3 +208,39 @@ def check_blocking_provider(provider: Any) -> None:
 
     if inspect.iscoroutinefunction(getattr(provider, "token", provider)):
         raise ConfigError("'sasl.oauth.token.provider' is a coroutine function; only the clients of levada.aio await it")
+
+
+Finish: TypeAlias = Callable[[Any], Any]
+"""Returns the result of what a user's function returned, where that is an awaitable."""
+
+
+def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
+    """Run a function in a thread of its own (client.helpers.StartHelper)."""
+    try:
+        threading.Thread(target=run_here, args=(function, ended), name="levada-login", daemon=True).start()
+    except RuntimeError as error:
+        if threading.main_thread().is_alive():
+            ended(None, error)
+        else:
+            # At exit a producer flushes for some seconds yet, and from Python 3.12 on no thread can be started then.
+            run_here(function, ended)
+
+
+def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
+    """Run a function in the calling thread, and tell what came of it."""
+    try:
+        value = function()
+    except Exception as error:
+        ended(None, error)
+    except BaseException as error:
+        # SystemExit, say: whoever waits for the outcome has to hear of it, too, or would wait for ever. As a bug, it is not tried again.
+        told = RuntimeError(f"{type(error).__name__} was raised while a client logged in")
+        told.__cause__ = error
+        ended(None, told)
+    else:
+        ended(value, None)
+
+
+def finish_nothing(found: Any) -> Any:
+    """Refuse an awaitable: no loop is there to run it. Raises TypeError."""
+    return not_awaitable(found, "the function that gives tokens")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada.api import consumer_readings, share_readings
 from levada.client.engine import Engine
-from levada.client.loop_time import LOOP_READINGS
+from levada.client.host import LOOP_READINGS
 from levada.client.network.traffic import NODE_READINGS, Traffic
 from levada.client.setup.states import ESTABLISHED
 from levada.metrics import CLIENT_ID, MetricName, Reading, Section, averaged, counted, gauge, read_all, summed

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.ack_buffer import AckWindow
 from levada.api.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.api.columns import importing_columns
-from levada.api.handed_over import HandedOver
 from levada.api.interception import ArrowHeaders, Interceptors
+from levada.api.lifecycle import HandedOver
 from levada.api.reporting import Reporting
 from levada.api.waiting import run_flow
 from levada.base.clock import NEVER_MS, epoch_ms

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from levada.api.arguments import deadline_ms
 from levada.api.measured import MEANINGS, read_metrics
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import CallerFlow, Until
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.timeouts import timeout_error
+from levada.client.network.network_client import timeout_error
 from levada.config import ClientConfig
 from levada.errors import IllegalStateError, KafkaError, TimeoutError
 from levada.metrics import MetricName, Metrics, watched

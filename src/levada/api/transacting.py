@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from levada.api import arguments
-from levada.api.consuming import Consuming
+from levada.api.consumer.consuming import Consuming
 from levada.api.producing import CallbackHost
 from levada.api.record_offsets import RecordsToCommit
 from levada.api.sent_offsets import Sending

@@ -10,7 +10,7 @@ from levada.base.flow import CallerFlow, Flow, Until
 from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.timeouts import timeout_error
+from levada.client.network.network_client import timeout_error
 from levada.errors import TimeoutError
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Time, passed in. Only drivers hold a clock; everything below is handed `now_ms`."""
+"""Clocks, times in milliseconds, and the back-off between attempts. Only drivers read a clock; they pass `now_ms` to everything below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 from operator import index
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from random import Random
 
 NEVER_MS = 1 << 62
 """A deadline that does not come."""
@@ -86,3 +89,42 @@ def epoch_ms(time: datetime | int) -> int:
     if ms.bit_length() > TIME_BITS:
         raise ValueError(f"{time} is too far in the future for a time; times are milliseconds since the epoch, in 64 bits")
     return ms
+
+
+class Now:
+    """The time of the engine's last step, for components that need a time between two calls of their poll().
+
+    ms: monotonic milliseconds. The engine sets it at the beginning of each step, and it does not change until the next one.
+    """
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+
+_BACKOFF_MULTIPLIER = 2
+_BACKOFF_JITTER = 0.2
+_MAX_EXPONENT = 30
+
+
+class ExponentialBackoff:
+    """How long to wait before the next attempt: initial x 2^attempts, times a random factor in [0.8, 1.2], at most max.
+
+    The factor keeps clients that failed at the same time from trying again at the same time.
+
+    With max <= initial the delay is fixed: the smaller of both, without jitter.
+    """
+
+    def __init__(self, initial_ms: int, max_ms: int, random: Random) -> None:
+        self._initial_ms = initial_ms
+        self._max_ms = max_ms
+        self._random = random
+
+    def delay_ms(self, attempts: int) -> int:
+        """Return the delay after this many earlier attempts, 0 for the first delay."""
+        if self._max_ms <= self._initial_ms:
+            return min(self._initial_ms, self._max_ms)
+        exponential = self._initial_ms * _BACKOFF_MULTIPLIER ** min(attempts, _MAX_EXPONENT)
+        factor = self._random.uniform(1 - _BACKOFF_JITTER, 1 + _BACKOFF_JITTER)
+        return int(min(exponential * factor, self._max_ms))

@@ -1,8 +1,9 @@
-"""How errors and log lines show what a program, a broker or a peer has given."""
+"""How error messages and log lines show values that came from a program, a broker or a peer, and suggest the right name."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 
 def shown(value: object) -> str:
@@ -53,3 +54,12 @@ def visible(text: str) -> str:
 
 def _written_out(found: re.Match[str]) -> str:
     return ascii(found[0])[1:-1]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean '...'?" for an error's text, empty when no known name is near. Case does not count."""
+    from difflib import get_close_matches
+
+    folded = {one.casefold(): one for one in known}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    return f"; did you mean '{folded[close[0]]}'?" if close else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import Any, NamedTuple
 
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import did_you_mean
 from levada.broker.access.logins import Logins
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.checks import MAX_INT32, integer
@@ -21,7 +21,7 @@ from levada.broker.network.server import BrokerServer, Endpoint
 from levada.broker.network.server import InsecureListenError as InsecureListenError
 from levada.broker.node.node import BrokerNode
 from levada.errors import ConfigError
-from levada.net.tls.file_error import TlsFileError as TlsFileError
+from levada.net.tls.errors import TlsFileError as TlsFileError
 from levada.net.transport import PlaintextTransport, TransportLayer
 
 _NODE_ID, _RACK = "node_id", "broker_rack"
@@ -166,8 +166,8 @@ def _transport(listening: Listening) -> Callable[[Any], TransportLayer]:
     if listening.certificate is None:
         return PlaintextTransport
     # OpenSSL takes a while to load.
-    from levada.net.tls.connector import TlsAcceptor
     from levada.net.tls.context import TlsSettings, server_context
+    from levada.net.tls.transport import TlsAcceptor
 
     ours = TlsSettings(
         certificate_location=listening.certificate, key_location=listening.key, truststore_location=listening.client_authorities

@@ -15,18 +15,14 @@ from contextlib import ExitStack
 from random import Random
 from typing import Any, Protocol
 
-from levada.base.clock import NEVER_MS
-from levada.client.deferred import Deferred
-from levada.client.ended import Ended
-from levada.client.loop_time import LoopTime
+from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
+from levada.client.host import Deferred, Ended, LoopTime
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.metadata_source import MetadataSource
 from levada.client.metadata.metadata_updater import MetadataUpdater
 from levada.client.network.api_versions import BrokerVersions
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.network.connection_states import ConnectionStates
 from levada.client.network.network_client import NetworkClient
-from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.destination import Destinations
 from levada.client.requests.flow_runner import FlowRunner

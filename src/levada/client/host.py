@@ -1,10 +1,32 @@
-"""What runs an engine, as far as a caller's flow needs it: the blocking, asyncio and simulated drivers."""
+"""What an engine and the driver that runs it share. There are three drivers: blocking, asyncio and simulated.
+
+- Host: the driver, as callers' flows see it.
+- Ended: makes the errors for the calls that a client's end breaks off.
+- Deferred: callbacks and log lines, which the driver runs without the engine's lock.
+- Helpers: functions that block, which run outside of the engine while its flows wait for their results.
+- LoopTime: how long the driver waited for the network, and how long it worked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from levada.base.clock import NEVER_MS
+from levada.base.measure import Measure
+from levada.base.promise import Promise
+from levada.errors import ClosedError, CrashedError, KafkaError
+from levada.logs import Log
+from levada.metrics import Reading, gauge
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.logs import About
+
 
 T = TypeVar("T")
 
@@ -60,3 +82,125 @@ class Host(Protocol):
     def check_open(self) -> None:
         """Raise as check_usable(), but take any thread and any event loop: for what only reads, under the lock."""
         ...
+
+
+Ended: TypeAlias = Callable[[str], KafkaError]
+"""Makes the error for a call that the end of the client broke off; its argument names the call. Each waiter gets an error of its own,
+because raising an error changes it."""
+
+ENDED = (ClosedError, CrashedError)
+"""The types of such errors. They are not retriable."""
+
+
+def how_it_ended(name: str, bug: BaseException | None) -> Ended:
+    """Return what makes the errors: ClosedError for a client that was closed, CrashedError for one that a bug stopped."""
+    return closed if bug is None else lambda _: CrashedError(name, bug)
+
+
+def closed(what: str) -> KafkaError:
+    """Return the error for a call that close() broke off. what: the call, in words."""
+    return ClosedError(f"the client was closed during {what}")
+
+
+def raise_bug(done: Promise[None]) -> None:
+    """Raise the error of a background flow, whose result no caller waits for, unless the client has ended. For its promise's on_done()."""
+    if done.error is not None and not isinstance(done.error, ENDED):
+        raise done.error
+
+
+class Deferred(deque[Callable[[], None]]):
+    """Functions that the driver of one client calls, in order, when it holds no lock. client: the fields of its log lines.
+
+    A log handler is user code: it may send through the very client that logs, or wait for a thread that does. So nothing that runs under
+    the engine's lock calls a logger; it appends the line here.
+    """
+
+    def __init__(self, client: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.client = client
+
+    def log(self, name: str) -> DeferredLog:
+        """Return a logger whose lines are written later. name: the module's."""
+        return DeferredLog(name, self.client, self)
+
+
+class DeferredLog(Log):
+    """A Log whose lines are formatted and written later, without the lock."""
+
+    def __init__(self, name: str, client: Mapping[str, Any], deferred: Deferred) -> None:
+        super().__init__(name, client)
+        self._deferred = deferred
+
+    def log(self, level: int, message: str, *args: object, error: BaseException | None = None, **about: Unpack[About]) -> None:
+        """Append a line. error: is logged with its traceback."""
+        self._deferred.append(partial(super().log, level, message, *args, error=error, **about))
+
+
+HelperEnded: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Called once, from any thread, with what a function returned, or with the error that it raised."""
+StartHelper: TypeAlias = Callable[[Callable[[], Any], HelperEnded], None]
+"""Starts a function where it may block, and has its outcome passed to a HelperEnded. Never waits."""
+
+
+class Helpers:
+    """Runs functions that block outside of the engine: fetching a token over HTTP, asking for a Kerberos ticket, a function of the user's.
+
+    The engine calls run() under its lock and gets a Promise. The function runs in another thread, which leaves the outcome here; the
+    engine's next step settles the Promise. So the helper's thread touches nothing of the engine.
+
+    start: starts a function in a thread of its own. notify: makes the engine take its next step soon; it is called from that thread.
+    """
+
+    def __init__(self, start: StartHelper, notify: Callable[[], None]) -> None:
+        self._start = start
+        self._notify = notify
+        self._ended: deque[tuple[Promise[Any], Any, BaseException | None]] = deque()
+
+    def run(self, function: Callable[[], Any]) -> Promise[Any]:
+        """Start a function elsewhere; the promise is settled in a later step of the engine, even if the function returns at once."""
+        promise: Promise[Any] = Promise()
+
+        def ended(value: Any, error: BaseException | None) -> None:
+            self._ended.append((promise, value, error))
+            self._notify()
+
+        self._start(function, ended)
+        return promise
+
+    def poll(self, now_ms: int) -> int:
+        """Settle the promises of functions that have ended."""
+        while self._ended:
+            promise, value, error = self._ended.popleft()
+            promise.resolve(value) if error is None else promise.reject(error)
+        return NEVER_MS
+
+
+_NS_PER_S = 1_000_000_000
+
+
+class LoopTime:
+    """How long a driver waited for the network, and worked, in nanoseconds. A simulation does not count it.
+
+    waits: the durations of Selector.select(). work: those of what was done after each of them, under the engine's lock.
+    """
+
+    def __init__(self) -> None:
+        self.waits = Measure()
+        self.work = Measure()
+
+    def turned(self, waited_ns: int, worked_ns: int, now_ms: int) -> None:
+        """Count one wait and the work after it."""
+        self.waits.note(waited_ns, now_ms)
+        self.work.note(worked_ns, now_ms)
+
+
+LOOP_READINGS: Sequence[Reading[Any]] = (
+    *gauge("select-rate", "Waits for the network, per second", lambda loop, now_ms: loop.waits.frequency(now_ms)),
+    *gauge("select-total", "Waits for the network, in all", lambda loop, _: loop.waits.count),
+    *gauge("io-wait-time-ns-avg", "Nanoseconds of such a wait, on average", lambda loop, now_ms: loop.waits.average(now_ms)),
+    *gauge("io-wait-time-ns-total", "Nanoseconds of all of them", lambda loop, _: loop.waits.total),
+    *gauge("io-wait-ratio", "Share of the time that was spent in them", lambda loop, now_ms: loop.waits.rate(now_ms) / _NS_PER_S),
+    *gauge("io-time-ns-avg", "Nanoseconds of work after a wait, on average", lambda loop, now_ms: loop.work.average(now_ms)),
+    *gauge("io-time-ns-total", "Nanoseconds of all that work", lambda loop, _: loop.work.total),
+    *gauge("io-ratio", "Share of the time that was spent in it", lambda loop, now_ms: loop.work.rate(now_ms) / _NS_PER_S),
+)

@@ -11,17 +11,15 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Flow, WaitAny, at_once
 from levada.base.measure import Measure
 from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.group_offsets import Committed, Waiting, fetch_offsets
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.client.requests.retry import Retries
 from levada.consumer.counters import ConsumerCounters
 from levada.consumer.fetch.columns_ahead import BatchSink
@@ -50,7 +48,16 @@ from levada.consumer.stall import Stalls
 from levada.consumer.subscribed_topics import SubscribedTopics
 from levada.consumer.topics import list_topics, partitions_for
 from levada.errors import IllegalStateError, InvalidGroupIdError, KafkaError, NoOffsetForPartitionError
-from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, IsolationLevel, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from levada.types import (
+    NO_LEADER_EPOCH,
+    UNKNOWN_OFFSET,
+    AnyRecord,
+    IsolationLevel,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    PartitionInfo,
+    TopicPartition,
+)
 
 T = TypeVar("T")
 

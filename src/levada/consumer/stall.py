@@ -16,7 +16,7 @@ since a partition is only heard of later and later, the first one cannot be over
 from __future__ import annotations
 
 from levada.base.clock import NEVER_MS
-from levada.client.deferred import Deferred
+from levada.client.host import Deferred
 from levada.client.metadata.known_topics import UNKNOWN_GRACE_MS, check_exists, trouble_with
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from levada.client.deferred import Deferred
-from levada.client.metadata.known_topics import UNKNOWN_GRACE_MS
+from levada.client.host import Deferred
+from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, topic_error
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.consumer.unreachable import LAST_WORD_GRACE_MS
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from itertools import count
 
+from levada.base.clock import Now
 from levada.base.flow import Flow
-from levada.client.metadata.known_topics import UNKNOWN_GRACE_MS
+from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, topic_error
 from levada.client.metadata.metadata_update import described_partitions
-from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.client.metadata.topic_queries import all_topics, these_topics
-from levada.client.now import Now
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError

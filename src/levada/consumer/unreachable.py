@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.client.deferred import DeferredLog
+from levada.client.host import DeferredLog
 from levada.client.network.network_client import NetworkClient
 from levada.errors import KafkaError
 

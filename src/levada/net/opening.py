@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from math import ceil
 from typing import TypeAlias
 
-from levada.net.ending import ending_of, text_of
 from levada.net.resolver import Address, Route
-from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending
+from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, ending_of, text_of
 
 OS_DEFAULT = -1
 KEEPALIVE_INTERVAL_S = 10

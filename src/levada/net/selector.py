@@ -26,10 +26,9 @@ from levada.base.clock import first_wait_s
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net import short_io
 from levada.net.channel import Channel
-from levada.net.ending import ending_of, text_of
 from levada.net.opening import Opening, is_connected, new_socket, raise_if_failed, socket_options
 from levada.net.resolver import Lookup, Resolver, Route, look_up
-from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces
+from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces, ending_of, text_of
 from levada.net.transport import TransportLayer, plaintext
 from levada.protocol.frame_memory import FrameMemory
 

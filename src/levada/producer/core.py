@@ -10,13 +10,11 @@ from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from levada.base.clock import Clock
+from levada.base.clock import Clock, ExponentialBackoff
 from levada.base.flow import Flow, Wait
 from levada.base.promise import Promise
-from levada.client.ended import Ended, closed
 from levada.client.engine import Engine
-from levada.client.host import Host
-from levada.client.network.backoff import ExponentialBackoff
+from levada.client.host import Ended, Host, closed
 from levada.errors import KafkaError
 from levada.logs import UNASKED
 from levada.producer.append.appending import Appending

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from levada.api.ack_waiting import Sleeping, WaitingAckBuffer, Wake
-from levada.api.callbacks import CALLBACK_THREADS
+from levada.api.lifecycle import CALLBACK_THREADS
 from levada.base.clock import NEVER_MS
 from levada.errors import IllegalStateError, not_written
-from levada.sync.waiter import Waiter
+from levada.sync.threads import Waiter
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from levada.api.acking import Acking
+from levada.api.consumer.acking import Acking
 from levada.base.flow import CallerFlow
 from levada.base.signals import DeferredSignals
 from levada.consumer.acks.record import AckRecord

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
 from levada.api.admin.administering import Administering, outcomes_of
-from levada.api.asking import Operation
+from levada.api.client import Operation
 from levada.api.engines import Connector
 from levada.base.not_yet import ADMIN, lacks
 from levada.client.requests.group_offsets import Committed

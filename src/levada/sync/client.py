@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 from levada.api.arguments import checked_timeout, deadline_ms
-from levada.api.asking import Asking, Operation
+from levada.api.client import Asking, Operation
 from levada.api.engines import Connector
-from levada.api.process import HoldsConnections
+from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
 from levada.client.requests.request import Destination
 from levada.config import ClientConfig
 from levada.metrics import Metrics
 from levada.protocol.schema import Request
-from levada.sync.connect import connect
+from levada.sync.connect import connect, start
 from levada.sync.driver import Driver
-from levada.sync.dropped import start
 
 if TYPE_CHECKING:
     from typing import Unpack

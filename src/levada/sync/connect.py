@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from random import Random
 from typing import Any
 
 from levada.api.engines import client_name, engine_for, selector_for
-from levada.api.helper_threads import finish_nothing, start_helper
-from levada.api.logins import check_blocking_provider, login_for
+from levada.api.logins import check_blocking_provider, finish_nothing, login_for, start_helper
 from levada.client.engine import Engine
 from levada.config import ClientConfig
 from levada.sync.driver import Driver
@@ -22,3 +22,13 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
     engine = engine_for(config, name, selector, Random(), **engine_settings)
     login(engine, selector)
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")
+
+
+def start(client: object, driver: Driver) -> None:
+    """Start a client's driver. It ends by itself when the last reference to the client is gone.
+
+    Nothing the driver holds may refer to the client. The garbage collector drops things in any thread, between any two bytecodes, so this
+    only leaves a note for the I/O thread. It comes before the start: a signal handler may raise in a constructor as well.
+    """
+    weakref.finalize(client, driver.abandon).atexit = False
+    driver.start()

@@ -9,21 +9,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 from uuid import UUID
 
-from levada.api.acking import Acking, AckSettings, ack_settings
 from levada.api.arguments import checked_timeout, positive
-from levada.api.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
-from levada.api.dead_letters import of_decode_errors
+from levada.api.consumer.acking import Acking, AckSettings, ack_settings
+from levada.api.consumer.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
+from levada.api.consumer.dead_letters import of_decode_errors
+from levada.api.consumer.looping import Loop
+from levada.api.consumer.subscribing import OnRebalance
 from levada.api.engines import Connector
 from levada.api.keywords import unknown_keyword
-from levada.api.looping import Loop
-from levada.api.process import HoldsConnections
-from levada.api.subscribing import OnRebalance
+from levada.api.lifecycle import HoldsConnections
 from levada.base.flow import CallerFlow
 from levada.base.not_yet import CONSUMER, lacks
 from levada.base.signals import DeferredSignals
-from levada.client.ended import ENDED
+from levada.client.host import ENDED
 from levada.client.requests.group_offsets import Committed
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.unacked import Ordering
@@ -34,12 +33,21 @@ from levada.errors import ConcurrentUseError, CrashedError, KafkaError
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
 from levada.sync.acks import Acks
-from levada.sync.connect import connect
+from levada.sync.connect import connect, start
 from levada.sync.dead_letters import posting
 from levada.sync.driver import Driver
-from levada.sync.dropped import start
-from levada.sync.sole import SoleThread
-from levada.types import ConsumerGroupMetadata, ConsumerRecord, ConsumerRecords, K, OffsetAndMetadata, PartitionInfo, TopicPartition, V
+from levada.sync.threads import SoleThread
+from levada.types import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    ConsumerRecords,
+    K,
+    OffsetAndMetadata,
+    OffsetSpec,
+    PartitionInfo,
+    TopicPartition,
+    V,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -325,7 +333,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         breaks or retry_delay returns no number of seconds, and what acks() raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
-        from levada.api.processing import executor_for, handler_seconds, outcomes, work_limit
+        from levada.api.consumer.processing import executor_for, handler_seconds, outcomes, work_limit
         from levada.sync.processing import process
 
         wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from levada.api.dead_letters import fitted, most_bytes
+from levada.api.consumer.dead_letters import fitted, most_bytes
 from levada.consumer.reading import Post
 from levada.dead_letter import DeadLetter
 from levada.interceptors import ProducerRecord

@@ -11,8 +11,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from levada.api.arguments import deadline_ms
-from levada.api.callbacks import CALLBACK_THREADS
-from levada.api.process import Process
+from levada.api.lifecycle import CALLBACK_THREADS, Process
 from levada.api.waiting import not_awaitable, result_of, run_flow
 from levada.base.clock import Clock, SystemClock
 from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
@@ -23,7 +22,7 @@ from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateEr
 from levada.net.selectable import Selectable
 from levada.sync import exits
 from levada.sync.stepper import Stepper
-from levada.sync.waiter import Waiter
+from levada.sync.threads import Waiter
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from levada.api.processing import Outcomes, Submit
+from levada.api.consumer.processing import Outcomes, Submit
 from levada.base.signals import DeferredSignals
 from levada.errors import KafkaError
 from levada.logs import Log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
@@ -11,24 +11,24 @@ from uuid import UUID
 from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engines import Connector
 from levada.api.keywords import unknown_keyword
-from levada.api.process import HoldsConnections
+from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import LAST_CALLBACKS_S, Producing, engine_settings
 from levada.api.record_offsets import OffsetsToCommit
 from levada.api.transacting import Transacting
 from levada.base.flow import CallerFlow
 from levada.base.not_yet import PRODUCER, lacks
+from levada.base.promise import Promise
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.metrics import Metrics
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
+from levada.producer.core import wait_for_all
 from levada.producer.delivery.arrow_delivery import ArrowDelivery
 from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.joint_ack import failed_if_raised
 from levada.serialization import K_in, Plain, V_in
-from levada.sync.connect import connect
-from levada.sync.delivery_wait import DeliveryWait
+from levada.sync.connect import connect, start
 from levada.sync.driver import Driver
-from levada.sync.dropped import start
 from levada.sync.sending import Sending
 from levada.sync.transaction import Transaction
 from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, SealedBatch, TransactionHandle
@@ -37,6 +37,24 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from levada.config.typed import ProducerSettings
+
+
+class DeliveryWait:
+    """Waits on a driver, but not on the thread that runs callbacks."""
+
+    def __init__(self, driver: Driver, producing: Producing) -> None:
+        self._driver = driver
+        self._producing = producing
+
+    def one(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
+        """Wait for one batch."""
+        self._producing.refuse_in_callback("waiting for a delivery")
+        self._driver.wait(promise, timeout, what)
+
+    def all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
+        """Wait for several batches."""
+        self._producing.refuse_in_callback("waiting for deliveries")
+        self._driver.run(wait_for_all(promises), timeout, what)
 
 
 @lacks(PRODUCER)

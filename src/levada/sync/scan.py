@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.api.dead_letters import of_decode_errors
+from levada.api.consumer.dead_letters import of_decode_errors
 from levada.api.engines import Connector
-from levada.api.scans import ScanReading, ScanRequest, scan_request
+from levada.api.scan import ScanReading, ScanRequest, scan_request
 from levada.consumer.scan.scanning import Loss, ScanProgress
 from levada.errors import KafkaError
 from levada.sync.connect import connect
+from levada.sync.connect import start as start_driver
 from levada.sync.dead_letters import posting
 from levada.sync.driver import Driver
-from levada.sync.dropped import start as start_driver
 from levada.types import ConsumerRecord, K, V
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from levada.api.scan_arguments import ScanArguments
+    from levada.api.scan import ScanArguments
 
 __all__ = ["Loss", "Scan", "ScanProgress", "scan"]
 

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 from uuid import UUID
 
 from levada.api.arguments import checked_timeout
-from levada.api.consuming import CLOSE_TIMEOUT_S
+from levada.api.consumer.consuming import CLOSE_TIMEOUT_S
 from levada.api.engines import Connector
 from levada.api.keywords import unknown_keyword
-from levada.api.process import HoldsConnections
-from levada.api.sharing import Kind, OnAcknowledge, Sharing
+from levada.api.lifecycle import HoldsConnections
+from levada.api.share_consumer import Kind, OnAcknowledge, Sharing
 from levada.base.flow import CallerFlow
 from levada.base.not_yet import SHARE_CONSUMER, lacks
 from levada.base.signals import DeferredSignals
 from levada.config import ShareConsumerConfig
 from levada.errors import ConcurrentUseError, CrashedError, KafkaError
 from levada.metrics import Metrics
-from levada.sync.connect import connect
+from levada.sync.connect import connect, start
 from levada.sync.driver import Driver
-from levada.sync.dropped import start
-from levada.sync.sole import SoleThread
+from levada.sync.threads import SoleThread
 from levada.types import AcknowledgeType, K, ShareRecord, ShareRecords, TopicPartition, V
 
 if TYPE_CHECKING:

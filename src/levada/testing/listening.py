@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any, Literal
 
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import did_you_mean
 from levada.broker.access.access import Access
 from levada.broker.access.aws import AwsAccounts
 from levada.broker.access.logins import Logins
@@ -119,8 +119,8 @@ def _secured(security: Security) -> tuple[dict[str, Any], Callable[[socket], Tra
     if security is None:
         return {}, PlaintextTransport
     # OpenSSL takes a while to load, and most tests never need it.
-    from levada.net.tls.connector import TlsAcceptor
     from levada.net.tls.context import TlsSettings, server_context
+    from levada.net.tls.transport import TlsAcceptor
 
     trust: dict[str, Any] = {}
     if security == "SSL":

@@ -15,14 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from levada.api.engines import Connector, client_name, engine_for
-from levada.api.helper_threads import finish_nothing, run_here
-from levada.api.logins import login_for
+from levada.api.logins import finish_nothing, login_for, run_here
 from levada.api.waiting import not_awaitable, result_of, run_flow
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.base.promise import Promise
-from levada.client.ended import closed
 from levada.client.engine import Engine
+from levada.client.host import closed
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
 from levada.serialization import K_in, V_in

@@ -16,9 +16,9 @@ import levada as lv
 from fork_kit import told_by_child
 from levada import aio
 from levada.api.ack_waiting import WaitingAckBuffer
-from levada.api.callbacks import CALLBACK_THREADS
+from levada.api.lifecycle import CALLBACK_THREADS
 from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, Persisted, TimeoutError
-from levada.sync.waiter import Waiter
+from levada.sync.threads import Waiter
 
 PATIENCE_S = 20
 POLL_S = 0.1

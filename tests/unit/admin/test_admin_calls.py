@@ -10,14 +10,13 @@ import pytest
 
 from levada.admin import cluster, configs, log_dirs, partitions, topics
 from levada.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType, ConfigSource, ConfigType
+from levada.admin.each import Attempts
 from levada.admin.partitions import ElectionType
-from levada.admin.retry import Attempts
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.destination import ThisNode
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TimeoutError, UnsupportedVersionError
 from levada.protocol.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -26,7 +25,7 @@ from levada.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, 
 from levada.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from levada.protocol.messages.update_features import UpdateFeaturesResponse
-from levada.types import IsolationLevel, NewPartitions, Node, TopicPartition
+from levada.types import IsolationLevel, NewPartitions, Node, OffsetSpec, TopicPartition
 from settings_kit import new_metadata
 
 TP = TopicPartition("t", 0)

@@ -10,11 +10,11 @@ import pytest
 
 from levada.admin.cluster import describe_cluster
 from levada.admin.describing_topics import describe_topics
-from levada.admin.retry import ON_ADMIN_ERROR, Attempts
+from levada.admin.each import ON_ADMIN_ERROR, Attempts
 from levada.admin.topics import CreatedTopic, create_topics, delete_topics, list_topics
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep, Wait
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.retry import Reaction
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from levada.aio.timer import Timer
+from levada.aio.tasks import Timer
 
 
 class Handle:

@@ -11,10 +11,9 @@ import pytest
 
 from levada.admin.cluster import FeatureUpdate, RaftEndpoint, UpgradeType
 from levada.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType
-from levada.api import admin_arguments as given
 from levada.api import arguments
-from levada.client.requests.offset_spec import OffsetSpec
-from levada.types import IsolationLevel, NewPartitions, NewTopic, TopicPartition, TopicPartitionReplica
+from levada.api.admin import admin_arguments as given
+from levada.types import IsolationLevel, NewPartitions, NewTopic, OffsetSpec, TopicPartition, TopicPartitionReplica
 
 TP = TopicPartition("t", 0)
 TOPIC = ConfigResource(ConfigResourceType.TOPIC, "t")

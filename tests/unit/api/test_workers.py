@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from levada.api.workers import CannotRun, Raised, begin_worker, call, call_pickled
+from levada.api.consumer.workers import CannotRun, Raised, begin_worker, call, call_pickled
 from levada.errors import HandlerError
 from levada.types import AnyRecord, ConsumerRecord
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow, Sleep
 from levada.base.promise import Promise
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.fan_out import Answer, FanOut, Whom, raise_first
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from levada.client.metadata.features import FinalizedFeatures
-from levada.client.network.api_versions import BrokerVersions
+from levada.client.network.api_versions import BrokerVersions, FinalizedFeatures
 
 
 def told(epoch: int, **levels: int) -> BrokerVersions:

@@ -8,8 +8,7 @@ import pytest
 
 from levada.base.clock import NEVER_MS
 from levada.client.telemetry.payload import Counted, Subscription, of_the_client_as_a_whole, points, totals
-from levada.client.telemetry.reactions import PAUSES, pause_ms
-from levada.client.telemetry.states import TRANSITIONS, Event, State
+from levada.client.telemetry.states import PAUSES, TRANSITIONS, Event, State, pause_ms
 from levada.error_codes import ErrorCode
 from levada.metrics import MetricName
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse

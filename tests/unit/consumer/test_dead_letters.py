@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, run_flow
-from levada.api.dead_letters import fitted
+from levada.api.consumer.dead_letters import fitted
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError, DeadLetters
 from levada.consumer.fetch.decode import RecordConverter
 from levada.dead_letter import HEADER_PREFIX, MAX_HEADER_BYTES, letter

@@ -7,12 +7,11 @@ import json
 import pytest
 
 from consumer_kit import Bench, batch, emptied
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.positions.subscription_state import PartitionStatus
 from levada.errors import CorruptRecordError, DecompressionError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
 from levada.record.compression import Codec
-from levada.types import ConsumerRecord, IsolationLevel, TopicPartition
+from levada.types import ConsumerRecord, IsolationLevel, OffsetSpec, TopicPartition
 from levada.wire.varint import encode_varint
 from record_kit import forge, raw_record
 from settings_kit import read_options

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from consumer_kit import TP, batch
+from levada.base.clock import ExponentialBackoff
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.retry import Reaction
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.consumer.fetch.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Call, Sleep, Wait
 from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import assignors_of
 from levada.consumer.group.embedded import assignment_bytes, read_assignment, read_subscription, subscription_bytes

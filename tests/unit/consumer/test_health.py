@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.health import CHECKS, SEVERITY, Condition, Seen, consumer_health, partition_health
 from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
-from levada.types import IsolationLevel, TopicPartition
+from levada.types import IsolationLevel, OffsetSpec, TopicPartition
 
 TP = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000

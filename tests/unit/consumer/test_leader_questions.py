@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow, Sleep
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.fan_out import Answer, Whom
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.partition_answer import PartitionAnswer

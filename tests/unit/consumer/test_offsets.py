@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import Call, Flow, Sleep, Wait
 from levada.base.promise import Promise
 from levada.client.metadata.known_topics import check_exists
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
 from levada.client.requests.retry import Reaction
 from levada.consumer.positions.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
 from levada.error_codes import ErrorCode

@@ -9,11 +9,10 @@ from uuid import UUID
 import pytest
 
 from consumer_kit import batch
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
+from levada.client.host import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.consumer.share.acknowledging import Batch, Outcome
 from levada.consumer.share.fetcher import ShareFetcher
 from levada.consumer.share.in_hand import Decided

@@ -9,12 +9,11 @@ from uuid import UUID
 
 import pytest
 
+from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import Call
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
+from levada.client.host import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
 from levada.consumer.group.consumer_heartbeat import Identity, Reaction, reaction_to
 from levada.consumer.share.heartbeat import share_heartbeat, share_leaving
 from levada.consumer.share.member import ShareGroupMember, ShareMemberSettings

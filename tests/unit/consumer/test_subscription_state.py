@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.positions.subscription_state import STATUSES, PartitionStatus, SubscriptionState
 from levada.errors import IllegalStateError
-from levada.types import ConsumerRecord, TopicPartition
+from levada.types import ConsumerRecord, OffsetSpec, TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levada.errors import ConfigError
-from levada.net.tls.connector import TlsAcceptor, TlsConnector
 from levada.net.tls.context import TlsSettings, server_context
 from levada.net.tls.errors import TlsError
-from levada.net.tls.transport import TlsTransport
+from levada.net.tls.transport import TlsAcceptor, TlsConnector, TlsTransport
 from levada.testing import Authority, Tls
 
 AUTHORITY = Authority()

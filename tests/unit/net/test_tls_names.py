@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.net.tls.names import Subject, distinguished_name
+from levada.net.tls.transport import Subject, distinguished_name
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Sleep
-from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, Persisted, UnsupportedVersionError
 from levada.producer.append.partition_queue import PartitionQueue, TopicQueues

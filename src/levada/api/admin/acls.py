@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from levada.acls import AclBinding, AclBindingFilter
 from levada.admin import acls
-from levada.api import acl_arguments
+from levada.api.admin import acl_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 
 EVERYTHING = AclBindingFilter()
 

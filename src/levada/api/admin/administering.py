@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from levada.admin.retry import Attempts
-from levada.api.asking import Asking, Operation
+from levada.admin.each import Attempts
+from levada.api.client import Asking, Operation
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow
 from levada.client.engine import Engine
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import AdminConfig

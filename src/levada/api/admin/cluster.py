@@ -7,9 +7,10 @@ from uuid import UUID
 
 from levada.admin import cluster
 from levada.admin.cluster import ClusterDescription, FeatureMetadata, FeatureUpdate, QuorumDescription, RaftEndpoint
-from levada.api import admin_arguments, arguments
+from levada.api import arguments
+from levada.api.admin import admin_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 
 
 def describe_cluster(

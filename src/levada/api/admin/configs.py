@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from levada.admin import configs
 from levada.admin.configs import AlterConfigOp, ConfigEntry, ConfigResource, ConfigResourceType
-from levada.api import admin_arguments, arguments
+from levada.api import arguments
+from levada.api.admin import admin_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 
 
 def describe_configs(

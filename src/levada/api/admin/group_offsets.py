@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from levada.admin import group_offsets, share_offsets
 from levada.admin.share_offsets import ShareOffsets
-from levada.api import arguments, group_arguments
+from levada.api import arguments
+from levada.api.admin import admin_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 from levada.client.requests.group_offsets import Committed
 from levada.types import OffsetAndMetadata, PartitionInfo, TopicPartition
 
@@ -37,7 +38,7 @@ def list_offsets_of_groups(
     timeout: float | None,
 ) -> Operation[dict[str, Committed]]:
     """Return what each of several groups has committed."""
-    flow = group_offsets.list_offsets_of_groups(group_arguments.offsets_wanted(wanted), *admin.about_groups(), stable=require_stable)
+    flow = group_offsets.list_offsets_of_groups(admin_arguments.offsets_wanted(wanted), *admin.about_groups(), stable=require_stable)
     return admin.operation(flow, "list consumer group offsets", timeout)
 
 
@@ -66,7 +67,7 @@ def list_share_group_offsets(
 
     Raises UnsupportedVersionError on brokers before 4.1.
     """
-    flow = share_offsets.list_share_offsets(group_arguments.offsets_wanted(group_ids), *admin.about_groups())
+    flow = share_offsets.list_share_offsets(admin_arguments.offsets_wanted(group_ids), *admin.about_groups())
     return admin.operation(flow, "list share group offsets", timeout)
 
 

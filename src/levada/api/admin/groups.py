@@ -12,9 +12,10 @@ from levada.admin.group_types import (
     ShareGroupDescription,
     StreamsGroupDescription,
 )
-from levada.api import arguments, group_arguments
+from levada.api import arguments
+from levada.api.admin import admin_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 
 
 def list_groups(
@@ -31,7 +32,7 @@ def list_groups(
     types: such as "Consumer", "Classic", "Share". states: such as "Stable", "Empty". protocol_types: "consumer" and "" are those of
     groups of consumers. Brokers that do not know a filter list all their groups, and the filter is applied here.
     """
-    wanted = group_arguments.group_filter(types, states, protocol_types)
+    wanted = admin_arguments.group_filter(types, states, protocol_types)
     return admin.operation(groups.list_groups(admin.attempts(), admin.spawn, wanted), "list groups", timeout)
 
 
@@ -105,5 +106,5 @@ def remove_members_from_consumer_group(
     the classic protocol only.
     """
     leavers = None if group_instance_ids is None else arguments.ids(group_instance_ids, "group instance ids")
-    flow = groups.remove_members(arguments.group_id(group_id), leavers, group_arguments.reason(reason), *admin.about_groups())
+    flow = groups.remove_members(arguments.group_id(group_id), leavers, admin_arguments.reason(reason), *admin.about_groups())
     return admin.operation(flow, "remove members from consumer group", timeout)

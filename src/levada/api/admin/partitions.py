@@ -8,11 +8,11 @@ from datetime import datetime
 from levada.admin import log_dirs, partitions
 from levada.admin.log_dirs import LogDirDescription, ReplicaLogDirs
 from levada.admin.partitions import PartitionReassignment
-from levada.api import admin_arguments, arguments
+from levada.api import arguments
+from levada.api.admin import admin_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
-from levada.client.requests.offset_spec import OffsetSpec
-from levada.types import IsolationLevel, OffsetAndTimestamp, PartitionInfo, TopicPartition, TopicPartitionReplica
+from levada.api.client import Operation
+from levada.types import IsolationLevel, OffsetAndTimestamp, OffsetSpec, PartitionInfo, TopicPartition, TopicPartitionReplica
 
 
 def list_offsets(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from levada.admin import quotas
 from levada.admin.quotas import ClientQuotaEntity, ClientQuotaFilter
-from levada.api import security_arguments
+from levada.api.admin import security_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 
 
 def describe_client_quotas(

@@ -9,9 +9,10 @@ from uuid import UUID
 from levada.admin import describing_topics, topics
 from levada.admin.describing_topics import TopicDescription
 from levada.admin.topics import CreatedTopic
-from levada.api import admin_arguments, arguments
+from levada.api import arguments
+from levada.api.admin import admin_arguments
 from levada.api.admin.administering import CLIENT, Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 from levada.api.keywords import unknown_keyword
 from levada.types import NewPartitions, NewTopic
 

@@ -9,7 +9,7 @@ from levada.admin.detached import TransactionOutcome
 from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 from levada.api import arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 from levada.types import AbortTransactionSpec, PartitionInfo, TopicPartition, TransactionHandle
 
 

@@ -8,9 +8,10 @@ from levada.admin import tokens
 from levada.admin import users as scram_users
 from levada.admin.tokens import DelegationToken
 from levada.admin.users import ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion
-from levada.api import arguments, security_arguments
+from levada.api import arguments
+from levada.api.admin import security_arguments
 from levada.api.admin.administering import Administering
-from levada.api.asking import Operation
+from levada.api.client import Operation
 
 AT_ONCE = FOR_DEFAULT = -1
 

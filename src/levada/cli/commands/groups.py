@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada import GroupListing, GroupState, GroupType, KafkaAdmin, KafkaError, TopicPartition
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import did_you_mean
 from levada.cli.arguments import named_partitions, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.confirm import confirm

@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from levada.base.clock import SystemClock
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import did_you_mean
 from levada.cli.arguments import as_typed, check_partitions
 from levada.cli.command import command
 from levada.cli.entry import text_of

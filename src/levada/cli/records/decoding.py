@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import did_you_mean
 from levada.errors import ConfigError
 
 if TYPE_CHECKING:

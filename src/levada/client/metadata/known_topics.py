@@ -1,4 +1,4 @@
-"""Whether what the caller named exists, as far as metadata can tell.
+"""Whether the topics and partitions that the caller named exist, as far as metadata can tell; the errors for those that do not.
 
 A broker that was just told of a new topic may not know it yet, and a topic that is created by being asked for is unknown at first. So "does
 not exist" is said only after some time of asking.
@@ -6,11 +6,26 @@ not exist" is said only after some time of asking.
 
 from __future__ import annotations
 
+from levada.acls import ResourceType
+from levada.base.permissions import refused
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.metadata.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, UnknownTopicOrPartitionError
+from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
+from levada.protocol.messages.metadata import MetadataRequest
 from levada.types import TopicPartition
+
+TOPIC_NAME_RULE = "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'"
+
+FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""What brokers say of a topic that will not change by asking again."""
+
+
+def topic_error(code: ErrorCode, name: str) -> BrokerError:
+    """Return the exception for what brokers hold against a topic as a whole."""
+    if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return broker_error(code, f"topic '{name}': {TOPIC_NAME_RULE}")
+    return refused(MetadataRequest.NAME, code, f"the brokers do not describe topic '{name}'", {ResourceType.TOPIC: name})
+
 
 UNKNOWN_GRACE_MS = 2_000
 

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.ended import Ended
+from levada.client.host import Ended
 from levada.client.metadata.metadata_update import apply_response, with_leader
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.metadata.topic_queries import (
@@ -25,7 +25,6 @@ from levada.client.metadata.topic_queries import (
     request_for,
     request_for_all,
 )
-from levada.client.network.backoff import ExponentialBackoff
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.types import NO_LEADER_EPOCH, Node, TopicPartition
 

@@ -103,3 +103,20 @@ def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
     if code == ErrorCode.UNSUPPORTED_VERSION:
         return ApiVersionsResponse(error_code=code)
     raise fault
+
+
+class FinalizedFeatures:
+    """The newest levels that any broker has told. epoch: -1 where no broker has told any."""
+
+    def __init__(self) -> None:
+        self.epoch = -1
+        self._levels: Mapping[str, int] = {}
+
+    def learn(self, versions: BrokerVersions) -> None:
+        """Take what a broker has told, unless something newer is known."""
+        if versions.features_epoch >= self.epoch:
+            self.epoch, self._levels = versions.features_epoch, versions.features
+
+    def level(self, name: str) -> int:
+        """Return the level of a feature, 0 where the cluster has not finalized it."""
+        return self._levels.get(name, 0)

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.measure import Measure
-from levada.client.metadata.features import FinalizedFeatures
-from levada.client.network.api_versions import BrokerVersions
-from levada.client.network.backoff import ExponentialBackoff
+from levada.client.network.api_versions import BrokerVersions, FinalizedFeatures
 from levada.client.network.connection_key import ConnectionKey, Peer, key_of
 from levada.client.setup.flow import SetUp
 from levada.client.setup.states import ESTABLISHED, TRANSITIONS, ConnectionEvent, ConnectionState

@@ -18,9 +18,8 @@ from random import Random
 from typing import Any
 
 from levada.base.promise import Promise
-from levada.client.deferred import DeferredLog
-from levada.client.ended import Ended
 from levada.client.failures import Failures, advertised_by
+from levada.client.host import DeferredLog, Ended
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.api_versions import AnyFrame, BrokerVersions
 from levada.client.network.connection_key import ConnectionKey, Peer, key_of
@@ -36,8 +35,10 @@ from levada.errors import (
     DisconnectError,
     IllegalStateError,
     KafkaError,
+    MetadataTimeout,
     ProtocolError,
     SslAuthenticationError,
+    TimeoutError,
     UnsupportedVersionError,
 )
 from levada.net.diagnose import is_invalid_peer
@@ -511,3 +512,18 @@ class NetworkClient:
     def connect_error(self, peer: Peer) -> KafkaError:
         """Return the error for who wanted to reach a node and could not: AuthenticationError where the node refused the client."""
         return self._failures.error(key_of(peer), self.address(peer))
+
+
+def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError | AuthenticationError:
+    """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
+
+    When no broker was ever reached that alone is the cause, and the error a BootstrapError.
+    """
+    failures = network.failures()
+    if not failures or timeout_s is None or type(error) not in (TimeoutError, MetadataTimeout):
+        return error
+    if not network.ever_answered:
+        return network.bootstrap_error(timeout_s)
+    told = type(error)("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
+    told.outcomes, told.results = error.outcomes, error.results
+    return told

@@ -13,13 +13,12 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from levada.acls import ResourceType
+from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import ANY_NODE, Call, Flow, Sleep, Wait, WaitAny
 from levada.base.permissions import refused
 from levada.base.promise import Promise
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.network.connection_key import ConnectionKey, Purpose
 from levada.client.network.network_client import NetworkClient
-from levada.client.now import Now
 from levada.client.requests.flow_runner import FlowRunner
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, UnsupportedVersionError

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from levada.base.flow import Destination, Flow, Wait
+from levada.client.metadata.known_topics import topic_error
 from levada.client.metadata.metadata import Metadata
-from levada.client.metadata.topic_errors import topic_error
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.errors import ConnectError, IllegalStateError

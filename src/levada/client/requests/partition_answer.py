@@ -12,6 +12,15 @@ from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.types import TopicPartition
 
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Group partitions by their topic, both in the order given."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp)
+    return topics
+
+
 T = TypeVar("T")
 
 CONSUMER_REPLICA_ID = -1

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow, Sleep, Wait
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from levada.base.promise import Promise
 from levada.base.shown import as_text
-from levada.client.helpers import Helpers
+from levada.client.host import Helpers
 from levada.client.network.api_versions import BrokerVersions
 from levada.client.setup.flow import Ask, Await, SetupFlow
 from levada.client.setup.states import ConnectionEvent

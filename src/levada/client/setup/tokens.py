@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, Protocol
 
+from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import Flow, WaitAny
 from levada.base.promise import Promise
-from levada.client.deferred import DeferredLog
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
+from levada.client.host import DeferredLog
 from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import NamedTuple
 from uuid import UUID
 
-from levada.client.telemetry.reactions import DEFAULT_INTERVAL_MS
+from levada.client.telemetry.states import DEFAULT_INTERVAL_MS
 from levada.metrics import CLIENT_ID, MetricName
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from levada.protocol.otlp import Point, Temporality

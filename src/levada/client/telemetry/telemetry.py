@@ -15,12 +15,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.base.promise import Promise
-from levada.client.ended import ENDED
 from levada.client.engine import Engine
-from levada.client.network.backoff import ExponentialBackoff
+from levada.client.host import ENDED
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.telemetry.payload import (
     UNCOMPRESSED,
@@ -31,8 +30,7 @@ from levada.client.telemetry.payload import (
     points,
     totals,
 )
-from levada.client.telemetry.reactions import DEFAULT_INTERVAL_MS, pause_ms
-from levada.client.telemetry.states import TRANSITIONS, Event, State
+from levada.client.telemetry.states import DEFAULT_INTERVAL_MS, TRANSITIONS, Event, State, pause_ms
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, UnsupportedVersionError
 from levada.metrics import MetricName

@@ -7,9 +7,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from levada.acls import ResourceType
+from levada.base.clock import ExponentialBackoff
 from levada.base.permissions import refused
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch.fetch_request import FetchSettings

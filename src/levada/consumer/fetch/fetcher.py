@@ -17,12 +17,11 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
+from levada.client.host import Deferred
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.network.connection_key import ConnectionKey, Purpose
 from levada.client.network.network_client import NetworkClient
 from levada.consumer.fetch.fetch_buffer import READ_AHEAD, CompletedFetch, FetchBuffer

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from levada.base.promise import Promise
-from levada.client.ended import ENDED
-from levada.client.host import Host
+from levada.client.host import ENDED, Host
 
 T = TypeVar("T")
 

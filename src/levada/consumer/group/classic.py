@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import CallerFlow, Flow
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
-from levada.client.ended import ENDED, raise_bug
+from levada.client.host import ENDED, Deferred, raise_bug
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup

@@ -7,8 +7,7 @@ to ask for records every max.poll.interval.ms, or the member is of no use to its
 
 from __future__ import annotations
 
-from levada.base.clock import NEVER_MS
-from levada.client.network.backoff import ExponentialBackoff
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 
 
 class Heartbeats:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep, Wait
 from levada.base.promise import Promise
-from levada.client.ended import ENDED
+from levada.client.host import ENDED
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.coordinator_finder import CoordinatorKind
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import common_protocol

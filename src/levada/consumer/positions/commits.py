@@ -26,14 +26,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Flow, WaitAny
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
-from levada.client.ended import ENDED
+from levada.client.host import ENDED, Deferred
 from levada.client.metadata.known_topics import trouble_with
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.fan_out import raise_first
 from levada.client.requests.group_offsets import commit_offsets, commit_once

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
+from levada.base.clock import Now
 from levada.base.flow import Flow
-from levada.client.ended import ENDED, raise_bug
+from levada.client.host import ENDED, raise_bug
 from levada.client.metadata.metadata import Metadata
-from levada.client.now import Now
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import Committed
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow
 from levada.base.promise import Promise
-from levada.client.ended import ENDED
+from levada.client.host import ENDED
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
 from levada.client.requests.retry import Retries

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import Call, Flow, Wait
 from levada.client.metadata.known_topics import check_exists
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.client.requests.partition_answer import CONSUMER_REPLICA_ID, Asked, Part, PartitionAnswer, partition_answer
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.consumer.positions.reset_to import ByDuration, ResetTo, asked_time
@@ -28,7 +26,7 @@ from levada.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, IsolationLevel, OffsetAndTimestamp, TopicPartition
+from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, IsolationLevel, OffsetAndTimestamp, OffsetSpec, TopicPartition
 
 FIRST_VERSION_BY_TIME = 1
 FIRST_VERSION_WITH_ISOLATION = 2

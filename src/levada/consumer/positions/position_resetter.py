@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import Flow
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
 from levada.consumer.fetch.fetch_buffer import FetchBuffer

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from levada.base.clock import duration_ms
-from levada.client.requests.offset_spec import OffsetSpec
+from levada.types import OffsetSpec
 
 BY_DURATION = "by_duration:"
 

@@ -35,9 +35,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.errors import IllegalStateError
-from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, TopicPartition
+from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, OffsetSpec, TopicPartition
 
 if TYPE_CHECKING:
     from levada.consumer.positions.reset_to import ResetTo

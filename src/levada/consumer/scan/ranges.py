@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from levada.base.flow import CallerFlow
-from levada.client.deferred import DeferredLog
-from levada.client.requests.offset_spec import OffsetSpec
+from levada.client.host import DeferredLog
 from levada.consumer.reading import Reading
 from levada.consumer.scan.bounds import Bound, Moment, Parsed, is_reversed, moment, parsed_bound
 from levada.errors import ConfigError, DataLossError
-from levada.types import OffsetAndTimestamp, TopicPartition
+from levada.types import OffsetAndTimestamp, OffsetSpec, TopicPartition
 
 SPECS = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
 

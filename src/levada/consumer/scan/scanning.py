@@ -14,10 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from levada.base.flow import CallerFlow
-from levada.client.deferred import DeferredLog
 from levada.client.engine import Engine
-from levada.client.host import Host
-from levada.client.requests.offset_spec import OffsetSpec
+from levada.client.host import DeferredLog, Host
 from levada.consumer.core import ConsumerCore
 from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.positions.subscription_state import PartitionState
@@ -25,7 +23,7 @@ from levada.consumer.reading import Reading
 from levada.consumer.scan.ranges import Range, Ranges, resolve
 from levada.consumer.scan.record_filter import RecordFilter
 from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
-from levada.types import AnyRecord, TopicPartition
+from levada.types import AnyRecord, OffsetSpec, TopicPartition
 
 T = TypeVar("T")
 

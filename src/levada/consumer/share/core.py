@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow, Wait
 from levada.base.measure import Measure
 from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.consumer.group.consumer_requests import new_member_id
 from levada.consumer.share.acknowledging import Batch, Outcome, failure

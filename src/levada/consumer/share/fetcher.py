@@ -16,11 +16,10 @@ from typing import Any
 
 from levada.acls import ResourceType
 from levada.base import permissions
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
+from levada.client.host import Deferred
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.network.network_client import NetworkClient
 from levada.client.requests.retry import Reaction
 from levada.consumer.fetch.fetch_session import CLOSING_EPOCH

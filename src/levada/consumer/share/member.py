@@ -11,14 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import Call, Flow, at_once
 from levada.base.promise import Promise
-from levada.client.deferred import Deferred
-from levada.client.ended import ENDED, raise_bug
+from levada.client.host import ENDED, Deferred, raise_bug
 from levada.client.metadata.metadata import Metadata
-from levada.client.network.backoff import ExponentialBackoff
-from levada.client.now import Now
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup

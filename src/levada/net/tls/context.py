@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from levada.errors import ConfigError
-from levada.net.tls.file_error import TlsFileError
+from levada.net.tls.errors import TlsFileError
 
 _SUITE: Final = re.compile(r"[A-Z][A-Z0-9]+([-_][A-Z0-9]+)+")
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

@@ -1,14 +1,28 @@
-"""What is wrong with a connection's TLS, without OpenSSL: whoever uses connections may ask."""
+"""Errors of TLS, in a module that does not load OpenSSL, so that code that only catches them need not load it either."""
 
 from __future__ import annotations
 
+from levada.errors import ConfigError
+
 
 class TlsError(OSError):
-    """TLS with the other side did not come about, or broke.
+    """The TLS handshake failed, or the TLS connection broke.
 
-    is_refusal: whether one side does not accept the other, so that trying again is pointless until something is changed.
+    is_refusal: one side does not accept the other, so trying again is useless until somebody changes the settings.
     """
 
     def __init__(self, text: str, *, is_refusal: bool) -> None:
         super().__init__(text)
         self.is_refusal = is_refusal
+
+
+class TlsFileError(ConfigError):
+    """A file that a TLS setting names, or the text in its place, cannot be used.
+
+    option: the setting. reason: why, without the setting's name.
+    """
+
+    def __init__(self, option: str, reason: str, *, what: str = "", advice: str = "") -> None:
+        super().__init__(f"'{option}'{what and f': {what}'} {reason}{advice and f'; {advice}'}")
+        self.option = option
+        self.reason = reason

@@ -7,13 +7,14 @@ then it says 0, and its caller offers the same bytes again, as it does for a soc
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from levada.net.tls.context import ClientContext, TlsSettings
 from levada.net.tls.faults import closed_early, fault_of
-from levada.net.tls.names import distinguished_name
 from levada.net.transport import SHORT_BYTES, SocketLike, TransportLayer, plaintext
 
 READ_BYTES: Final = 1 << 18
@@ -195,3 +196,53 @@ class TlsTransport:
     def _send_quietly(self) -> None:
         with suppress(OSError):  # The connection is ending anyway, and why is known already.
             self._send()
+
+
+Subject: TypeAlias = Sequence[Sequence[tuple[str, str]]]
+"""As Python's ssl module has it: parts from the outermost to the innermost, each of one or more attributes."""
+
+_KEYWORDS: Final[Mapping[str, str]] = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+_SPECIAL: Final = re.compile(r'[,+"\\<>;]|^[ #]| $')
+
+
+def distinguished_name(subject: Subject) -> str:
+    """Return a subject as text, its innermost part first, such as CN=alice,OU=Trading,O=Example."""
+    return ",".join("+".join(f"{_KEYWORDS.get(name, name)}={_escaped(value)}" for name, value in part) for part in reversed(subject))
+
+
+def _escaped(value: str) -> str:
+    return _SPECIAL.sub(lambda found: "\\" + found.group(), value)
+
+
+class TlsConnector:
+    """The client's side. Raises ConfigError at construction where the settings give no context. Its transports are used under one lock."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self._context = ClientContext(settings)
+        self._scratch = memoryview(bytearray(READ_BYTES))
+
+    def connect(self, socket: SocketLike, host: str) -> TlsTransport:
+        """Return the transport of a connection to a host, which has to be named in the other side's certificate."""
+        return TlsTransport(socket, self._context.get(), self._scratch, name=host)
+
+
+class TlsAcceptor:
+    """The listener's side."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._scratch = memoryview(bytearray(READ_BYTES))
+
+    def accept(self, socket: SocketLike) -> TlsTransport:
+        """Return the transport of an accepted connection."""
+        return TlsTransport(socket, self._context, self._scratch, is_server=True)

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.permissions import refused
-from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
 from levada.producer.append.partition_queue import PartitionQueue

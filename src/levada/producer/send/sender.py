@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Flow
 from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.metadata.snapshot import ClusterSnapshot
-from levada.client.network.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from levada.producer.append.batch_split import split_batch, split_by_headers

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from levada.acls import ResourceType
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.permissions import needed
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError

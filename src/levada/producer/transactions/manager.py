@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from levada.base.flow import Flow, Wait
 from levada.base.promise import Promise
-from levada.client.metadata.features import FinalizedFeatures
+from levada.client.network.api_versions import FinalizedFeatures
 from levada.error_codes import ErrorCode
 from levada.errors import (
     ClosedError,

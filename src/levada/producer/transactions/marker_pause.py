@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from levada.base.clock import NEVER_MS
+from levada.base.clock import NEVER_MS, Now
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.promise import Promise
-from levada.client.now import Now
 from levada.client.requests.destination import Coordinator, CoordinatorKind
 from levada.errors import KafkaError
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest

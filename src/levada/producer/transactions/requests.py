@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from levada.acls import ResourceType
-from levada.client.requests.by_topic import by_topic
 from levada.client.requests.destination import Coordinator, CoordinatorKind
+from levada.client.requests.partition_answer import by_topic
 from levada.error_codes import ErrorCode
 from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction

@@ -15,9 +15,8 @@ from multiprocessing import get_context
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from levada.api.arguments import checked_timeout, whole
-from levada.api.workers import CannotRun, Interrupted, Raised, begin_worker, call, call_pickled
-from levada.base.shown import as_text, shown
-from levada.base.suggestion import did_you_mean
+from levada.api.consumer.workers import CannotRun, Interrupted, Raised, begin_worker, call, call_pickled
+from levada.base.shown import as_text, did_you_mean, shown
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord, delay_ms
 from levada.consumer.acks.unacked import WorkLimit

@@ -21,15 +21,14 @@ from levada.api.arguments import (
     whole,
 )
 from levada.api.columns import ARROW_BYTES, decoder
-from levada.api.commits_told import CommitsTold
-from levada.api.handed_over import HandedOver
-from levada.api.health import health
+from levada.api.consumer.health import health
+from levada.api.consumer.looping import Iterations, Loop
+from levada.api.consumer.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
 from levada.api.interception import ConsumerInterceptors
-from levada.api.looping import Iterations, Loop
+from levada.api.lifecycle import HandedOver
 from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit, Span, spans
 from levada.api.reporting import Reporting
 from levada.api.sent_offsets import Read, Sending, SentOffsets
-from levada.api.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
 from levada.base.clock import epoch_ms
 from levada.base.flow import CallerFlow, Flow
 from levada.base.measure import Measure
@@ -37,11 +36,10 @@ from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.requests.group_offsets import Committed
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
 from levada.consumer.core import ConsumerCore
 from levada.consumer.health import ConsumerHealth
-from levada.consumer.positions.commits import OnCommit
+from levada.consumer.positions.commits import Commit, OnCommit
 from levada.consumer.positions.position_resetter import PositionReset
 from levada.consumer.reading import Post, Reading
 from levada.consumer.scan.loop_ends import unbound
@@ -55,12 +53,14 @@ from levada.types import (
     ConsumerRecords,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    OffsetSpec,
     PartitionInfo,
     TopicPartition,
 )
 
 if TYPE_CHECKING:
-    from levada.api.acking import Acking
+    from levada.api.consumer.acking import Acking
+
 
 T = TypeVar("T")
 
@@ -488,3 +488,42 @@ def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> N
     log.warning("%s at offset %d: %s; going on at %d", tp, asked, reset.reason, reset.offset, tp=tp, offset=asked)
     if on_reset is not None:
         on_reset(reset)
+
+
+class CommitsTold:
+    """Tells of the commits of one consumer."""
+
+    def __init__(self, core: ConsumerCore, reading: Reading, host: Host, interceptors: ConsumerInterceptors, log: Log) -> None:
+        self._commits = core.commits
+        self._reading = reading
+        self._host = host
+        self._interceptors = interceptors
+        self._log = log
+
+    def tell(self) -> None:
+        """Call interceptors and the callbacks of commits that are over, in the order of the commits.
+
+        What a callback raises comes out, and the others wait.
+        """
+        if self._interceptors and self._commits.has_untold:
+            for offsets in self._reading.look(lambda core: core.commits.newly_committed()):
+                with self._host.user_code():
+                    self._interceptors.on_commit(offsets)
+        while self._commits.has_untold and (commit := self._reading.look(lambda core: core.commits.over())) is not None:
+            error = commit.done.error
+            assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
+            if commit.callback is not None:
+                self._call_back(commit, commit.callback, error)
+            elif error is not None:
+                self._log.warning("%s", error)
+
+    def _call_back(self, commit: Commit, callback: OnCommit, error: KafkaError | None) -> None:
+        is_called = False
+        try:
+            with self._host.user_code():
+                is_called = True
+                callback(dict(commit.offsets), error)
+        finally:
+            if not is_called:
+                # Ctrl-C came first; the next call tells.
+                self._reading.look(lambda core: core.commits.give_back(commit))

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from levada.api.arguments import column_names, deadline_ms, positive, topic_names, topic_partition, whole
 from levada.api.columns import ARROW_BYTES, DEFAULT_COLUMNS, importing_columns
-from levada.api.handed_over import HandedOver
-from levada.api.looping import POLL_MS, Iteration
+from levada.api.consumer.looping import POLL_MS, Iteration
+from levada.api.lifecycle import HandedOver
 from levada.api.reporting import Reporting
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 from levada.api.arguments import column_names, positive, topic_names, topic_partition
 from levada.api.columns import DEFAULT_COLUMNS, decoder, importing_columns
-from levada.api.consuming import Consuming
+from levada.api.consumer.consuming import Consuming
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
 from levada.client.engine import Engine
@@ -23,7 +23,7 @@ from levada.consumer.scan.record_filter import RecordFilter
 from levada.consumer.scan.scanning import Scanning, ScanPlan, ScanProgress
 from levada.consumer.scan.splits import split_ranges
 from levada.errors import ConfigError, OffsetOutOfRangeError
-from levada.types import AnyRecord, TopicPartition
+from levada.types import AnyRecord, K, TopicPartition, V
 
 PARTITION_FETCH_BYTES = 8 << 20
 SAMPLE_BYTES = 64 << 10
@@ -256,3 +256,36 @@ class ScanReading:
         """Tell the brokers that nothing more is read."""
         yield from self._consuming.reporting.close(NEVER_MS)
         yield from self._consuming.reading.close()
+
+
+if TYPE_CHECKING:
+    from levada.config.typed import ConsumerSettings
+
+    # Only type checkers and editors read it: at run time its base class would load every setting of a consumer.
+    class ScanArguments(ConsumerSettings[K, V], Generic[K, V], total=False):
+        """What scan() takes by keyword: its own arguments and a consumer's settings."""
+
+        start: Bound | Mapping[Any, Bound]
+        """Where to begin. Default: "earliest"."""
+        end: Bound | Mapping[Any, Bound]
+        """Where to stop; exclusive. Default: "latest"."""
+        assignments: Mapping[TopicPartition, tuple[Bound, Bound]]
+        """Exactly the partitions to read, with start and end each, instead of topics."""
+        partitions: Iterable[int | TopicPartition] | None
+        """Only these partitions of the topics."""
+        keys: Iterable[bytes | str | None] | None
+        """Only records with one of these keys."""
+        timestamps: tuple[Bound | None, Bound | None] | None
+        """Only records of a span of time: the first time, and the first that is too late."""
+        progress: Callable[[ScanProgress], object] | None
+        """Called after each piece that was read."""
+        columns: Sequence[str] | None
+        """As poll_arrow() has them."""
+        text: Sequence[str]
+        """As poll_arrow() has them."""
+        batch_rows: int
+        """An Arrow batch is full with this many rows. Default: 65,536."""
+        batch_bytes: int
+        """An Arrow batch is full with this many bytes. Default: 16 MiB."""
+        on_data_loss: Literal["raise", "skip"]
+        """What to do when records between start and end are gone. Default: "raise"."""

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
-from levada.client.requests.offset_spec import OffsetSpec
 from levada.consumer.reading import Reading
 from levada.consumer.scan.loop_ends import beyond, bound, unbound_beyond
 from levada.errors import ClosedError
-from levada.types import AnyRecord, ConsumerRecords, OffsetAndMetadata, TopicPartition
+from levada.types import AnyRecord, ConsumerRecords, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 if TYPE_CHECKING:
-    from levada.api.consuming import Consuming
+    from levada.api.consumer.consuming import Consuming
 
 POLL_MS = 60_000
 

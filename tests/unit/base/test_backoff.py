@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levada.client.network.backoff import ExponentialBackoff
+from levada.base.clock import ExponentialBackoff
 
 
 @given(attempts=st.integers(0, 10_000), seed=st.integers())

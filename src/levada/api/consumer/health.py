@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from levada.admin.retry import Attempts
+from levada.admin.each import Attempts
 from levada.admin.transactions import ProducerState, describe_producers, list_transactions
 from levada.api.arguments import deadline_ms
+from levada.base.clock import ExponentialBackoff
 from levada.base.flow import CallerFlow, Flow
 from levada.client.engine import Engine
-from levada.client.network.backoff import ExponentialBackoff
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import ConsumerConfig
 from levada.consumer.health import Condition, ConsumerHealth, OpenTransaction, PartitionHealth

@@ -15,13 +15,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from levada.api.arguments import deadline_ms, positive
-from levada.api.consuming import Consuming
-from levada.api.dead_letters import dead_letter
-from levada.api.looping import Iteration, Loop
+from levada.api.consumer.consuming import Consuming
+from levada.api.consumer.dead_letters import dead_letter
+from levada.api.consumer.looping import Iteration, Loop
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
-from levada.base.shown import as_text
-from levada.base.suggestion import did_you_mean
+from levada.base.shown import as_text, did_you_mean
 from levada.client.host import Host
 from levada.consumer.acks.record import AckRecord, Entry
 from levada.consumer.acks.states import RecordEvent
