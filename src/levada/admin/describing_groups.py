@@ -1,4 +1,4 @@
-"""Describe groups of each type (behaviour X6).
+"""Describe groups of each type.
 
 Whether a group of consumers is of the classic protocol or of KIP-848 only its coordinator knows. It is asked as about a consumer group
 first; where there is none of that id, and by brokers that have none, as about a classic group.

@@ -1,4 +1,4 @@
-"""Describe topics (behaviour X4): page by page by DescribeTopicPartitions (KIP-966), and by Metadata where brokers do not have it."""
+"""Describe topics: page by page by DescribeTopicPartitions (KIP-966), and by Metadata where brokers do not have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of groups, as an administrator sees and changes them (behaviour X8).
+"""Offsets of groups, as an administrator sees and changes them.
 
 A group without members takes every change. Of one with members the coordinator refuses it.
 """

@@ -1,4 +1,4 @@
-"""List groups, delete them, and remove members (behaviour X3, X8)."""
+"""List groups, delete them, and remove members."""
 
 from __future__ import annotations
 

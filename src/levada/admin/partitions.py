@@ -1,4 +1,4 @@
-"""Partitions: offsets by every spec, deletion of records, elections of leaders, and where replicas are (behaviour X2, X4)."""
+"""Partitions: offsets by every spec, deletion of records, elections of leaders, and where replicas are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create, delete and list topics, and give them more partitions (behaviour X7)."""
+"""Create, delete and list topics, and give them more partitions."""
 
 from __future__ import annotations
 

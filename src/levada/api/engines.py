@@ -46,7 +46,7 @@ WhenDropped = Callable[[], Flow[Any]]
 
 
 def client_name(config: ClientConfig, kind: str) -> str:
-    """Return the client.id of a client: the kind with a number where none was given (K23); brokers log and meter by it."""
+    """Return the client.id of a client: the kind with a number where none was given; brokers log and meter by it."""
     return config.client_id or f"levada-{kind}-{next(_numbers)}"
 
 
@@ -98,7 +98,7 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
 
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return the addresses to begin with. Raises ConfigError when canonical names are asked for, and no address has any (N23, N24)."""
+    """Return the addresses to begin with. Raises ConfigError when canonical names are asked for, and no address has any."""
     addresses = _controllers(config) or config.bootstrap_servers
     if config.client_dns_lookup != CANONICAL:
         return addresses

@@ -97,7 +97,7 @@ class Interceptors:
                 self._log.error("%s: the interceptor %r failed", topic, interceptor, topic=topic, error=raised)
 
     def on_send_error(self, record: ProducerRecord | ToSend, error: Exception) -> None:
-        """Tell the interceptors of a record that send() raised an error for (K6). In the thread of send(): Ctrl-C comes out of it."""
+        """Tell the interceptors of a record that send() raised an error for. In the thread of send(): Ctrl-C comes out of it."""
         partition = record.partition if isinstance(record.partition, int) else NO_PARTITION
         metadata = RecordMetadata(record.topic, partition, UNKNOWN_OFFSET, NO_TIMESTAMP)
         self._acknowledge(metadata, error, record.headers, held=Exception)

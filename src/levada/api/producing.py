@@ -140,7 +140,7 @@ class Producing:
         return sent if known is None or not known.count else self._placed(sent, known.count)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
-        """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
+        """Append where it takes metadata, memory, or a user's partitioner."""
         try:
             return (yield from self._send(record))
         except Exception as error:

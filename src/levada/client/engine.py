@@ -1,11 +1,12 @@
-"""The core that a driver runs: one client's metadata, connections, flows and pollers.
+"""The core of every client: metadata, connections, flows and pollers. A driver runs it.
 
-A driver alternates advance(now) and complete(events, now) under its lock, and between them lets the Selectable do its I/O without the
-lock. advance() gives everybody a turn and says when the next one is due if nothing happens before; complete() takes what happened. All of
-that, and the Selectable except its select(), runs under the driver's lock. advance() is called for every event and for many a call of a
-user, so a poller that has nothing to do must cost next to nothing: it looks at what has changed, not at all there is. `now` keeps the
-time. No user code runs in here, neither callbacks nor log handlers: what they are to be called with goes to `deferred`, and the driver
-works that off without the lock.
+Under its lock a driver calls advance(now_ms) and complete(events, now_ms) by turns. Between them it waits in Selectable.select(), without
+the lock; everything else of the Selectable runs under the lock, too. advance() polls every part of the client and returns the time at which
+it has to be called again if nothing happens before. complete() takes what the network did.
+
+advance() is called for every event and for many calls of a user. So a poller that has nothing to do must cost next to nothing: it looks at
+what has changed, not at everything. No user code runs in here. Callbacks and log lines go to `deferred`, and the driver runs them without
+the lock.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from levada.net.selectable import NetEvents, Selectable
 
 
 class Poller(Protocol):
-    """A part of a client that wants a turn."""
+    """A part of a client that the engine polls in every step, such as Sender or Fetcher."""
 
     def poll(self, now_ms: int) -> int:
         """Do what can be done now; return when to be polled again, NEVER_MS when only an event can change anything."""
@@ -39,19 +40,22 @@ class Poller(Protocol):
 
 
 class Holder(Protocol):
-    """A part of a client that holds what users handed over."""
+    """A part of a client that holds records or requests of users which are not sent yet."""
 
     def close(self, ended: Ended) -> None:
-        """Take nothing more."""
+        """Refuse new ones from now on, with this error."""
         ...
 
     def give_up(self, ended: Ended) -> None:
-        """Fail what is still there: everything else of the client has ended."""
+        """Fail those that are left. Everything else of the client has ended."""
         ...
 
 
 class Engine:
-    """See the module's theory. All keyword arguments are named as the settings they come from, but log_fields: of all its log lines."""
+    """One client's metadata, connections, flows and pollers.
+
+    The keyword arguments are named after the settings they come from, except log_fields: the fields of all log lines.
+    """
 
     def __init__(
         self,
@@ -120,11 +124,11 @@ class Engine:
         return finder
 
     def add_poller(self, poller: Poller) -> None:
-        """Give a part of the client its turn in every advance(), after the flows."""
+        """Poll a part of the client in every advance(), after the flows."""
         self._pollers.append(poller)
 
     def log(self, name: str) -> Log:
-        """Return what writes the log lines of a module that runs without the lock; with it they go to `deferred`."""
+        """Return a logger for a module that runs without the lock. Code that holds the lock logs by `deferred`."""
         return Log(name, self.deferred.client)
 
     @property
@@ -133,7 +137,7 @@ class Engine:
         return self.now.ms
 
     def advance(self, now_ms: int) -> int:
-        """Give everybody a turn; return when the next advance() is due at the latest."""
+        """Poll every part; return when the next advance() is due at the latest."""
         if self._closed:
             return NEVER_MS
         self.now.ms = now_ms
@@ -171,12 +175,12 @@ class Engine:
             self.network.complete(events, now_ms)
 
     def stop_taking(self, ended: Ended) -> None:
-        """Have nothing more taken that would never be sent: the client ends, in order or by a bug."""
+        """Take no more records or requests that would never be sent: the client is being closed, or a bug has stopped it."""
         for holder in self.holders:
             holder.close(ended)
 
     def close(self, now_ms: int, ended: Ended) -> None:
-        """Close every connection; whatever still waits is rejected with the error for the client's end."""
+        """Close every connection, and reject everything that still waits with the error for the client's end."""
         self._closed = True
         # From the last one up. A bug may have left one of them so that it cannot be closed; the others are all the same.
         with ExitStack() as parts:

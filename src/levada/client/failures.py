@@ -1,10 +1,10 @@
-"""What became of connections that could not be made or were lost, for messages and for giving up early.
+"""Why connections failed: for error messages and log lines, and to decide when trying on is useless.
 
-Remembered per connection, told per address: a user knows addresses. An address that answered with something that is no Kafka listener
-is an invalid peer, as is one that refused this client; when all of them are, trying on is pointless.
+Failures are kept per connection and shown per address, because users know addresses. An address is an invalid peer when something else than
+a Kafka listener answered there, or when it refused this client. When all addresses are invalid peers, the client gives up.
 
-A client that does not wait (bootstrap.wait=false) logs no warnings before it has reached a broker: either the error of its calls says what
-became of each address, or a broker is reached, and then the warnings about the other addresses follow.
+With bootstrap.wait=false no warnings are logged before the first broker is reached: either the error of a call lists what happened at each
+address, or a broker is reached, and then the warnings about the other addresses are logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.vers
 
 
 def advertised_by(known: Connection | None, snapshot: ClusterSnapshot) -> str:
-    """Return who named an address that never worked, such as one that means something in the broker's own network only; "" otherwise."""
+    """Return a note on the broker that advertised an address which never worked, "" if there is none.
+
+    Such an address may be valid only in the broker's own network.
+    """
     if known is None or known.has_worked or snapshot.described_by in ("", known.node.address):
         return ""
     node = snapshot.nodes.get(known.key.node_id)
@@ -53,9 +56,10 @@ class _Failure(NamedTuple):
 
 
 class Failures:
-    """See the module's theory. A cause is logged once for its address, and again at DEBUG until a request has been answered there.
+    """The failures of one client's connections. A cause is logged once per address; until a request is answered there, it is then logged at
+    DEBUG.
 
-    has_fallback: brokers are not asked what they speak, because the configuration says it. waits: bootstrap.wait.
+    has_fallback: broker.version.fallback is set, so brokers are not asked for their versions. waits: bootstrap.wait.
     """
 
     def __init__(self, log: DeferredLog, security_protocol: str, *, has_fallback: bool, waits: bool) -> None:
@@ -64,14 +68,16 @@ class Failures:
         self._has_fallback = has_fallback
         self._waits = waits
         self._untold: list[tuple[ConnectionKey, str, str]] | None = None if waits else []
-        """Connections, addresses and causes that warnings are due for once a broker is reached; None where they are written at once."""
+        """Connections, addresses and causes to warn of once a broker is reached; None where warnings are logged at once."""
         self._by_key: dict[ConnectionKey, _Failure] = {}
         self._refusals: dict[ConnectionKey, AuthenticationError] = {}
         self._told: dict[str, deque[str]] = {}
-        """The newest causes that were logged for an address; an address may fail in two ways by turns."""
+        """The newest causes that were logged for an address. Several, because an address may fail in two ways by turns."""
 
     def diagnose(self, disconnect: Disconnect, known: Connection | None, *, waited_for: int) -> str:
-        """Return the probable cause of an end. known: the connection, as it was until then. waited_for: how many answers it still owed."""
+        """Return the probable cause of a connection's end. known: the connection before it ended. waited_for: how many answers were
+        missing.
+        """
         cause = diagnose(
             disconnect.ending,
             Doing.CONNECTING if known is None else _doing(known, waited_for),
@@ -89,7 +95,7 @@ class Failures:
     def so_far(self, known: Connection, if_late: Ending, waits_for: str) -> str:
         """Return what can be said of a connection that is still being set up.
 
-        if_late: by what it ends if it is not made in time. waits_for: what it waits for beside the broker, "" for nothing.
+        if_late: how it ends if it is not established in time. waits_for: what it waits for apart from the broker, "" for nothing.
         """
         ending = if_late if known.state is ConnectionState.CONNECTING else Ending.UNANSWERED
         return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol)
@@ -105,9 +111,10 @@ class Failures:
         invalid_peer: bool,
         asks_anew: bool = False,
     ) -> None:
-        """A connection failed. known: the connection. If it has answered a request, what was logged before is out of date.
+        """Record that a connection failed, and log it.
 
-        asks_anew: the address is not given up, because the next attempt asks in another way. A warning is logged when that fails, too.
+        known: the connection; once it has answered a request, causes that were logged before are logged again. asks_anew: the address is
+        not given up, because the next attempt uses another version of ApiVersions; a warning is logged if that fails, too.
         """
         if known is not None and known.has_answered:
             self._told.pop(address, None)
@@ -128,7 +135,7 @@ class Failures:
         self._log.log(level, "%s: %s", address, cause, node_id=key.node_id, address=address)
 
     def refused(self, key: ConnectionKey, address: str, error: AuthenticationError) -> AuthenticationError:
-        """One side did not believe who the other is. Return the error that requests fail with until a later attempt succeeds (N16)."""
+        """Record that authentication failed, on either side. Return the error that requests fail with until a later attempt succeeds."""
         told = _copied(error)
         told.args = (f"{address}: {error}",)
         self._refusals[key] = told

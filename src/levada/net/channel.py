@@ -1,7 +1,7 @@
 """One connection: at most one frame on its way out, and the frames that have come in.
 
 A channel reads only while it has no complete frame staged, so whatever arrived before the other side closed is handed out before the
-end is even seen (L6, L10). It never waits and knows no socket, only its transport.
+end is even seen. It never waits and knows no socket, only its transport.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Channel:
         return self._transport.ready
 
     def park(self, frame: Pieces) -> None:
-        """Take the pieces of one frame to be written; IllegalStateError while another one is unfinished (L2)."""
+        """Take the pieces of one frame to be written; IllegalStateError while another one is unfinished."""
         if self._outgoing:
             raise IllegalStateError(f"connection {self.conn_id} is still sending its previous request")
         self._outgoing.add(frame)
 
     def flush(self) -> bool:
-        """Write as much of the parked frame as the transport takes; True when its last byte went out just now (L5)."""
+        """Write as much of the parked frame as the transport takes; True when its last byte went out just now."""
         return bool(self._outgoing) and self._outgoing.write(self._transport)
 
     def read(self) -> None:

@@ -1,4 +1,4 @@
-"""From how a connection ended to what was probably wrong, in words that help (M-C10).
+"""From how a connection ended to what was probably wrong, in words that help.
 
 The evidence is small: by what it ended, what the client was doing, and the first bytes the other side sent. Servers of other protocols
 give themselves away by their first bytes; those that wait for a handshake of their own close or stay silent.

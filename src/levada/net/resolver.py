@@ -83,7 +83,7 @@ class Route:
         self._remaining = []
 
     def found(self, addresses: Sequence[Address]) -> None:
-        """Take the answer of a lookup; the address tried last goes to the end (TR26)."""
+        """Take the answer of a lookup; the address tried last goes to the end."""
         self._remaining = sorted(addresses, key=lambda address: address == self._last_tried)
         self.error = "" if addresses else "no address"
         self.pending = False

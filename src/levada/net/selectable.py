@@ -30,7 +30,7 @@ ConnId: TypeAlias = Any
 
 
 class ChannelState(Enum):
-    """How far a connection had come when it ended (L12)."""
+    """How far a connection had come when it ended."""
 
     NOT_CONNECTED = "not connected"
     AUTHENTICATE = "authenticating"
@@ -76,8 +76,8 @@ class NetEvents:
     """What happened in one process().
 
     sent: connections whose parked frame went out since; a frame that send() wrote at once is not among them.
-    received holds at most one frame per connection, without its size prefix (L6); what is left is handed out by the next process().
-    Frames that arrived before the other side closed come before the disconnect, in earlier events (L10).
+    received holds at most one frame per connection, without its size prefix; what is left is handed out by the next process().
+    Frames that arrived before the other side closed come before the disconnect, in earlier events.
     """
 
     connected: list[ConnId] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Selectable(Protocol):
         """Write one frame, size prefix included, as far as it goes now; True when all of it went: then no event follows.
 
         frame: its pieces, which must stay as they are until it went or the connection ended. What did not go at once, `sent` reports later,
-        or `disconnected` that the write failed. IllegalStateError while another frame is parked (L2).
+        or `disconnected` that the write failed. IllegalStateError while another frame is parked.
         """
         ...
 

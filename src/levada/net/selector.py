@@ -41,7 +41,7 @@ _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
 class Selector:
     """The Selectable over real sockets.
 
-    max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process() (L9).
+    max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process().
     send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 leaves them to the system, which adapts their size to the connection.
     keepalive_idle_ms, user_timeout_ms: when the system gives up a silent peer (SO_KEEPALIVE, TCP_USER_TIMEOUT), 0 leaves that to it.
     transport: what to read and write through, made from a connected socket and the host's name. poll: makes the object that waits for
@@ -120,7 +120,7 @@ class Selector:
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Write one frame, in pieces, size prefix included, as far as it goes now; True when all of it went.
 
-        The rest is parked, and process() writes it and reports it as sent. IllegalStateError while another frame is parked (L2). A write
+        The rest is parked, and process() writes it and reports it as sent. IllegalStateError while another frame is parked. A write
         that fails ends the connection, as the next process() reports. On a connection whose end is not reported yet, because answers that
         came before it are delivered first, the frame is lost with it.
         """
@@ -297,7 +297,7 @@ class Selector:
             code = sock.connect_ex(opening.address.sockaddr)
             if code not in _IN_PROGRESS:
                 raise_if_failed(code)
-                self._open(opening, sock)  # Connected at once: no event would ever tell (L7, TR21).
+                self._open(opening, sock)  # Connected at once: no event would ever tell.
             else:
                 self._register(sock, selectors.EVENT_WRITE, opening)
         except (OSError, OverflowError, ValueError) as error:
@@ -399,7 +399,7 @@ class Selector:
                 self._read(channel)
 
     def _read(self, channel: Channel) -> None:
-        """Hand out one frame, reading for it when none is staged (L6)."""
+        """Hand out one frame, reading for it when none is staged."""
         try:
             channel.read()
         except (OSError, ProtocolError) as error:
@@ -433,7 +433,7 @@ class Selector:
     # Ending
 
     def _begin_end(self, channel: Channel, error: Exception | None) -> None:
-        """Stop using a connection; what it sent before its end is read now and delivered first (L10, TR22)."""
+        """Stop using a connection; what it sent before its end is read now and delivered first."""
         ending = Ending.CLOSED if error is None else ending_of(error)
         failure = Disconnect(channel.state, "" if error is None else text_of(error), ending, channel.first_bytes)
         if channel.state is ChannelState.READY:

@@ -1,4 +1,4 @@
-"""What a channel reads from and writes to: bare TCP here; TLS puts itself between with the same interface (L13).
+"""What a channel reads from and writes to: bare TCP here; TLS puts itself between with the same interface.
 
 Client and broker use the same. Reads, writes and the handshake never wait: "not now" is None or 0, an end is zero bytes read, and what
 fails is an OSError.

@@ -1,7 +1,7 @@
-"""Whether the topics and partitions that the caller named exist, as far as metadata can tell; the errors for those that do not.
+"""Checks whether the topics and partitions that a caller named exist, as far as metadata can tell; the errors for those that do not.
 
-A broker that was just told of a new topic may not know it yet, and a topic that is created by being asked for is unknown at first. So "does
-not exist" is said only after some time of asking.
+A broker may not know a new topic yet, and a topic that is created by being asked for is unknown at first. So a topic is reported as missing
+only after it was asked for during UNKNOWN_GRACE_MS.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from levada.types import TopicPartition
 TOPIC_NAME_RULE = "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'"
 
 FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""What brokers say of a topic that will not change by asking again."""
+"""Errors about a topic that asking again does not change."""
 
 
 def topic_error(code: ErrorCode, name: str) -> BrokerError:
-    """Return the exception for what brokers hold against a topic as a whole."""
+    """Return the exception for an error code about a whole topic."""
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         return broker_error(code, f"topic '{name}': {TOPIC_NAME_RULE}")
     return refused(MetadataRequest.NAME, code, f"the brokers do not describe topic '{name}'", {ResourceType.TOPIC: name})
@@ -31,14 +31,16 @@ UNKNOWN_GRACE_MS = 2_000
 
 
 def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, grace_ms: int = UNKNOWN_GRACE_MS) -> None:
-    """Raise what metadata holds against a partition, having asked for `waited_ms`; nothing while it may yet appear."""
+    """Raise the error that metadata has for a partition. waited_ms: since when it is asked for; a partition that may yet appear raises
+    nothing.
+    """
     fault = trouble_with(tp, snapshot)
     if fault is not None and (waited_ms >= grace_ms or fault.code in FINAL_TOPIC_ERRORS):
         raise fault
 
 
 def trouble_with(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError | None:
-    """Return what metadata holds against a partition, None when it exists or nothing is known of its topic yet."""
+    """Return the error that metadata has for a partition, None when it exists or its topic is not known yet."""
     topic = snapshot.topics.get(tp.topic)
     if topic is None:
         return None

@@ -1,11 +1,11 @@
-"""What a client wants to know of the cluster, what it knows, and when to ask again (section D of the behaviour).
+"""What a client knows of its cluster, which topics it wants to know of, and when to ask again. As Java's Metadata.
 
-Theory. Three things can make an update due: somebody asked for one (a full update), a topic was added (a partial update for the new
-topics is enough), or the last one is older than metadata.max.age.ms. One thing holds it back: the back-off after a failed update, or
-after answers that brought nothing new (TR33); a new topic overrides it, so that a first send does not wait. `version` counts the
-updates; a caller that needs a newer one remembers the version and awaits a higher one. Failed updates keep the waiters waiting (D12).
+An update is due when somebody requested one (a full update), when a topic was added (a partial update for the new topics is enough), or
+when the last one is older than metadata.max.age.ms. It is held back by the back-off after a failed update, or after updates that brought
+nothing new; a new topic overrides the back-off, so that a first send() does not wait. `version` counts the updates. A caller that needs a
+newer one remembers the version and awaits a higher one; failed updates do not end that wait.
 
-The request itself is MetadataUpdater's; this class only decides and remembers.
+MetadataUpdater sends the requests; this class only decides and remembers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from levada.types import NO_LEADER_EPOCH, Node, TopicPartition
 
 
 class MetadataQuery(NamedTuple):
-    """A request to be sent. topics: those asked for, None for all. min_version: the oldest version that can say it by name."""
+    """A request to be sent. topics: those asked for, None for all. min_version: the oldest version in which the request can name topics."""
 
     request: MetadataRequest
     topics: frozenset[str] | None
@@ -39,7 +39,7 @@ class MetadataQuery(NamedTuple):
 
 
 class Metadata:
-    """See the module's theory. Touched under the engine's lock, but for `snapshot`, which anybody may read."""
+    """The cluster's metadata. It is used under the engine's lock, except `snapshot`, which any thread may read."""
 
     def __init__(
         self,
@@ -86,7 +86,9 @@ class Metadata:
         return self._all_topics
 
     def add_topic(self, topic: str, now_ms: int) -> bool:
-        """A producer uses a topic; without further use it is dropped after metadata.max.idle.ms (D2, D3). True when it is a new one."""
+        """Ask for a topic that a producer uses. Without further use it is dropped after metadata.max.idle.ms. Returns True
+        for a new topic.
+        """
         is_new = topic not in self._expires
         if is_new:
             self._ask_for({topic}, now_ms)
@@ -94,7 +96,7 @@ class Metadata:
         return is_new
 
     def set_topics(self, topics: Collection[str] | None, now_ms: int) -> None:
-        """A consumer wants exactly these topics, None for all there are; they do not expire."""
+        """Ask for exactly the topics of a consumer, None for all topics of the cluster. They do not expire."""
         self._all_topics = topics is None
         wanted = frozenset(topics or ())
         if topics is None:
@@ -104,7 +106,7 @@ class Metadata:
         self._new &= self.topics
 
     def add_transient_topics(self, topics: Iterable[str], now_ms: int) -> None:
-        """Ask for topics once more than wanted, such as for partitions_for(); clear_transient_topics() ends it."""
+        """Ask for more topics for the time being, as partitions_for() does, until clear_transient_topics()."""
         added = set(topics)
         self._ask_for(added - self.topics, now_ms)
         self._transient |= added
@@ -122,9 +124,9 @@ class Metadata:
     # When to ask
 
     def request_update(self, now_ms: int | None = None) -> int:
-        """Have the whole snapshot refreshed; return the version to await_update() with.
+        """Request a full update; return the version to call await_update() with.
 
-        now_ms: given when the caller has evidence of a change, which lifts the back-off for answers that brought nothing new.
+        now_ms: passed by a caller that has evidence of a change; it lifts the back-off after updates that brought nothing new.
         """
         self._need_full = True
         if now_ms is not None and not self._failed_attempts:
@@ -133,13 +135,14 @@ class Metadata:
         return self.version
 
     def refreshed(self) -> Promise[None]:
-        """Have the whole snapshot refreshed; return what resolves when it is. Updates have pauses of their own between them."""
+        """Request a full update; return a promise that resolves when it is done. The usual pauses between updates apply."""
         return self.await_update(self.request_update())
 
     def await_update(self, version: int) -> Promise[None]:
-        """Resolve when the version is higher than that; reject when the cluster refuses for good, or on close.
+        """Return a promise that resolves when the version is higher than this one. It is rejected when the cluster refuses for good, or on
+        close.
 
-        All who wait for the same version share a promise, so that those who give up leave nothing behind.
+        All callers that wait for the same version share a promise, so that those who give up leave nothing behind.
         """
         promise: Promise[None] = Promise()
         if self._fatal is not None:
@@ -158,12 +161,12 @@ class Metadata:
         return now_ms >= self._allowed_ms
 
     def due_at_ms(self, now_ms: int) -> int:
-        """When to send the next request; not later than now when one is due (D6)."""
+        """When to send the next request; not later than now when one is due."""
         wanted_ms = now_ms if self._need_full or self._new else self._age_ends_ms
         return max(wanted_ms, self._allowed_ms)
 
     def query(self, now_ms: int) -> MetadataQuery:
-        """Return the request to send now: only the new topics when nothing else is due (D7, D8)."""
+        """Return the request to send now: only the new topics when nothing else is due."""
         partial = bool(self._new) and not self._need_full and now_ms < self._age_ends_ms and not self._all_topics
         topics = None if self._all_topics else frozenset(self._new) if partial else self.topics
         may_create = self._allow_auto_create_topics or not topics
@@ -173,9 +176,9 @@ class Metadata:
     # What came of it
 
     def update(self, query: MetadataQuery, response: MetadataResponse, version: int, now_ms: int, *, described_by: str = "") -> None:
-        """Take an answer in the encoding of `version`. One without brokers counts as failed: the broker is still starting (D10).
+        """Apply a response. version: that of the response. A response without brokers counts as failed: the broker is still starting.
 
-        described_by: the address of the broker that gave it.
+        described_by: the address of the broker that sent it.
         """
         if not response.brokers:
             self.update_failed(now_ms)
@@ -198,20 +201,20 @@ class Metadata:
         self._publish(update.snapshot)
 
     def update_failed(self, now_ms: int) -> None:
-        """The request was not answered, or not usefully: back off, keep the snapshot and the waiters (D12)."""
+        """Begin the back-off after a request that failed. The snapshot and the waiters stay."""
         self._allowed_ms = now_ms + self._backoff.delay_ms(self._failed_attempts)
         self._failed_attempts += 1
         self._need_full = True
 
     def fail(self, error: BaseException) -> None:
-        """The cluster refuses for good: tell every waiter, or the next one, once (D20)."""
+        """Reject every waiter, or else the next one, once: the cluster refuses for good."""
         waiters, self._waiters = self._waiters, {}
         self._fatal = None if waiters else error
         for promise in waiters.values():
             promise.reject(error)
 
     def rebootstrap(self) -> None:
-        """Go back to the bootstrap addresses (D19). Topics stay known, but without leaders, and their epochs may begin anew."""
+        """Go back to the bootstrap addresses (KIP-899). Topics stay known, but without leaders, and leader epochs begin anew."""
         self._epochs = {}
         self._need_full = True
         self.snapshot = ClusterSnapshot.bootstrap(self._bootstrap, self.snapshot.topics)
@@ -245,7 +248,7 @@ class Metadata:
         return self.snapshot.nodes.get(node_id)
 
     def saw_leader_epoch(self, tp: TopicPartition, leader_epoch: int) -> bool:
-        """Somebody else named a leader epoch; a newer one than known makes an update due (D16). True when it was newer."""
+        """Take a leader epoch from another response. A newer one than known makes an update due, and True is returned."""
         if self.snapshot.partition(tp) is None or leader_epoch <= self._epochs.get(tp, NO_LEADER_EPOCH):
             return False
         self._epochs[tp] = leader_epoch
@@ -253,9 +256,9 @@ class Metadata:
         return True
 
     def apply_leader_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node] = ()) -> bool:
-        """Take the leader that an error answer names, when it is newer and reachable (KIP-951, D17); an update follows anyway.
+        """Take the leader that an error response names, if it is newer and its address is known (KIP-951). An update follows in any case.
 
-        True when the snapshot changed, so that a retry need not wait.
+        Returns True when the snapshot changed, so that a retry need not wait.
         """
         self._need_full = True
         node = next((node for node in endpoints if node.id == leader_id), None) or self.node(leader_id)

@@ -1,4 +1,4 @@
-"""Who tells what belongs to a cluster: brokers, which know all topics, or its controllers, which tell of themselves (KIP-919)."""
+"""Which nodes describe the cluster: brokers, which know all topics, or controllers, which describe only themselves (KIP-919)."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from levada.protocol.schema import Request
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-"""Their words in DescribeCluster."""
+"""The values of endpoint_type in DescribeCluster."""
 FIRST_VERSION_OF_CONTROLLERS: Final = 1
 _MISMATCHED: Final = {
     BROKERS: "bootstrap.servers names a controller that is no broker: name a listener of a broker",
     CONTROLLERS: "bootstrap.controllers names a node that is no controller",
 }
-"""What a node means that serves the other of the two, by what it was asked for."""
+"""The error text for a node of the other kind, by what it was asked for."""
 
 VersionFor = Callable[..., int]
 """NetworkClient.version_for of a node: (request class, min_version=0)."""
 
 
 class MetadataSource(Protocol):
-    """One of the two."""
+    """The requests that fetch metadata, from brokers or from controllers."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
-        """Return what to ask a node, and in which version. Raises UnsupportedVersionError."""
+        """Return the request for a node, and its version. Raises UnsupportedVersionError."""
         ...
 
     def metadata(self, query: MetadataQuery, response: Any, version: int) -> MetadataResponse:
-        """Return what an answer says. Raises BrokerError where it says that another node is to be asked."""
+        """Return a response as a MetadataResponse. Raises BrokerError where it says that another node has to be asked."""
         ...
 
 
 class Brokers:
-    """Any of them knows all."""
+    """Asks any broker for topics (Metadata)."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
         """Ask for topics."""
@@ -49,14 +49,14 @@ class Brokers:
         return (request_for_all(version) if asks_all else query.request), version
 
     def metadata(self, query: MetadataQuery, response: MetadataResponse, version: int) -> MetadataResponse:
-        """Cut down an answer about all topics where only that could be asked."""
+        """Return the response. Where only all topics could be asked for, those that were not wanted are removed."""
         if query.topics is not None and version < query.min_version:
             keep_only(response, sorted(query.topics))
         return response
 
 
 class Controllers:
-    """The active controller is the only node that is told of: the others answer nothing else than who that is."""
+    """Asks any controller for the active one (DescribeCluster). Only the active controller is kept: the others answer no other request."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
         """Ask for controllers."""
@@ -64,7 +64,7 @@ class Controllers:
         return DescribeClusterRequest(endpoint_type=CONTROLLERS), version
 
     def metadata(self, query: MetadataQuery, response: DescribeClusterResponse, version: int) -> MetadataResponse:
-        """Name the active controller. Of topics nothing is said: admin clients ask brokers for those themselves."""
+        """Return the active controller as the only node. No topics are known: admin clients ask brokers for those themselves."""
         check_endpoint(response, CONTROLLERS)
         active = [node for node in response.brokers if node.broker_id == response.controller_id]
         return MetadataResponse(

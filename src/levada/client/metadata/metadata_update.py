@@ -1,8 +1,7 @@
-"""From an old snapshot and a response to a new snapshot; pure.
+"""Makes a new snapshot of an old one and a Metadata response; pure.
 
-A broker that lags may describe a past leader. Leader epochs tell: an older epoch than the known one does not replace a partition (D13),
-unless the topic id changed, which means that the topic was created anew (D14). Brokers before Metadata v9 may answer with stale
-epochs, so those are not trusted.
+A broker that lags may describe a former leader. An epoch older than the known one does not replace a partition, unless the topic id has
+changed, because then the topic was created anew. Brokers before Metadata v9 may answer with stale epochs, so those are not used.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ _NO_ID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A new snapshot, the epochs to remember with it, and whether part of it is worth asking again soon (D15)."""
+    """A new snapshot, the epochs to remember with it, and whether part of it has a retriable error, so that it is worth
+    asking again soon.
+    """
 
     snapshot: ClusterSnapshot
     epochs: Mapping[TopicPartition, int]
@@ -40,8 +41,8 @@ def apply_response(
 ) -> Update:
     """Return the snapshot after a response.
 
-    epochs: the newest leader epoch seen of each partition. keep: topics to carry over when the answer does not name them (a partial
-    update); a full answer replaces all. described_by: the address of the broker that answered.
+    epochs: the newest leader epoch seen of each partition. keep: topics that stay when the response does not name them (a partial update);
+    a full response replaces all. described_by: the address of the broker that answered.
     """
     topics = {name: old.topics[name] for name in keep if name in old.topics}
     for described in response.topics:

@@ -1,8 +1,8 @@
-"""Keeps the metadata fresh: one request at a time, to whichever node is least busy (D9).
+"""Keeps the metadata fresh: one request at a time, to the least loaded node.
 
-Where no node can be used at all and no connection lives, the client goes back to the addresses it was born with (KIP-899), because
-the whole cluster may have moved; the same when no update succeeded for `trigger_ms` although some were due, and when a
-broker asks for it (KIP-1102).
+The client goes back to the bootstrap addresses (KIP-899) when no node can be used and no connection lives, because the whole cluster may
+have moved; when no update succeeded for metadata.recovery.rebootstrap.trigger.ms although some were due; and when a broker asks for it
+(KIP-1102).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from levada.errors import BrokerError, UnsupportedVersionError, UnwritableError
 
 
 class MetadataUpdater:
-    """A poller. rebootstrap: metadata.recovery.strategy; trigger_ms: metadata.recovery.rebootstrap.trigger.ms."""
+    """The poller that sends metadata requests. rebootstrap: metadata.recovery.strategy. trigger_ms:
+    metadata.recovery.rebootstrap.trigger.ms.
+    """
 
     def __init__(self, metadata: Metadata, source: MetadataSource, network: NetworkClient, *, rebootstrap: bool, trigger_ms: int) -> None:
         self._metadata = metadata
@@ -33,15 +35,15 @@ class MetadataUpdater:
         network.update_due = self.update_due
 
     def update_due(self, now_ms: int) -> bool:
-        """Whether a request wants to go out now, before any other (N2 a, N3)."""
+        """Whether a metadata request has to be sent now, before any other request."""
         return self._asked is None and self._metadata.due_at_ms(now_ms) <= now_ms
 
     def due_at_ms(self, now_ms: int) -> int:
-        """When a request wants to go out, NEVER_MS while one is under way."""
+        """When a metadata request has to be sent, NEVER_MS while one is in flight."""
         return NEVER_MS if self._asked is not None else self._metadata.due_at_ms(now_ms)
 
     def poll(self, now_ms: int) -> int:
-        """Take an answer, or ask when it is time; return when to be polled again."""
+        """Take a response, or send a request when it is time; return when to be polled again."""
         self._take_answer(now_ms)
         if self._asked is not None:
             return NEVER_MS
@@ -99,7 +101,7 @@ class MetadataUpdater:
             self._failing_since_ms = None
 
     def _compare_clusters(self, known: str | None, told: str | None, address: str) -> None:
-        """Warn of another cluster (D21)."""
+        """Warn when a broker reports another cluster id than before."""
         if known not in (None, told):
             text = "%s belongs to cluster %s, the brokers known so far to cluster %s; going on with it, but check bootstrap.servers"
             self._network.log.warning(text, address, told, known, address=address)

@@ -1,4 +1,4 @@
-"""The cluster as last heard of: immutable, so that any thread may read it without a lock (D1)."""
+"""What the last metadata response said of the cluster. A snapshot is immutable, so any thread may read it without a lock."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TopicMetadata(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """Nodes, topics and leaders at one moment. Before the first answer: the bootstrap addresses as nodes -1, -2, ... (N24).
+    """Nodes, topics and leaders at one moment. Before the first response: the bootstrap addresses as nodes -1, -2, ...
 
-    described_by: the address of the broker that said so, "" where none did.
+    described_by: the address of the broker that sent the response, "" before that.
     """
 
     cluster_id: str | None = None
@@ -45,13 +45,13 @@ class ClusterSnapshot:
 
     @classmethod
     def bootstrap(cls, addresses: Sequence[tuple[str, int]], topics: Mapping[str, TopicMetadata] | None = None) -> ClusterSnapshot:
-        """Return the snapshot of a client that only knows addresses. topics: what is still believed of them."""
+        """Return the snapshot of a client that only knows addresses. topics: those known from before, without their leaders."""
         nodes = {-index: Node(-index, host, port) for index, (host, port) in enumerate(addresses, start=1)}
         return cls(nodes=nodes, topics=topics or {})
 
     @cached_property
     def is_bootstrap(self) -> bool:
-        """Whether the nodes are the bootstrap addresses: which brokers the cluster has is not known, or not any more."""
+        """Whether the nodes are the bootstrap addresses, because the brokers of the cluster are not known yet, or not any more."""
         return all(node_id < 0 for node_id in self.nodes)
 
     @cached_property
@@ -70,7 +70,7 @@ class ClusterSnapshot:
         return None if topic is None else topic.partition(tp.partition)
 
     def leader(self, tp: TopicPartition) -> Node | None:
-        """Return the partition's leader; None while it has none, or it is not among the nodes (D18)."""
+        """Return the partition's leader; None while it has none, or when it is not among the nodes."""
         info = self.partition(tp)
         return None if info is None else self._node(info.leader)
 

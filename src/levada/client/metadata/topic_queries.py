@@ -1,7 +1,7 @@
-"""Questions about topics that brokers of every age understand, each in its own way.
+"""Metadata requests about topics that brokers of every age understand.
 
-Asking for a topic by name creates it, where the broker allows that; only since Kafka 0.11 can a client say that it does not want this.
-Older brokers are asked about every topic instead, and the answer is cut down to what was wanted.
+Asking for a topic by name creates it where the broker allows that (auto.create.topics.enable); only since Kafka 0.11 can a client prevent
+it. Older brokers are asked about every topic instead, and the response is cut down to the topics that were wanted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST_VERSION_BY_ID = 12
 
 
 def request_for_all(version: int) -> MetadataRequest:
-    """Return the request about every topic: a null list, or an empty one in version 0, which knows no null (TR4)."""
+    """Return the request about every topic: a null list, or an empty one in version 0, which has no null."""
     return MetadataRequest(topics=None if version >= FIRST_VERSION_WITH_NULL_FOR_ALL else [])
 
 
@@ -31,7 +31,7 @@ def request_for(names: Iterable[str], *, may_create: bool) -> MetadataRequest:
 
 
 def keep_only(response: MetadataResponse, names: Iterable[str]) -> None:
-    """Cut an answer about every topic down to some; one that is missing does not exist."""
+    """Cut a response about every topic down to some of them; one that is missing does not exist."""
     described = {topic.name: topic for topic in response.topics}
     response.topics = [described.get(name) or _unknown(name) for name in names]
 

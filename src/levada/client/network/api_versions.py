@@ -1,7 +1,7 @@
-"""What a broker speaks, and how a client finds out (H8 to H12, KIP-511).
+"""The API versions and finalized features of brokers, and how the client asks for them (ApiVersions, KIP-511).
 
-ApiVersions goes first on every connection, at the newest version we know. A broker that does not know that version answers
-UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range; we ask once more (`setup.flow.negotiate`).
+ApiVersions is the first request on every connection, in the newest version we know. A broker that does not know that version answers
+UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range, and is asked once more (`setup.flow.negotiate`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ AnyFrame: TypeAlias = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """The versions one broker speaks, both ends included, and the features its cluster has finalized (name -> max level).
+    """The versions that one broker supports, both ends included, and the features its cluster has finalized (name -> max level).
 
-    throttle_time_ms: for how long it asked to be left alone when it said so.
+    throttle_time_ms: for how long the broker asked not to be sent anything.
     """
 
     ranges: Mapping[int, tuple[int, int]]
@@ -52,9 +52,9 @@ class BrokerVersions:
         )
 
     def version_for(self, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the newest version that broker, client and caller share (H11). Raises UnsupportedVersionError when there is none.
+        """Return the newest version that broker, client and caller support. Raises UnsupportedVersionError when there is none.
 
-        Drafts are chosen only by a caller who takes exactly one version.
+        Unreleased versions are chosen only for a caller that accepts exactly one version.
         """
         theirs = self.ranges.get(request_type.API_KEY)
         if theirs is None:
@@ -79,16 +79,16 @@ def handshake_request() -> ApiVersionsRequest:
 
 
 def known_version(reply: ApiVersionsResponse) -> int:
-    """Return the newest version of ApiVersions that a refusing broker says it knows, 0 when it does not say (H9)."""
+    """Return the newest version of ApiVersions that a refusing broker says it knows, 0 when it does not say."""
     own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
     return 0 if own is None else max(0, min(own.max_version, ApiVersionsRequest.MAX_VERSION))
 
 
 def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
-    """Decode a response that may be in version 0 whatever was asked (H9, H10).
+    """Decode a response that may be in version 0 whatever was asked.
 
-    A refusal is tried as version 0 first, because its bytes could pass for another version's. Where neither version fits, the error
-    code alone is kept: librdkafka's mock broker sends a refusal that is in no version at all.
+    A refusal is tried as version 0 first, because its bytes could pass for another version's. If neither version fits, only the error code
+    is kept: librdkafka's mock broker sends a refusal that is in no version.
     """
     code = int.from_bytes(frame[4:6], "big", signed=True)
     attempts = (0, version) if code == ErrorCode.UNSUPPORTED_VERSION else (version, 0)
@@ -106,17 +106,21 @@ def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
 
 
 class FinalizedFeatures:
-    """The newest levels that any broker has told. epoch: -1 where no broker has told any."""
+    """The feature levels that all brokers of the cluster work at (KIP-584), such as transaction.version.
+
+    Every broker reports them when a connection is set up, as far as it knows them. They carry an epoch that grows with each change; the
+    levels with the highest epoch count. epoch: -1 before any broker has reported levels.
+    """
 
     def __init__(self) -> None:
         self.epoch = -1
         self._levels: Mapping[str, int] = {}
 
     def learn(self, versions: BrokerVersions) -> None:
-        """Take what a broker has told, unless something newer is known."""
+        """Take the levels that a broker reports, unless newer ones are known."""
         if versions.features_epoch >= self.epoch:
             self.epoch, self._levels = versions.features_epoch, versions.features
 
     def level(self, name: str) -> int:
-        """Return the level of a feature, 0 where the cluster has not finalized it."""
+        """Return the level of a feature, 0 if the cluster has not finalized it."""
         return self._levels.get(name, 0)

@@ -1,8 +1,8 @@
-"""What brokers speak that cannot say so themselves.
+"""The API versions of brokers that cannot be asked for them (broker.version.fallback).
 
-ApiVersions came with Kafka 0.10.0. A 0.9 broker never answers it and leaves the connection open, a 0.8 broker closes the connection;
-listeners of other kinds do the same. So whoever has such a broker names its release (broker.version.fallback), nothing is asked, and these
-tables hold, for the APIs that clients of that time used.
+ApiVersions came with Kafka 0.10.0. A 0.9 broker never answers it and leaves the connection open; a 0.8 broker closes the connection. Other
+kinds of servers do the same. So users of such brokers name the release, and the client takes the versions from these tables, which have the
+APIs that clients of that time used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Which connection: a connection is not a node.
+"""The key of a connection: a node and a purpose.
 
-A broker answers the requests of a connection in order, and may keep a Fetch for a long time. So fetches have a connection of their own
-to each node, and nothing else ever waits behind one: no look-up of an offset, no metadata. What goes to coordinators has another one, as
-in Java's client and librdkafka: heartbeats, commits, transactions. State, back-off, requests in flight and failures belong to the key.
+A broker answers the requests of a connection in order, and may hold a Fetch for a long time. So each node gets a connection of its own for
+fetches, and no other request (ListOffsets, Metadata, ...) waits behind a Fetch. Requests to a coordinator (heartbeats, commits,
+transactions) have another connection, as in Java's client and librdkafka. State, back-off, requests in flight and failures are kept per
+key.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Purpose(IntEnum):
-    """What a connection is for. A number, because keys are hashed many times for each request."""
+    """What a connection is for. It is a number, because keys are hashed many times for each request."""
 
     GENERAL = 0
     COORDINATOR = 1
@@ -24,7 +25,7 @@ _IN_WORDS = {Purpose.GENERAL: "", Purpose.COORDINATOR: " as coordinator", Purpos
 
 
 class ConnectionKey(NamedTuple):
-    """A node and what for."""
+    """A node and the purpose of the connection."""
 
     node_id: int
     purpose: Purpose = Purpose.GENERAL
@@ -34,7 +35,7 @@ class ConnectionKey(NamedTuple):
 
 
 Peer: TypeAlias = int | ConnectionKey
-"""A connection's key; a node's id alone means its general connection."""
+"""The key of a connection. A node id alone means the node's general connection."""
 
 
 @lru_cache(1024)
@@ -43,5 +44,5 @@ def _general(node_id: int) -> ConnectionKey:
 
 
 def key_of(peer: Peer) -> ConnectionKey:
-    """Return the key."""
+    """Return the key of a peer."""
     return peer if isinstance(peer, ConnectionKey) else _general(peer)

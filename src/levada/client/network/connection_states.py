@@ -1,8 +1,8 @@
-"""What is known of each connection of a client: its state, its back-off, what the broker at its other end speaks.
+"""The connections of a client: the state, back-off and API versions of each.
 
-The states themselves and what moves them stand in `setup.states`. A connection is only ever begun on demand, when somebody wants to send
-(N18). CONNECTING lasts at most the set-up timeout, which doubles with every set-up that failed (N17). Only READY resets the reconnect
-back-off: a broker that accepts and drops must not be hammered (N19, TR25). A connection's throttle deadline never moves backwards (N27).
+The states and their transitions are in `setup.states`. A connection is begun only on demand, when somebody wants to send. CONNECTING lasts
+at most socket.connection.setup.timeout.ms, which doubles with every set-up that failed. Only READY resets the reconnect back-off, so that a
+broker which accepts connections and drops them is not hammered. A connection's throttle deadline never moves backwards.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from levada.types import Node
 
 GONE_AFTER_FAILURES = 2
 _LEAST_OF_LIFETIME, _MOST_OF_LIFETIME = 0.85, 0.95
-"""Part of a session's lifetime after which Java's client authenticates again, too (KIP-368)."""
+"""Part of a session's lifetime after which the client authenticates again, as Java's client does (KIP-368)."""
 
 
 def reauthentication_ms(session_lifetime_ms: int, now_ms: int, random: Random) -> int:
-    """Return when to authenticate again; at random, so that clients do not do so all at once. A lifetime of 0 does not end."""
+    """Return when to authenticate again. It is random, so that clients do not do so at the same time. Lifetime 0: never."""
     if session_lifetime_ms <= 0:
         return NEVER_MS
     return now_ms + int(session_lifetime_ms * random.uniform(_LEAST_OF_LIFETIME, _MOST_OF_LIFETIME))
 
 
 class Connection:
-    """One connection: its state and what the next attempt depends on. losses counts how often it ended or could not be made.
+    """One connection: its state, and what the next attempt depends on.
 
-    failures: since it last worked; the back-off grows with them. chances_used: of those, since the cluster's nodes were last asked for
-    anew. has_worked: whether it was ever set up. has_answered: whether a request other than those of the set-up was
-    answered since the last one. reauthenticate_ms: when it has to authenticate again before the next request.
+    losses: how often it ended or could not be established. failures: attempts since it last worked; the back-off grows with them.
+    chances_used: those of them since the cluster's nodes were last looked up. has_worked: whether it was ever set up. has_answered: whether
+    a request other than those of the set-up was answered since it was last established. reauthenticate_ms: when it has to authenticate
+    again before the next request.
     """
 
     __slots__ = (
@@ -76,11 +77,11 @@ class Connection:
 
     @property
     def given_up(self) -> bool:
-        """Whether the node counts as gone: a lost connection gets one more try first."""
+        """Whether the node counts as gone. A connection that was lost gets one more attempt before that."""
         return self.state is ConnectionState.DISCONNECTED and self.chances_used >= GONE_AFTER_FAILURES
 
     def take(self, event: ConnectionEvent) -> None:
-        """Change the state along TRANSITIONS; an event that the table does not have is a bug here."""
+        """Change the state along TRANSITIONS. An event that the table does not have is a bug of the caller."""
         state = TRANSITIONS[self.state].get(event)
         if state is None:
             raise IllegalStateError(f"{self.node.address} is {self.state.value}; it cannot be that {event.value}")
@@ -88,7 +89,7 @@ class Connection:
 
 
 class ConnectionStates:
-    """The connections of one client, by key. made, ended: how many were ready for requests, and how many of these have ended."""
+    """The connections of one client, by key. made: how many became ready for requests. ended: how many of these have ended."""
 
     def __init__(
         self, *, random: Random, reconnect_backoff_ms: int, reconnect_backoff_max_ms: int, setup_timeout_ms: int, setup_timeout_max_ms: int
@@ -122,7 +123,7 @@ class ConnectionStates:
         return known is None or (known.state is ConnectionState.DISCONNECTED and now_ms >= known.retry_at_ms)
 
     def connecting(self, peer: Peer, node: Node, now_ms: int) -> None:
-        """A connection to a node is begun."""
+        """Record that a connection to a node is begun."""
         key = key_of(peer)
         known = self._connections.get(key)
         if known is None:
@@ -138,13 +139,13 @@ class ConnectionStates:
         self._note_deadline()
 
     def asked(self, peer: Peer, event: ConnectionEvent) -> None:
-        """The transport is ready, and a request of the set-up on its way."""
+        """Record that the transport is ready, and that a request of the set-up was sent."""
         known = self._connections[key_of(peer)]
         known.take(event)
         self._is_connected(known)
 
     def ready(self, peer: Peer, done: SetUp, now_ms: int) -> None:
-        """The set-up is done, or the session renewed, and it is known what the broker speaks."""
+        """Record that the set-up is done, or that the session is renewed. done: the broker's versions and the session's lifetime."""
         known = self._connections[key_of(peer)]
         if known.state is not ConnectionState.REAUTHENTICATING:
             self.made.note(1, now_ms)
@@ -157,11 +158,11 @@ class ConnectionStates:
         known.failures = known.chances_used = 0
 
     def answered(self, peer: Peer) -> None:
-        """A request of the client's own was answered: the broker lets it in."""
+        """Record that a request of the client's own was answered, so the broker accepts the client."""
         self._connections[key_of(peer)].has_answered = True
 
     def session_ends(self, peer: Peer) -> None:
-        """The connection authenticates again."""
+        """Record that the connection authenticates again."""
         self._connections[key_of(peer)].take(ConnectionEvent.SESSION_ENDS)
 
     def _is_connected(self, known: Connection) -> None:
@@ -171,7 +172,7 @@ class ConnectionStates:
         known.setup_failures = 0
 
     def disconnected(self, peer: Peer, now_ms: int) -> None:
-        """The connection ended, or was not made."""
+        """Record that the connection ended, or was not established."""
         known = self._connections[key_of(peer)]
         if self._connecting.pop(known.key, None) is not None:
             known.setup_failures += 1
@@ -188,7 +189,7 @@ class ConnectionStates:
         known.throttled_until_ms = 0
 
     def forget(self, peer: Peer) -> None:
-        """Drop a connection that has ended, and its back-off: its address is another one now, or has left the cluster."""
+        """Forget a connection that has ended, and its back-off, because its address has changed or has left the cluster."""
         self._connections.pop(key_of(peer), None)
 
     def throttle(self, peer: Peer, until_ms: int) -> None:
@@ -197,7 +198,7 @@ class ConnectionStates:
         known.throttled_until_ms = max(known.throttled_until_ms, until_ms)
 
     def delay_ms(self, peer: Peer, now_ms: int) -> int:
-        """How long to leave it alone: the rest of a throttle, back-off or set-up; NEVER_MS while an event will tell (N21)."""
+        """For how long not to use a connection: the rest of its throttle time, back-off or set-up; NEVER_MS while an event will tell."""
         known = self._connections.get(key_of(peer))
         if known is None:
             return 0
@@ -209,7 +210,7 @@ class ConnectionStates:
         return throttle_ms if throttle_ms > 0 else NEVER_MS
 
     def setup_timed_out(self, now_ms: int) -> list[ConnectionKey]:
-        """Return the connections whose transport took too long."""
+        """Return the connections whose transport was not ready in time."""
         return [key for key, known in self._connecting.items() if now_ms >= known.setup_deadline_ms]
 
     def _note_deadline(self) -> None:

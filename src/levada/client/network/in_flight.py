@@ -1,14 +1,14 @@
-"""Requests that were sent and not answered, per connection in the order sent.
+"""The requests that were sent and not answered: per connection, in the order in which they were sent.
 
-A broker answers a connection's requests in order, so the next response belongs to the oldest request; the correlation id only confirms
-it (N5). A request without an answer (acks=0) is over when it is written, and is then the newest one of its connection (N6, TR17).
+A broker answers the requests of a connection in order, so the next response belongs to the oldest request; the correlation id only confirms
+it. A request without a response (acks=0) is complete when it is written, and is then the newest of its connection.
 
-For the same reason only the oldest request of a connection can be late. What stands behind a Fetch that may wait for data cannot be
-answered before it. When the Fetch is answered, the next one has its own timeout from then on, but no longer than the Fetch still had. With
-equal timeouts that changes nothing: each is late when its own is over (N13).
+For the same reason only the oldest request of a connection can time out. A request behind a Fetch that waits for data cannot be answered
+before the Fetch. When the Fetch is answered, the next request gets its whole timeout from then on, but not beyond the deadline that the
+Fetch had. With equal timeouts this changes nothing: each request times out when its own timeout is over.
 
-Looking for late requests walks over all connections, so it is done no sooner than one may be late: `next_deadline_ms` is never later than
-the earliest deadline. It may be earlier, when the request that had it was answered; then one look finds nothing and sets it right.
+Looking for timeouts iterates over all connections, so it is done only at `next_deadline_ms`, which is never later than the earliest
+deadline. It may be earlier, when the request that had this deadline was answered; then one iteration finds nothing and corrects it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from levada.protocol.schema import Request
 
 
 class InFlightRequest:
-    """One request of `size` bytes on its way.
+    """One request that was sent. size: bytes.
 
-    deadline_ms holds once the request is the oldest of its connection. It moves when the broker throttles: that time does not count (N27).
-    promise is None for requests of the set-up.
+    deadline_ms is valid once the request is the oldest of its connection. It moves when the broker throttles, because throttle time does
+    not count. promise is None for requests of the set-up.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class InFlightRequests:
         return len(self._queues.get(peer, ()))
 
     def can_send_more(self, peer: Peer) -> bool:
-        """Whether another request may be sent: the newest one is written, and the limit is not reached (N2 d)."""
+        """Whether another request may be sent: the newest one is written, and the limit is not reached."""
         queue = self._queues.get(peer)
         return not queue or (queue[-1].written and len(queue) < self._limit)
 
@@ -101,7 +101,7 @@ class InFlightRequests:
         return queue is not None and len(queue) > 0 and not queue[-1].written
 
     def add(self, peer: Peer, request: InFlightRequest) -> None:
-        """A request is handed to the connection."""
+        """Add a request that was passed to the connection."""
         queue = self._queues.get(peer)
         if queue is None:
             queue = self._queues[peer] = deque()
@@ -110,7 +110,7 @@ class InFlightRequests:
         self._note_deadline(queue[0])
 
     def written(self, peer: Peer) -> InFlightRequest | None:
-        """The newest request was written. Return it, and forget it, when no answer will come."""
+        """Record that the newest request was written. When it has no response, remove and return it."""
         queue = self._queues.get(peer)
         if not queue:
             return None
@@ -123,7 +123,9 @@ class InFlightRequests:
         return queue[0] if queue else None
 
     def answered(self, peer: Peer, correlation_id: int, size: int, now_ms: int) -> InFlightRequest:
-        """Remove and return the oldest request; ProtocolError when the response, of `size` bytes, is for another one, or for none."""
+        """Remove and return the oldest request. size: bytes of the response. Raises ProtocolError when the response is for another request
+        or for none.
+        """
         queue = self._queues.get(peer)
         if not queue:
             raise ProtocolError(f"a response with correlation id {correlation_id} arrived although nothing was asked")
@@ -139,7 +141,7 @@ class InFlightRequests:
         return answered
 
     def throttled(self, peer: Peer, throttle_ms: int) -> None:
-        """Give every request of a connection the time that the broker made it wait."""
+        """Move the deadlines of a connection's requests by the time that the broker throttled it."""
         for request in self._queues.get(peer, ()):
             request.deadline_ms += throttle_ms
 
@@ -148,7 +150,7 @@ class InFlightRequests:
         return list(self._queues.pop(peer, ()))
 
     def timed_out(self, now_ms: int) -> dict[Peer, InFlightRequest]:
-        """Return the connections whose oldest request is past its deadline, with that request (N13)."""
+        """Return the connections whose oldest request is past its deadline, with that request."""
         if now_ms < self.next_deadline_ms:
             return {}
         oldest = {peer: queue[0] for peer, queue in self._queues.items() if queue}

@@ -1,13 +1,14 @@
-"""Requests over connections: connects on demand, sends, matches answers, notices what fails.
+"""NetworkClient: sends requests over connections, matches the responses, and notices what fails. As in Java.
 
-A connection is named by its key, or by a node's id alone, which means the node's general connection. Nothing here waits. `ready` begins a
-connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls `complete`
-with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order (N10).
-However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that says why, a ProtocolError
-for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
+A connection is named by its key, or by a node id alone, which means the node's general connection. Nothing here waits. `ready` returns
+False and begins to connect; the caller asks again later. `send` passes a request to the connection and returns a Promise. The engine calls
+`complete` with what the network did, and `expire` when time has passed. Promises are settled after all state is up to date, in order. Each
+is settled exactly once: with the response, or with a DisconnectError that says why, a ProtocolError for a response that cannot be read, or
+an UnsupportedVersionError when nothing was sent.
 
-How a connection is set up, and a session renewed, is told by `setup`; here its requests only pass through, as those whose promise is None.
-Work is in proportion to what happened: expire() looks at requests only when one may be late, and at nodes only when metadata has changed.
+The package `setup` decides which requests set up a connection or renew its session. They pass through here as requests whose promise is
+None. The work of a step is in proportion to what happened: expire() looks at requests only when one may have timed out, and at nodes only
+when metadata has changed.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ from levada.types import Node
 
 
 class NetworkClient:
-    """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
+    """The requests and connections of one client.
 
-    fallback: what brokers speak that cannot be asked; None asks each of them. setups: how connections are set up, logins included.
-    ever_answered: whether a broker has answered a request other than those of a set-up: a listener that wants a login answers those only.
-    changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
-    only because a metadata request wants to go first. in_flight, states: for whoever counts.
+    update_due: whether a metadata request has to be sent first; MetadataUpdater sets it. fallback: the versions of brokers that cannot be
+    asked for them; None asks each broker. setups: sets up connections, logins included. ever_answered: whether a broker has answered a
+    request other than those of a set-up; a listener that refuses the login answers only those. changes: grows whenever it may have changed
+    whether a request can be sent. held_back: whether a request was refused only because a metadata request has to be sent first. in_flight,
+    states: public for metrics.
     """
 
     def __init__(
@@ -98,14 +100,14 @@ class NetworkClient:
     # Asking
 
     def ready(self, peer: Peer, now_ms: int) -> bool:
-        """Whether a request may be sent now; begins to connect when that is missing and allowed (N1)."""
+        """Whether a request may be sent now; begins to connect where that is needed and allowed."""
         if self.is_ready(peer, now_ms):
             return True
         self._connect_if_allowed(key_of(peer), now_ms)
         return False
 
     def is_ready(self, peer: Peer, now_ms: int) -> bool:
-        """Whether a user's request may be sent now; False while a metadata request wants to go first (N2, N3)."""
+        """Whether a user's request may be sent now. False while a metadata request has to go first."""
         if self._usable(key_of(peer), now_ms) is None:
             return False
         if self.update_due(now_ms):
@@ -122,35 +124,37 @@ class NetworkClient:
         return False
 
     def state(self, peer: Peer) -> ConnectionState:
-        """Return how far a connection is."""
+        """Return the state of a connection."""
         return self.states.state(peer)
 
     def knows(self, peer: Peer) -> bool:
-        """Whether the node is part of the cluster as last heard of."""
+        """Whether the node is part of the cluster, as metadata last described it."""
         return self._node(key_of(peer)) is not None
 
     def learn_endpoint(self, key: ConnectionKey, node: Node) -> None:
-        """Somebody else than metadata said where a connection goes to: a coordinator's address comes with its name."""
+        """Take the address of a connection from another source than metadata: FindCoordinator answers with the coordinator's address."""
         self._endpoints[key] = node
 
     def losses(self, peer: Peer) -> int:
-        """How often a connection ended or could not be made."""
+        """How often a connection ended or could not be established."""
         return 0 if (known := self.states.get(key_of(peer))) is None else known.losses
 
     def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
-        """How long it is pointless to ask for the connection again; NEVER_MS while an event will tell (N21)."""
+        """For how long it is useless to call ready() again; NEVER_MS while an event will tell."""
         return self.states.delay_ms(peer, now_ms)
 
     def in_flight_count(self, peer: Peer) -> int:
-        """How many requests wait for their answers."""
+        """How many requests wait for their responses."""
         return self.in_flight.count(key_of(peer))
 
     def versions(self, peer: Peer) -> BrokerVersions | None:
-        """Return what the broker at the other end speaks, None while it has not said."""
+        """Return the API versions of the broker at the other end, None while they are not known."""
         return None if (known := self.states.get(key_of(peer))) is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before it is ready."""
+        """Return the version that a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before the connection is
+        ready.
+        """
         key = key_of(peer)
         known = self.states.get(key)
         if known is None or known.versions is None:
@@ -161,7 +165,9 @@ class NetworkClient:
             raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
 
     def failures(self) -> dict[str, str]:
-        """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
+        """Return the newest cause of failure of each address that could not be used, and what is known of those that are
+        still being tried.
+        """
         trying = {
             known.node.address: self._failures.so_far(known, self._selectable.ending_if_late(known.key), self.setups.waits_for(known.key))
             + advertised_by(known, self._metadata.snapshot)
@@ -176,8 +182,8 @@ class NetworkClient:
 
     @property
     def unrecoverable(self) -> bool:
-        """Whether no broker was ever reached and calls end: every address has proved to be something else, such as a web server, or refuses
-        us; or every address has failed, and bootstrap.wait is false.
+        """Whether calls fail because no broker was ever reached: every address is something else, such as a web server, or refuses this
+        client; or every address has failed, and bootstrap.wait is false.
         """
         return not self.ever_answered and all(self._failures.is_given_up(node.address) for node in self._metadata.snapshot.nodes.values())
 
@@ -194,10 +200,11 @@ class NetworkClient:
         max_version: int = 32767,
         expect_response: bool = True,
     ) -> Promise[Any]:
-        """Send a request over a connection that is ready; IllegalStateError when it is not (N7).
+        """Send a request over a connection that is ready; raises IllegalStateError when it is not.
 
-        timeout_ms: for this request, None for request.timeout.ms. Resolves with the response, with None when none is expected.
-        Rejected with DisconnectError, UnsupportedVersionError (nothing was sent) and ProtocolError, never from within this call.
+        timeout_ms: for this request, None for request.timeout.ms. The promise resolves with the response, or with None when none is
+        expected. It is rejected with DisconnectError, UnsupportedVersionError (nothing was sent) or ProtocolError, never from within this
+        call.
         """
         key = key_of(peer)
         if self._ended is not None:
@@ -213,20 +220,20 @@ class NetworkClient:
         return promise
 
     def disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Drop a connection; its requests are rejected with the next poll, and it enters back-off (N15)."""
+        """Close a connection. Its requests are rejected with the next poll, and its back-off begins."""
         key = key_of(peer)
         if self.states.state(key) is not ConnectionState.DISCONNECTED:
             self._close(key, "disconnected on request")
             self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
     def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
-        """The answer is no longer waited for: drop the connection if no other answer is due on it."""
+        """The caller does not need a response any more: close the connection if no other response is expected on it."""
         oldest = self.in_flight.oldest(key_of(peer))
         if oldest is not None and oldest.promise is promise and self.in_flight.count(key_of(peer)) == 1:
             self.disconnect(peer, now_ms)
 
     def close(self, ended: Ended) -> None:
-        """Close every connection and reject what is in flight."""
+        """Close every connection and reject the requests in flight."""
         self._ended = ended
         for known in self.states:
             self._close(known.key, "the client is closed")
@@ -237,10 +244,11 @@ class NetworkClient:
     # Driven by the engine
 
     def expire(self, now_ms: int) -> None:
-        """Give up connections whose set-up or whose requests took too long (N13, N17), and settle what failed before it was sent.
+        """Close connections whose set-up or whose requests took too long, and settle the promises of requests that failed before they were
+        sent.
 
-        A process that was stopped for a while finds its answers waiting, and gets one per connection and step (L6): who was heard in this
-        step gets another one before what is late counts as unanswered.
+        A process that was stopped for a while finds the responses waiting, and reads one per connection and step. So a connection that
+        delivered a response in this step may deliver another one before its requests count as timed out.
         """
         if self._known_snapshot is not self._metadata.snapshot:
             self._known_snapshot = self._metadata.snapshot
@@ -271,7 +279,7 @@ class NetworkClient:
             self._lose(key, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
-        """Take what the network did, in Java's order (N9), then settle."""
+        """Take what the network did, in the order of Java's NetworkClient, then settle the promises."""
         if events.received:
             self._just_heard = [key for key, _ in events.received]
         if events:
@@ -289,7 +297,7 @@ class NetworkClient:
         self.settle()
 
     def settle(self) -> None:
-        """Settle the promises whose outcome is known. A callback that fails is logged; the others still run (N10)."""
+        """Settle the promises whose outcome is known. A callback that fails is logged; the others still run."""
         while self._settled:
             settled, self._settled = self._settled, []
             for promise, value, error in settled:
@@ -331,7 +339,7 @@ class NetworkClient:
             self._selectable.connect(key, node.host, node.port, now_ms)
 
     def _authenticate_again_if_due(self, known: Connection, now_ms: int) -> None:
-        """Renew the session, behind what is in flight (KIP-368). Java's client does so too when it next wants to send something."""
+        """Authenticate again, after the requests in flight (KIP-368). Java's client does that too when it next wants to send something."""
         key = known.key
         if known.state is not ConnectionState.READY or now_ms < known.reauthenticate_ms or self.in_flight.is_writing(key):
             return
@@ -340,15 +348,15 @@ class NetworkClient:
         self._step_set_up(key, now_ms, self.setups.begin_again, known.node.host, known.versions)
 
     def _move(self, key: ConnectionKey, now_ms: int) -> None:
-        """The node has another address now: give up setting up a connection to the old one and begin with a clean slate (N23).
+        """The node has a new address: stop setting up a connection to the old one, and forget its failures.
 
-        A connection that works is used until it ends by itself. Cutting it would have what is in flight sent again.
+        A connection that works is used until it ends by itself. Closing it would have the requests in flight sent again.
         """
         self.disconnect(key, now_ms)
         self._forget(key)
 
     def _forget_if_left(self, key: ConnectionKey) -> None:
-        """Drop what is known of a connection that has ended when its address is no longer part of the cluster."""
+        """Forget a connection that has ended when its address is no longer part of the cluster."""
         known = self.states.get(key)
         if known is None or known.state is not ConnectionState.DISCONNECTED:
             return
@@ -372,14 +380,14 @@ class NetworkClient:
         self._selectable.close(key)
 
     def _step_set_up(self, key: ConnectionKey, now_ms: int, step: Callable[..., SetupStep | SetUp], *about: object) -> None:
-        """Take a step of a connection's set-up that no answer has led to."""
+        """Take a step of a connection's set-up that no response has led to."""
         try:
             self._set_up(key, step(key, *about, now_ms), now_ms)
         except KafkaError as error:
             self._unreadable(key, None, error, now_ms)
 
     def _set_up(self, key: ConnectionKey, outcome: SetupStep | SetUp, now_ms: int) -> None:
-        """Send what the set-up asks, wait for what it waits for, or begin to use the connection."""
+        """Send the next request of the set-up, wait for something else, or begin to use the connection."""
         if isinstance(outcome, Ask):
             self._send(key, outcome.request, outcome.version, outcome.correlation_id, None, now_ms)
             self.states.asked(key, outcome.event)
@@ -459,7 +467,9 @@ class NetworkClient:
         self.in_flight.throttled(key, pause_ms)
 
     def _unreadable(self, key: ConnectionKey, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
-        """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
+        """A response breaks the protocol, or is not for any of our requests. Close the connection: nothing else it delivers
+        can be trusted.
+        """
         self._close(key, str(error))
         if request is not None:
             self._reject(request, error)
@@ -472,7 +482,7 @@ class NetworkClient:
         self._metadata.fail(self._failures.refused(key, self.address(key), error))
 
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
-        """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
+        """A connection has ended: begin its back-off, reject its requests (oldest first), request a metadata update."""
         known = self.states.get(key)
         cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))
         cause += advertised_by(known, self._metadata.snapshot)
@@ -501,23 +511,23 @@ class NetworkClient:
             self._settled.append((request.promise, None, error))
 
     def address(self, peer: Peer) -> str:
-        """Return where a connection goes to, in the form of bootstrap.servers; the name of its key before its first attempt."""
+        """Return the host and port of a connection, as in bootstrap.servers; before its first attempt, the name of its key."""
         known = self.states.get(key_of(peer))
         return str(key_of(peer)) if known is None else known.node.address
 
     def refusal(self) -> AuthenticationError | None:
-        """Return why the client is refused, None while the cluster has a node that has not refused it."""
+        """Return why authentication fails; None while the cluster has a node that has not refused this client."""
         return self._failures.refusal_by_all(self._metadata.snapshot.nodes)
 
     def connect_error(self, peer: Peer) -> KafkaError:
-        """Return the error for who wanted to reach a node and could not: AuthenticationError where the node refused the client."""
+        """Return the error for a caller that could not reach a node: AuthenticationError where the node refused the client."""
         return self._failures.error(key_of(peer), self.address(peer))
 
 
 def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError | AuthenticationError:
-    """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
+    """Return the error to raise for a call that timed out: it lists what is wrong with the brokers, if anything is.
 
-    When no broker was ever reached that alone is the cause, and the error a BootstrapError.
+    When no broker was ever reached, that is the cause, and the error is a BootstrapError.
     """
     failures = network.failures()
     if not failures or timeout_s is None or type(error) not in (TimeoutError, MetadataTimeout):

@@ -1,6 +1,6 @@
-"""From which version of an API on the client must hold back when a response says it was throttled (KIP-219).
+"""Since which version of each API the client has to wait after a throttled response (KIP-219).
 
-Older versions: the broker delayed its answer instead, and the client does nothing (N27). APIs that are not listed never ask for it.
+Before that version the broker delayed its response instead, and the client does nothing. APIs that are not listed never throttle.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ THROTTLED_SINCE: Mapping[int, int] = {
 
 
 def throttle_ms(request_type: type[Request], version: int, response: Any) -> int:
-    """Return for how long the broker asks not to be sent anything."""
+    """Return for how long the broker asks the client to send nothing."""
     since = THROTTLED_SINCE.get(request_type.API_KEY)
     if since is None or version < since:
         return 0

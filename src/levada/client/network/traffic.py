@@ -1,4 +1,4 @@
-"""What goes over a client's connections, counted per request."""
+"""Counts the requests and responses of a client's connections, for metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.metrics import Reading, averaged, counted, summed
 
 
 class NodeTraffic:
-    """Requests and responses with one node, or with all of them."""
+    """The requests and responses of one node, or of all nodes together."""
 
     def __init__(self) -> None:
         self.requests = Measure()
@@ -20,7 +20,7 @@ class NodeTraffic:
 
 
 class Traffic:
-    """See the module's text. Latencies are also kept per API, by its name."""
+    """The requests and responses of one client: of all nodes, of each node, and the latencies of each API by its name."""
 
     def __init__(self) -> None:
         self.whole = NodeTraffic()
@@ -28,19 +28,19 @@ class Traffic:
         self.latencies: dict[str, Measure] = {}
 
     def sent(self, peer: Peer, size: int, now_ms: int) -> None:
-        """A request of so many bytes goes out."""
+        """Count a request of so many bytes."""
         self.whole.requests.note(size, now_ms)
         self._node(peer).requests.note(size, now_ms)
 
     def received(self, peer: Peer, api: str, size: int, latency_ms: int, now_ms: int) -> None:
-        """A response of so many bytes came in, so long after its request."""
+        """Count a response of so many bytes. It came so long after its request."""
         for traffic in (self.whole, self._node(peer)):
             traffic.responses.note(size, now_ms)
             traffic.latency.note(latency_ms, now_ms)
         self.latency(api).note(latency_ms, now_ms)
 
     def latency(self, api: str) -> Measure:
-        """Return what is known of the latency of one API."""
+        """Return the latencies of one API."""
         measure = self.latencies.get(api)
         if measure is None:
             measure = self.latencies[api] = Measure()
@@ -62,4 +62,4 @@ NODE_READINGS: Sequence[Reading[Any]] = (
     *summed("incoming-byte", "Bytes of responses", lambda node: node.responses),
     *averaged("request-latency", "Milliseconds from a request to its response", lambda node: node.latency),
 )
-"""Of one node, and of all of them."""
+"""Metrics of one node, and of all nodes together."""

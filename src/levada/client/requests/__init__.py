@@ -1,1 +1,1 @@
-"""What takes several requests: flows, where each request goes, and when it is sent again."""
+"""Operations that take several requests: flows, the node for each request, retries."""

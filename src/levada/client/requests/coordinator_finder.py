@@ -1,9 +1,9 @@
-"""Finding coordinators: which broker keeps a group, a transactional id or a share partition (FindCoordinator).
+"""Finds coordinators: the broker that coordinates a group, a transactional id or a share partition (FindCoordinator).
 
-What was found is remembered until somebody learns better: a coordinator answers that it is not the one (any more), or the connection to it
-is lost. Those who look for the same key share one look-up, and keys that are wanted while one is under way are asked for together in the
-next (since version 4; older brokers are asked for one at a time). A look-up that brings nothing yet is repeated with back-off for as
-long as somebody waits for it.
+A coordinator is remembered until it answers that it is not the coordinator (any more), or until the connection to it is lost. Callers that
+look for the same key share one look-up. Keys that are wanted while a look-up is in flight are asked for together in the next one (since
+version 4; older brokers are asked for one key at a time). A look-up that fails with a retriable error is repeated with back-off as long as
+a caller waits for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from levada.types import Node
 
 
 class CoordinatorKind(IntEnum):
-    """What is coordinated, by its number in the protocol."""
+    """The types of keys that are coordinated, with their numbers in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -44,7 +44,7 @@ _PROTECTED_AS = {
 }
 
 FORGET_ON = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""What a coordinator answers that is none, or not yet: it has to be looked for again."""
+"""Error codes of a node that is not the coordinator, or not yet: it has to be looked up again."""
 
 
 class _Known(NamedTuple):
@@ -53,7 +53,7 @@ class _Known(NamedTuple):
 
 
 class CoordinatorFinder:
-    """See the module's theory."""
+    """The coordinators that one client knows, and the look-ups of others."""
 
     def __init__(self, network: NetworkClient, flows: FlowRunner, now: Now, backoff: ExponentialBackoff) -> None:
         self._network = network
@@ -65,7 +65,7 @@ class CoordinatorFinder:
         self._under_way: set[CoordinatorKind] = set()
 
     def find(self, kind: CoordinatorKind, key: str) -> Flow[ConnectionKey]:
-        """Return the connection to a coordinator. Raises what the look-up was refused with, such as GROUP_AUTHORIZATION_FAILED."""
+        """Return the connection to a coordinator. Raises the error of the look-up, such as GROUP_AUTHORIZATION_FAILED."""
         known = self._connection(kind, key)
         if known is not None:
             return known
@@ -73,7 +73,9 @@ class CoordinatorFinder:
         return found
 
     def find_all(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[dict[str, ConnectionKey | KafkaError]]:
-        """Return the connections to coordinators, looked up together; in place of one whose look-up was refused, the error."""
+        """Return the connections to several coordinators, which are looked up together. A look-up that was refused has its error as the
+        value.
+        """
         found: dict[str, ConnectionKey | KafkaError] = {}
         promises = {}
         for key in keys:
@@ -87,18 +89,18 @@ class CoordinatorFinder:
         return found | {key: _outcome(promise) for key, promise in promises.items()}
 
     def forget(self, kind: CoordinatorKind, key: str) -> None:
-        """It is not where it was."""
+        """Forget a coordinator, because it has moved."""
         self._known.pop((kind, key), None)
 
     def answered(self, kind: CoordinatorKind, key: str, error_code: int) -> bool:
-        """A coordinator answered with an error code; True when it has to be looked for again."""
+        """Take the error code of a coordinator's response. True when the coordinator has to be looked up again."""
         if error_code not in FORGET_ON:
             return False
         self.forget(kind, key)
         return True
 
     def _connection(self, kind: CoordinatorKind, key: str) -> ConnectionKey | None:
-        """Return the connection that was found, None without one, and where it was lost since."""
+        """Return the connection that was found; None when none was found, or it was lost since."""
         known = self._known.get((kind, key))
         if known is not None and self._network.knows(known.key) and self._network.losses(known.key) == known.losses:
             return known.key
@@ -128,12 +130,12 @@ class CoordinatorFinder:
             self._under_way.discard(kind)
 
     def _awaited(self, kind: CoordinatorKind) -> list[str]:
-        """Drop the keys that are no longer waited for, and return the others."""
+        """Drop the keys that no caller waits for any more, and return the others."""
         wanted = self._wanted[kind] = {key: promise for key, promise in self._wanted[kind].items() if promise.is_awaited}
         return list(wanted)
 
     def _ask(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[list[Coordinator]]:
-        """Ask any broker; an empty list when that may help another time. Raises what time cannot mend."""
+        """Ask any broker. Returns an empty list for a retriable failure, and raises any other."""
         first_version = max(_FIRST_VERSION_WITH[kind], FIRST_BATCHED_VERSION)
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
         try:
@@ -166,9 +168,10 @@ class CoordinatorFinder:
         return found
 
     def _whom(self) -> ConnectionKey | None:
-        """Any node may be asked, but not behind a Fetch that waits: a busy node is asked over the connection for its coordinators.
+        """Return the node to ask. Any node will do, but not behind a Fetch: a busy node is asked over its connection for coordinators.
 
-        A bootstrap address has no fetches, and is no node any more once metadata has come: a second connection to it would be cut off.
+        Bootstrap addresses have no fetches, and are no nodes any more once metadata has come; a second connection to one would be closed
+        then.
         """
         node = self._network.least_loaded_node(self._now.ms)
         if node is None or node.id < 0 or not self._network.in_flight_count(node.id):
@@ -176,7 +179,7 @@ class CoordinatorFinder:
         return ConnectionKey(node.id, Purpose.COORDINATOR)
 
     def _take(self, kind: CoordinatorKind, answer: Coordinator) -> None:
-        """Take the answer for one key; the key stays wanted when it has to be asked for again."""
+        """Take the result for one key. The key stays wanted when it has to be asked for again."""
         code = ErrorCode.of(answer.error_code)
         if code and (code in FORGET_ON or code.retriable):
             return

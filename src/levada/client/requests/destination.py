@@ -1,8 +1,8 @@
-"""Where a call goes: any node, one node, the controller, a partition's leader, or the coordinator of a group or transaction.
+"""Where a request goes: any node, one node, the controller, a partition's leader, or the coordinator of a group or transactional id.
 
-A flow says whom it means (`Call(request, node=Leader(tp))`), and the destination is found when the call is made, from what is known or
-after asking. None (`flow.ANY_NODE`) is the least loaded node. A node's id or a connection's key is taken as it stands: such a call fails
-at once when the node is not known, where ThisNode looks at fresh metadata first.
+A flow names the destination (`Call(request, node=Leader(tp))`), and it is resolved when the request is sent, from metadata or by a look-up.
+None (`flow.ANY_NODE`) is the least loaded node. A node id or a connection key is used as it stands: the call fails at once when the node is
+not known, whereas ThisNode refreshes the metadata first.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["Controller", "Coordinator", "CoordinatorKind", "Destinations", "Lead
 
 @dataclass(frozen=True, slots=True)
 class ThisNode(Destination):
-    """A node by its id; ConnectError when it is not among the cluster's nodes, after a look at fresh metadata."""
+    """A node by its id. ConnectError if it is not among the cluster's nodes after a metadata update."""
 
     node_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Controller(Destination):
-    """The node that metadata calls the controller; ConnectError when none is named (Kafka before 0.10 never does)."""
+    """The node that metadata names as the controller. ConnectError if none is named (Kafka before 0.10 never names one)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader(Destination):
-    """The leader of a partition, waiting until it has one. The partition's topic must be among those that metadata is asked about."""
+    """The leader of a partition; waits until there is one. The partition's topic must be among the topics of the metadata."""
 
     tp: TopicPartition
 
@@ -48,14 +48,14 @@ class Coordinator(Destination):
 
 
 class Destinations:
-    """Finds destinations for one client's flows."""
+    """Resolves the destinations of one client's flows."""
 
     def __init__(self, metadata: Metadata, coordinators: CoordinatorFinder) -> None:
         self._metadata = metadata
         self._coordinators = coordinators
 
     def find(self, destination: Destination) -> Flow[ConnectionKey]:
-        """Return the connection that leads to a destination now."""
+        """Return the connection for a destination."""
         if isinstance(destination, Coordinator):
             return (yield from self._coordinators.find(destination.kind, destination.key))
         if isinstance(destination, Leader):

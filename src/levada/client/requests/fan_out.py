@@ -1,8 +1,8 @@
-"""One question about many subjects, of which different nodes know different ones.
+"""One operation on many keys (topics, partitions, groups, ...) that different nodes have to be asked about.
 
-The subjects are grouped by the node that knows them, and all nodes are asked at once. What a node cannot answer now is asked again after
-a pause, of the node that knows it then, without waiting for the other nodes: one that does not answer delays its own subjects only. It
-ends when everything is answered, has failed or is not wanted any more, or when the flow's time is over.
+The keys are grouped by node, and all nodes are asked at once. Keys with a retriable error are asked about again after a pause, at the node
+that has them then, without waiting for the other nodes: a node that does not answer delays only its own keys. The operation ends when every
+key has a result or an error or is not wanted any more, or when the flow's time is over.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from levada.client.requests.retry import Retries
 from levada.errors import KafkaError
 
 Whom: TypeAlias = Peer | Destination | None
-"""Who is asked: a connection, a destination that is found when the call is made, or any node."""
+"""Where a group of keys is sent: a connection, a destination that is resolved when the request is sent, or any node."""
 
 MOST_NOTES = 20
-"""Of an error that is one of many, so that it can still be seen in a log."""
+"""How many notes an error gets that is one of many, so that it can still be read in a log."""
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -29,22 +29,23 @@ V = TypeVar("V")
 
 
 class Spawn(Protocol):
-    """Runs flows beside the one that starts them (client.flow_runner.FlowsBeside)."""
+    """Runs flows in parallel to the one that starts them (FlowsBeside)."""
 
     def start(self, flow: Flow[T]) -> Promise[T]:
         """Start a flow."""
         ...
 
     def cancel(self, promise: Promise[Any]) -> None:
-        """End the flow of a promise; nothing happens when it has ended."""
+        """End the flow of a promise; no effect when it has ended."""
         ...
 
 
 @dataclass(slots=True)
 class Answer(Generic[K, V]):
-    """What one node said: what was found, why the others are to be asked again, and errors to raise. What it does not name is settled.
+    """The result of one request: values found, reasons why keys are to be asked about again, and errors to raise. Other keys are settled.
 
-    located: subjects of which it is known now who is to be asked, so without a pause. refresh: whether to ask again takes fresh metadata.
+    located: keys whose node is known now, so they are asked about again without a pause. refresh: whether the next attempt needs fresh
+    metadata.
     """
 
     found: dict[K, V] = field(default_factory=dict)
@@ -55,12 +56,12 @@ class Answer(Generic[K, V]):
 
     @classmethod
     def missing(cls, wanted: Iterable[K], reason: str) -> Answer[K, V]:
-        """Return the answer that says nothing of any of these subjects, for one reason."""
+        """Return an answer without a value for any of these keys, for one reason."""
         return cls(again=dict.fromkeys(wanted, reason))
 
 
 class _Left(NamedTuple, Generic[K]):
-    """What is to be asked next, and how many attempts there were before."""
+    """Keys to be asked about next, and the number of attempts before."""
 
     subjects: list[K]
     attempts: int
@@ -71,12 +72,12 @@ def _always(subject: object) -> bool:
 
 
 class FanOut(Generic[K, V]):
-    """See the module's theory.
+    """One operation on many keys.
 
-    spawn: starts a flow for each of them, so that all are asked at once; None asks one after the other.
-    route: who is to be asked about a subject, now; a reason in words when that is not known. It may raise what time cannot mend.
-    ask: asks one of them. still_wanted: whether a subject that is about to be asked about still matters.
-    found and errors grow as answers come; reasons says why what is left is not answered yet.
+    spawn: starts a flow for each node, so that all are asked at once; None asks one after the other. route: returns the destination for a
+    key now, or the reason in words why it is not known; it may raise an error that is not retriable. ask: asks one destination.
+    still_wanted: whether the operation still needs a key that is about to be asked about. found and errors grow as responses come; reasons
+    says why the remaining keys have none yet.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class FanOut(Generic[K, V]):
         self._next: list[Flow[_Left[K]]] = []
 
     def run(self, wanted: Collection[K], *, stop_at_error: bool = False) -> Flow[None]:
-        """Ask until nothing is left. stop_at_error: or until something failed.
+        """Ask until every key is settled. stop_at_error: or until one has failed.
 
-        When it ends, also by an error, no request of it is under way any more.
+        When it ends, also by an error, none of its requests is in flight any more.
         """
         self.reasons = dict.fromkeys(wanted, "not asked yet")
         self._stop_at_error = stop_at_error
@@ -146,7 +147,7 @@ class FanOut(Generic[K, V]):
         return Promise.resolved((yield from turn)) if self._spawn is None else self._spawn.start(turn)
 
     def _turns(self, left: _Left[K]) -> list[Flow[_Left[K]]]:
-        """Return a flow for each node to be asked, and one that waits for those of which it is not known who that is."""
+        """Return a flow for each destination, and one that waits for the keys whose destination is not known."""
         groups: dict[Whom, list[K]] = {}
         unknown: dict[K, str] = {}
         for subject in left.subjects:
@@ -161,12 +162,12 @@ class FanOut(Generic[K, V]):
         return [*turns, self._when_known(list(unknown), left.attempts)] if unknown else turns
 
     def _when_known(self, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
-        """Wait for news of who knows these subjects; a pause on top would hold up a client that has just begun."""
+        """Wait for a metadata update that names the node for these keys. A pause on top would delay a client that has just started."""
         yield Wait(self._retries.metadata.refreshed())
         return _Left(subjects, attempts + 1)
 
     def _turn(self, peer: Whom, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
-        """Ask one node; return what is to be asked at once. What is to be asked again has its pause beside that."""
+        """Ask one destination; return the keys to be asked about at once. Keys to be asked about later get a flow that pauses."""
         answer = yield from self._ask(peer, subjects)
         # A broken broker may name what it was not asked about: it is not asked about that.
         asked = set(subjects)
@@ -181,20 +182,21 @@ class FanOut(Generic[K, V]):
         return _Left([subject for subject in answer.located if subject in asked], attempts)
 
     def _pause(self, subjects: list[K], attempts: int, *, refresh: bool) -> Flow[_Left[K]]:
-        """Return what is left when it is time to ask again."""
+        """Return the keys when it is time to ask about them again."""
         yield from self._retries.pause(attempts, refresh=refresh)
         return _Left(subjects, attempts + 1)
 
 
 def _joined(parts: Collection[_Left[K]]) -> _Left[K]:
-    """Ask together what is to be asked at the same time."""
+    """Put keys that are to be asked about at the same time into one group."""
     return _Left([subject for part in parts for subject in part.subjects], max(part.attempts for part in parts))
 
 
 def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mapping[K, KafkaError], found: Mapping[K, Any]) -> None:
-    """Raise the first error in the order of the subjects, if there is one, with the outcomes and results of all.
+    """Raise the first error in the order of the keys, if there is one, with the outcomes and results of all.
 
-    doing: names what was done to one. found: what is known of those without an error. Notes of the error tell of the first others.
+    doing: describes what was done to a key. found: values of the keys without an error. Notes of the error name the first of the other
+    errors.
     """
     outcomes = {subject: errors.get(subject) for subject in subjects}
     failed = [subject for subject, error in outcomes.items() if error is not None]

@@ -1,12 +1,12 @@
-"""Runs flows: feeds each generator the results of the steps it yields.
+"""Runs flows: sends what a generator yields, and resumes it with the result.
 
-Promise callbacks only note that a flow can go on; flows are resumed by poll() and nowhere else, so no flow runs inside another
-component's state change. A flow that reaches its deadline has a TimeoutError thrown in where it stands; it may clean up, but not
-go on yielding.
+Callbacks of promises only mark a flow as runnable; flows are resumed by poll() and nowhere else, so no flow runs in the middle of another
+component's state change. A flow that reaches its deadline has a TimeoutError thrown in where it waits; it may clean up, but not yield
+again.
 
-Only flows that can go on are touched. A flow waits in one of three ways: for a promise, whose callback puts it among the runnable; for a
-time, kept in a heap; or for a connection, and then it is looked at again when something has happened to connections, or when its node's
-back-off is over. The heap may hold times that are out of date; they wake a flow that finds nothing to do.
+Only runnable flows are touched. A flow waits in one of three ways: for a promise, whose callback makes it runnable; for a time, which is
+kept in a heap; or for a connection, and then it is tried again when something has happened to connections, or when its node's back-off is
+over. The heap may hold outdated times; they wake a flow that finds nothing to do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OVER: Promise[Any] = Promise.resolved(None)
 
 
 class Router(Protocol):
-    """Finds destinations (client.destination)."""
+    """Resolves destinations (Destinations)."""
 
     def find(self, destination: Destination) -> Flow[ConnectionKey]:
         """Return the connection to use now."""
@@ -41,11 +41,11 @@ class Router(Protocol):
 
 
 class _Task:
-    """A flow under way and the step it stands at.
+    """A flow that runs, and the step it waits at.
 
-    stack: the flow, and on top of it the one that finds its call's destination. outcome: the step's result; None while the step is not
-    begun, or waits for a connection. losses: of the connection called, when the call began. sent_to: the connection, once it is. timer_ms:
-    the earliest time in the heap. watched: promises that call back, with what they call.
+    stack: the flow, and on top of it the flow that resolves its call's destination. outcome: the step's result; None while the step is not
+    begun, or waits for a connection. losses: how often the called connection had been lost when the call began. sent_to: the connection
+    that the request was sent over. timer_ms: its earliest time in the heap. watched: the promises it waits for, with their callbacks.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class _Task:
 
 
 class FlowRunner:
-    """A poller over all flows of one engine. router: finds destinations; the engine sets it."""
+    """A poller that runs all flows of one engine. router: resolves destinations; the engine sets it."""
 
     def __init__(self, network: NetworkClient) -> None:
         self.router: Router | None = None
@@ -97,9 +97,9 @@ class FlowRunner:
         self._ended: Ended | None = None
 
     def start(self, flow: Flow[T], now_ms: int, *, deadline_ms: int = NEVER_MS, describe: str = "") -> Promise[T]:
-        """Have a flow run from the next poll on; resolves with what it returns, rejects with what it raises.
+        """Start a flow with the next poll. The promise resolves with what it returns, and is rejected with what it raises.
 
-        deadline_ms: absolute. describe: names the operation in a TimeoutError.
+        deadline_ms: an absolute time. describe: names the operation in a TimeoutError.
         """
         task = _Task(flow, now_ms, deadline_ms, describe)
         if self._ended is not None:
@@ -115,7 +115,7 @@ class FlowRunner:
         return bool(self._runnable)
 
     def poll(self, now_ms: int) -> int:
-        """Let every flow that can go on go as far as it can; return when to be polled again."""
+        """Resume every runnable flow until it waits again; return when to be polled again."""
         timers = self._timers
         while timers and timers[0][0] <= now_ms:
             at_ms, _, task = heapq.heappop(timers)
@@ -132,18 +132,20 @@ class FlowRunner:
         return timers[0][0] if timers else NEVER_MS
 
     def retry_blocked(self) -> None:
-        """Have the next poll look at who waits for a connection, on each at the first: while that one waits, so do those behind it."""
+        """Have the next poll try again the flows that wait for a connection: of each connection the first, because the others wait behind
+        it.
+        """
         for waiting in self._blocked.values():
             self._let_go_on(next(iter(waiting)))
 
     def cancel(self, promise: Promise[Any], now_ms: int) -> None:
-        """End the flow of a promise that is no longer waited for, as its deadline would. Does nothing once it has ended."""
+        """End the flow of a promise whose result is not wanted any more, as its deadline would. No effect once it has ended."""
         task = self._tasks.get(promise)
         if task is not None:
             self._end(task, now_ms, ClosedError(f"{task.describe} is no longer waited for"))
 
     def fail(self, error: Exception) -> None:
-        """End the flows that want to send something: no node will ever take it."""
+        """End the flows that wait to send a request, because no node will ever take it."""
         for task in [task for waiting in self._blocked.values() for task in waiting]:
             self._abort(task, error)
 
@@ -193,7 +195,7 @@ class FlowRunner:
         promise.on_done(callback)
 
     def _begin_step(self, task: _Task, now_ms: int) -> None:
-        """Begin the step a task stands at, when that is possible."""
+        """Begin the step that a task waits at, if that is possible."""
         step = task.step
         if isinstance(step, Call):
             self._begin_call(task, step, now_ms)
@@ -317,13 +319,13 @@ class FlowRunner:
             promise.reject(error)
 
     def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
-        """A flow's time is over."""
+        """Throw a TimeoutError into a flow whose deadline has come."""
         if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
             self._network.abandon(task.sent_to, task.outcome, now_ms)
         self._abort(task, error)
 
     def _abort(self, task: _Task, error: Exception) -> None:
-        """Throw an error into a flow, which may clean up and answer with another one, but not go on."""
+        """Throw an error into a flow, which may clean up and raise another error, but not go on."""
         value: Any = None
         raised: BaseException | None = error
         while task.stack:
@@ -341,18 +343,18 @@ class FlowRunner:
 
 
 class FlowsBeside:
-    """Runs flows beside the one that starts them: they have no deadline of their own, and the flow that started them cancels them."""
+    """Runs flows in parallel to the one that starts them. They have no deadline; the flow that started them cancels them."""
 
     def __init__(self, flows: FlowRunner, now: Now) -> None:
         self._flows = flows
         self._now = now
 
     def start(self, flow: Flow[T]) -> Promise[T]:
-        """Have a flow run from the next poll on."""
+        """Start a flow with the next poll."""
         return self._flows.start(flow, self._now.ms)
 
     def cancel(self, promise: Promise[Any]) -> None:
-        """End the flow of a promise; nothing happens when it has ended."""
+        """End the flow of a promise; no effect when it has ended."""
         self._flows.cancel(promise, self._now.ms)
 
 

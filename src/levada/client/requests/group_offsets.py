@@ -1,7 +1,7 @@
-"""How far groups have read: stored with, and asked of, the coordinator of the group (OffsetCommit, OffsetFetch; behaviour 17.3).
+"""Committed offsets of groups: stored and fetched at the group's coordinator (OffsetCommit, OffsetFetch).
 
-What a coordinator cannot do now is asked again after a pause, of whoever coordinates then, until the operation's time is over. What the
-error codes mean is a table per API; an administrator has tables of its own, where a topic that does not exist is an answer.
+Retriable errors are retried after a pause, at the coordinator of that time, until the operation's time is over. What each error code means
+is in a table per API. The admin client has tables of its own, where a topic that does not exist is a result and not a temporary failure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ON_COMMIT_ERROR = RetryPolicy(
         ErrorCode.REQUEST_TIMED_OUT: Reaction.REFIND,
     }
 )
-"""O15."""
+"""Error codes of OffsetCommit for consumers."""
 ON_FETCH_ERROR = RetryPolicy(
     {
         **{code: Reaction.RETRY for code in ErrorCode if code.retriable},
@@ -50,11 +50,13 @@ ON_FETCH_ERROR = RetryPolicy(
         ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
     }
 )
-"""O16. Among those that are merely tried again is UNSTABLE_OFFSET_COMMIT: a transaction that has not ended may change the offset."""
+"""Error codes of OffsetFetch. UNSTABLE_OFFSET_COMMIT is among the retriable ones: an open transaction may change the offset."""
 ON_MEMBERS_FETCH_ERROR = RetryPolicy(
     {**ON_FETCH_ERROR.on_error, ErrorCode.STALE_MEMBER_EPOCH: Reaction.RETRY, ErrorCode.UNKNOWN_MEMBER_ID: Reaction.RETRY}
 )
-"""G39. Who was refused as a member of a consumer group asks again as what it is by then: a member with a newer epoch, or none."""
+"""Error codes of OffsetFetch for members of consumer groups (KIP-848). A refused member asks again with its new epoch, or without being a
+member.
+"""
 
 FIRST_VERSION_IN_KAFKA = 1
 """Version 0 of both APIs keeps offsets in ZooKeeper."""
@@ -64,14 +66,14 @@ FIRST_FETCH_VERSION_WITH_GROUPS = 8
 LAST_VERSION_BY_NAME = 9
 
 Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
-"""What is committed per partition, None for nothing."""
+"""The committed offset per partition, None where there is none."""
 
 
 class Waiting(NamedTuple):
-    """Whether to wait for transactions that may yet change the offsets (KIP-447), which brokers before 2.5 cannot, and what is called.
+    """Whether to wait for open transactions that may change the offsets (KIP-447). Brokers before 2.5 cannot.
 
-    told: with each answer, with the partitions that wait for such a transaction. cannot: where the coordinator cannot wait, which is then
-    asked without; None raises UnsupportedVersionError.
+    told: called with each response, with the partitions that wait for a transaction. cannot: called when the coordinator cannot wait; it is
+    asked without waiting then. None raises UnsupportedVersionError instead.
     """
 
     wanted: bool = True
@@ -80,23 +82,23 @@ class Waiting(NamedTuple):
 
 
 class CoordinatedGroup(NamedTuple):
-    """A group, and how its coordinator is found."""
+    """A group and the way to its coordinator."""
 
     group_id: str
     finder: CoordinatorFinder
 
     @property
     def coordinator(self) -> Coordinator:
-        """Where to send what is about the group."""
+        """The destination of requests about the group."""
         return Coordinator(CoordinatorKind.GROUP, self.group_id)
 
     @property
     def who(self) -> str:
-        """The coordinator, in an error's words."""
+        """The coordinator, as error messages name it."""
         return f"the coordinator of group '{self.group_id}'"
 
     def take_codes(self, policy: RetryPolicy, codes: Iterable[int]) -> bool:
-        """Act on an answer's error codes; return whether asking again needs fresh metadata first."""
+        """Act on the error codes of a response. Return whether the next attempt needs fresh metadata."""
         reactions = {policy.reaction(code) for code in codes if code}
         if Reaction.REFIND in reactions:
             self.finder.forget(CoordinatorKind.GROUP, self.group_id)
@@ -116,10 +118,10 @@ def commit_offsets(
     still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
     fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
 ) -> Flow[Collection[TopicPartition]]:
-    """Commit offsets, trying again what may yet succeed; return the partitions whose offsets are stored.
+    """Commit offsets, retry retriable errors; return the partitions whose offsets are stored.
 
-    still_wanted: whether the offset of a partition that is about to be sent still matters. fault_of: why it may not be sent, None where it
-    may. Raises the first error in the order given, with the outcomes of all.
+    still_wanted: whether the offset of a partition still matters when it is about to be sent. fault_of: why it may not be sent, None where
+    it may. Raises the first error in the order given, with the outcomes of all.
     """
 
     def ask(tps: list[TopicPartition]) -> Flow[PartitionAnswer[None]]:
@@ -154,7 +156,7 @@ def commit_once(
     metadata: Metadata,
     policy: RetryPolicy = ON_COMMIT_ERROR,
 ) -> Flow[PartitionAnswer[None]]:
-    """Ask the coordinator once to store offsets."""
+    """Send one OffsetCommit to the coordinator."""
     coordinated = CoordinatedGroup(group.group_id, finder)
     ids = _known_ids(metadata, {tp.topic for tp in offsets})
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetCommitRequest.MAX_VERSION
@@ -214,10 +216,10 @@ def fetch_offsets(
     *,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[Committed]:
-    """Return what a group has committed for these partitions, None for all that it has committed for.
+    """Return what a group has committed for these partitions, None for all partitions with a committed offset.
 
-    asker: returns the group member that sends the requests, its epoch as of now (KIP-848); None for a caller that is not a member.
-    Raises the errors that time does not mend, and TimeoutError.
+    asker: returns the group member that sends the request, with its current epoch (KIP-848); None for a caller that is not a member. Raises
+    errors that are not retriable, and TimeoutError.
     """
     asking = yield from _ask_for_offsets(finder, {group_id: partitions}, retries, None, waiting, asker=asker)
     for error in asking.errors.values():
@@ -233,9 +235,9 @@ def fetch_offsets_of_groups(
     *,
     stable: bool,
 ) -> Flow[dict[str, Committed]]:
-    """Return what several groups have committed. wanted: for which partitions of each, None for all that it has committed for.
+    """Return what several groups have committed. wanted: the partitions of each group, None for all with a committed offset.
 
-    stable: wait as Waiting says. Raises the first error in the order given, with the outcomes of all, and TimeoutError.
+    stable: see Waiting. Raises the first error in the order given, with the outcomes of all, and TimeoutError.
     """
     asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, Waiting(stable))
     raise_first(lambda group: f"offsets of group '{group}'", wanted, asking.errors, asking.found)
@@ -251,7 +253,7 @@ def _ask_for_offsets(
     *,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[FanOut[str, Committed]]:
-    """Ask each group's coordinator until nothing is left to try. A TimeoutError has what became of each group."""
+    """Ask each group's coordinator until every group is settled. A TimeoutError has the outcome of each group."""
     asking: FanOut[str, Committed] = FanOut(
         retries,
         spawn,
@@ -321,9 +323,9 @@ def _call_in_some_version(
     waiting: Waiting,
     asker: ConsumerGroupMetadata,
 ) -> Flow[Any]:
-    """Ask in the newest form that the coordinator knows; return what the answer says of the group, None where it leaves the group out.
+    """Send the request in the newest version that the coordinator knows. Return its part about the group, None if that is missing.
 
-    UnsupportedVersionError is raised only where the coordinator knows no form, or cannot wait for transactions and has to.
+    Raises UnsupportedVersionError only where the coordinator knows no usable version, or cannot wait for transactions and has to.
     """
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
     indexes = None if partitions is None else _by_topic(partitions)

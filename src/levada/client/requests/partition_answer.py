@@ -1,4 +1,4 @@
-"""What a broker answers to a question about several partitions, whatever the question."""
+"""Responses that have an error code per partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levada.types import TopicPartition
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Group partitions by their topic, both in the order given."""
+    """Group partitions by topic; the order of both is kept."""
     topics: dict[str, list[TopicPartition]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp)
@@ -29,7 +29,7 @@ PartitionAnswer: TypeAlias = Answer[TopicPartition, T]
 
 
 class Part(NamedTuple):
-    """One partition's part of a response. value: what it says where there is no error."""
+    """One partition's part of a response. value: its result, if there is no error."""
 
     tp: TopicPartition
     error_code: int
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What was asked for: by which API, what that is in an error's words, and of which group, "" for none."""
+    """What a request asked for. api: the API's name. words: as error messages say it. group_id: of which group, "" for none."""
 
     api: str
     words: str
@@ -47,11 +47,11 @@ class Asked(NamedTuple):
 def partition_answer(
     who: str, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: Asked
 ) -> PartitionAnswer[Any]:
-    """Sort the parts of a response by what its API's table says about their error codes.
+    """Sort the parts of a response by what the API's table says about their error codes.
 
-    who: gave the response, in an error's words. what: was asked for. A partition that the response leaves out is to be asked about
-    again; one that was not asked about is ignored, as is what is said of one a second time. None is found where an error code means that
-    there is nothing.
+    who: the broker, as error messages name it. what: the request. A partition that the response leaves out is asked about again. A
+    partition that was not asked about is ignored, and so is a second part about the same one. A partition whose error code means "there is
+    none" has the value None.
     """
     answer: PartitionAnswer[Any] = Answer.missing(wanted, f"{who} left it out of its answer")
     unheard = set(wanted)

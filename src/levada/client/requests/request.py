@@ -1,6 +1,6 @@
-"""One request of any API, as it stands: the escape hatch for what no client has a method for.
+"""KafkaClient.request(): one request of any API, sent as it stands, for what no client has a method for.
 
-The answer is handed out as it came. Whether an error code in it is a failure, worth another try or expected is for the caller to know.
+The response is returned as it came. The caller decides whether an error code in it is a failure, retriable, or expected.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ R = TypeVar("R")
 CONTROLLER: Final = "controller"
 
 Destination: TypeAlias = int | Literal["controller"] | flow.Destination | None
-"""A node id; the node that metadata calls the controller; any other destination; or None for the least loaded node."""
+"""A node id; "controller", the node that metadata names; any other destination; or None for the least loaded node."""
 
 
 def request(message: Request[R], *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None) -> Flow[R]:
     """Send a request once and return the response; None for a Produce with acks=0, which has none.
 
-    version: None for the newest that both sides have released; drafts have to be named. timeout_ms: for the answer, None for
-    request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
+    version: None for the newest version that both sides have released; unreleased ones have to be named. timeout_ms: for the response, None
+    for request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
     """
     target = Controller() if node == CONTROLLER else ThisNode(node) if isinstance(node, int) else node
     bounds = {} if version is None else {"min_version": version, "max_version": version}
@@ -47,7 +47,7 @@ def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int
 
 
 def shared_versions(spoken: BrokerVersions) -> Mapping[str, tuple[int, int]]:
-    """Return what levada speaks of what a broker does, both ends included, by the API's name."""
+    """Return the versions that a broker and levada share, both ends included, by the API's name."""
     theirs = spoken.ranges
     shared = {api.NAME: _shared(api, *theirs[key]) for key, api in APIS.items() if key in theirs}
     return {name: span for name, span in shared.items() if span[0] <= span[1]}

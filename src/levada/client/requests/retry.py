@@ -1,7 +1,7 @@
-"""Asking again: what to do about an error code is a table, one per API, and how long to wait and how often is one place.
+"""Retries: a table per API says what to do about an error code; one place decides how long to wait and how often to try.
 
-A table names the codes that are special to its API, and what all others mean there. A code is never retried because Kafka lists it as
-retriable: for an administrator, a topic that does not exist is an answer; for a consumer, it may be one that is not known everywhere yet.
+A table lists the codes that are special to its API, and what all others mean there. Kafka's own list of retriable codes is not used: a
+topic that does not exist is a result for an admin client, whereas for a consumer it may be one that is not known everywhere yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from levada.error_codes import ErrorCode
 
 
 class Reaction(Enum):
-    """What to do about one subject's error code."""
+    """What to do about the error code of one key."""
 
     AT_ONCE = "ask again at once"
     RETRY = "ask again after a pause"
@@ -31,18 +31,18 @@ class Reaction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """One API's table. otherwise: the reaction to codes that it does not name."""
+    """The table of one API. otherwise: the reaction to codes that it does not list."""
 
     on_error: Mapping[ErrorCode, Reaction]
     otherwise: Reaction = Reaction.RAISE
 
     def reaction(self, code: int) -> Reaction:
-        """Return what to do about a code."""
+        """Return the reaction to a code."""
         return self.on_error.get(ErrorCode.of(code), self.otherwise)
 
 
 class Retries:
-    """The repetitions of one operation. limit: how often at most for each of its subjects, None for as long as its time lasts."""
+    """The retries of one operation. limit: the largest number for each key, None for as long as the operation's time lasts."""
 
     def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, limit: int | None = None) -> None:
         self.metadata = metadata
@@ -51,12 +51,12 @@ class Retries:
         self._used: Counter[Hashable] = Counter()
 
     def may_go_on(self, subject: Hashable) -> bool:
-        """Take one retry from a subject's allowance; False when there is none left."""
+        """Count one retry of a key. False when the limit is exceeded."""
         self._used[subject] += 1
         return self._limit is None or self._used[subject] <= self._limit
 
     def pause(self, attempts: int, *, refresh: bool) -> Flow[None]:
-        """Let some time pass after this many earlier attempts; with `refresh`, until there is fresh metadata too."""
+        """Wait for the back-off after this many earlier attempts; with `refresh`, also for a metadata update."""
         version = self.metadata.request_update() if refresh else 0
         yield Sleep(self._backoff.delay_ms(attempts))
         if refresh:

@@ -1,6 +1,7 @@
-"""Proving to a broker who we are, by SASL: the mechanism is agreed upon, then its messages go back and forth (H15).
+"""SASL authentication of a connection: SaslHandshake agrees on the mechanism, then SaslAuthenticate carries its messages.
 
-Brokers before 1.0 take the messages as bare frames, which is not spoken here: they have no SaslAuthenticate to tell what was wrong.
+Brokers before 1.0 take the messages as bare frames. levada does not support that: they have no SaslAuthenticate response to say what was
+wrong.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ AnyExchange: TypeAlias = Generator[bytes | BlockingStep | Promise[Any], Any, Non
 
 
 class Mechanism(Protocol):
-    """A SaslMechanism, of the user's or of ours."""
+    """A SASL mechanism, of the user's or one of levada's."""
 
     @property
     def name(self) -> str:
-        """As brokers know it."""
+        """Its name in SaslHandshake."""
         ...
 
     def begin(self, host: str) -> AnyExchange:
@@ -46,14 +47,14 @@ class Mechanism(Protocol):
 
 
 class SaslAuthentication:
-    """Authenticates each connection anew, by one mechanism and no other. helpers: do what the mechanism says is blocking."""
+    """Authenticates each connection by one mechanism. helpers: run the steps that the mechanism declares as blocking."""
 
     def __init__(self, mechanism: Mechanism, helpers: Helpers) -> None:
         self._mechanism = mechanism
         self._helpers = helpers
 
     def __call__(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
-        """Authenticate one connection; return for how long, in ms, 0 for its whole life. Raises AuthenticationError."""
+        """Authenticate one connection. Return the session's lifetime in ms, 0 if it does not end. Raises AuthenticationError."""
         yield from self._agree(versions)
         try:
             return (yield from self._exchange(versions, host))
@@ -82,7 +83,7 @@ class SaslAuthentication:
             return lifetime_ms
 
     def _awaited(self, step: BlockingStep | Promise[Any]) -> SetupFlow[Any]:
-        """Return the result of what an exchange waits for, or the error to throw into it."""
+        """Return the result of a step that an exchange waits for, or the error to throw into it."""
         promise = self._helpers.run(step.run) if isinstance(step, BlockingStep) else step
         try:
             return (yield Await(promise, f"credentials for {self._mechanism.name}"))

@@ -1,8 +1,8 @@
-"""Setting up a connection, top to bottom, once its transport is ready: ApiVersions, then authentication.
+"""Sets up a connection once its transport is ready: ApiVersions, then authentication.
 
-A set-up flow is a generator: it yields what to ask, is resumed with the answer's bytes, and returns what the broker speaks. It does not
-use the versions that user requests are sent with, because it is what finds them out. Where it needs something that no broker answers, such
-as a token, it yields what to wait for. A session that ends (KIP-368) is renewed by the part of the flow that authenticates, alone.
+A set-up flow is a generator: it yields a request, is resumed with the bytes of the response, and returns the broker's versions. It does not
+use the versions of other requests, because it is what finds them out. Where it needs something that no broker answers, such as a token, it
+yields a wait for it. When a session ends (KIP-368), only the authentication part of the flow runs again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from levada.types import Node
 T = TypeVar("T")
 
 FIRST_RESERVED_CORRELATION_ID = 2_147_483_640
-"""Java keeps the ids from here on for authentication (H5): they are never those of a user's request."""
+"""Java's client reserves the correlation ids from here on for SASL requests; other requests never have one of them."""
 
 
 _WITH_FEATURES = 3
@@ -42,7 +42,7 @@ _UNANSWERED_AT_A_VERSION = 2
 
 
 class Ask(NamedTuple):
-    """A request of the set-up. event: what sending it is to the table of states."""
+    """A request of the set-up. event: the event that sending it is in the table of states."""
 
     request: Request
     version: int
@@ -51,14 +51,14 @@ class Ask(NamedTuple):
 
 
 class Await(NamedTuple):
-    """What the set-up waits for beside the broker; its error is thrown in. what: names it in errors."""
+    """A wait for something else than the broker. The flow gets its error thrown in. what: its name in error messages."""
 
     promise: Promise[Any]
     what: str
 
 
 class SetUp(NamedTuple):
-    """The end of a set-up: what the broker speaks, and for how long it believes who we are (0: as long as the connection lasts)."""
+    """The result of a set-up: the broker's versions, and the lifetime of the session in ms (0: it does not end)."""
 
     versions: BrokerVersions
     session_lifetime_ms: int = 0
@@ -67,17 +67,17 @@ class SetUp(NamedTuple):
 SetupStep: TypeAlias = Ask | Await
 SetupFlow: TypeAlias = Generator[SetupStep, Any, T]
 Authenticate: TypeAlias = Callable[[BrokerVersions, str], SetupFlow[int]]
-"""The flow that proves to a broker who we are, given what it speaks and its host. It returns for how long the broker believes that, 0 for
-as long as the connection lasts, and raises when the broker does not.
+"""The flow that authenticates a connection, called with the broker's versions and host. It returns the session's lifetime in ms (0: it does
+not end), and raises when authentication fails.
 """
 
 
 def set_up(
     fallback: BrokerVersions | None, authenticate: Authenticate | None, host: str, first: int = ApiVersionsRequest.MAX_VERSION
 ) -> SetupFlow[SetUp]:
-    """Do all that has to be done before requests may be sent.
+    """Do all that is needed before requests may be sent.
 
-    fallback: what brokers speak that cannot be asked. first: the version of ApiVersions to begin with.
+    fallback: the versions of brokers that cannot be asked. first: the version of ApiVersions to begin with.
     """
     versions = fallback if fallback is not None else (yield from negotiate(first))
     return SetUp(versions) if authenticate is None else (yield from prove(versions, authenticate, host))
@@ -89,9 +89,9 @@ def prove(versions: BrokerVersions, authenticate: Authenticate, host: str) -> Se
 
 
 def negotiate(first: int = ApiVersionsRequest.MAX_VERSION) -> SetupFlow[BrokerVersions]:
-    """Learn what the broker speaks, at most in two rounds (H8 to H10, KIP-511). first: the version to begin with.
+    """Ask for the broker's versions, in at most two requests (KIP-511). first: the version of ApiVersions to begin with.
 
-    Raises ProtocolError for an answer that cannot be read, BrokerError for an error the broker answered with.
+    Raises ProtocolError for a response that cannot be read, BrokerError for an error that the broker answered.
     """
     version = first
     reply = read_reply((yield _ask_versions(first)), first)
@@ -108,7 +108,9 @@ def _ask_versions(version: int) -> Ask:
 
 
 class _Unanswered(NamedTuple):
-    """ends: how many in a row. ended_ms: when the last did. has_untried: whether a version was left that had not failed twice."""
+    """ends: how many connections in a row ended without an answer. ended_ms: when the last one did. has_untried: whether a version was left
+    that had not failed twice.
+    """
 
     ends: int
     ended_ms: int
@@ -119,12 +121,12 @@ _NO_END = _Unanswered(0, -1, has_untried=True)
 
 
 class FirstVersions:
-    """The version of ApiVersions that each address is asked with first: the newest, until its broker proves to close the connection at it.
+    """The version of ApiVersions to begin with at each address: the newest, unless the broker closes the connection at it.
 
-    Brokers answer UNSUPPORTED_VERSION to a version that they do not know (KIP-511), but not all who speak the protocol do: Azure Event Hubs
-    resets the connection. An address that ends two connections in a row without an answer is asked with version 3 next, then with version
-    0, then with the newest again. One connection proves nothing: a broker that stops ends it as well. It ends all that it has at once, so
-    the second one has to be begun after the first has ended.
+    Brokers answer UNSUPPORTED_VERSION to a version they do not know (KIP-511), but some servers that speak the protocol do not: Azure Event
+    Hubs resets the connection. An address that ends two connections in a row without an answer is asked with version 3 next, then with
+    version 0, then with the newest again. One connection proves nothing, because a broker that stops ends it as well. It ends all its
+    connections at once, so the second one must begin after the first has ended.
     """
 
     def __init__(self) -> None:
@@ -136,7 +138,7 @@ class FirstVersions:
         return _FIRST_VERSIONS[self._steps.get(address, 0)]
 
     def unanswered(self, address: str, began_ms: int, now_ms: int) -> bool:
-        """The broker ended a connection instead of answering. Return whether a version is left that has not failed twice.
+        """Record that the broker ended a connection instead of answering. Return whether a version is left that has not failed twice.
 
         began_ms: when the connection was begun.
         """
@@ -152,10 +154,10 @@ class FirstVersions:
         return has_untried
 
     def answered(self, address: str, versions: BrokerVersions) -> BrokerVersions:
-        """The broker said what it speaks. Return it without the versions of ApiVersions at which it closes the connection.
+        """Record a broker's answer. Return its versions, without those of ApiVersions at which it closes the connection.
 
-        Version 0 tells no features of the cluster, which transactions need to know. A broker that answers it and knows version 3 is asked
-        with the newest again next time.
+        Version 0 has no features of the cluster, which transactions need. A broker that answers it and knows version 3 is asked with the
+        newest version again next time.
         """
         self._ends.pop(address, None)
         first = self.of(address)
@@ -175,7 +177,7 @@ class FirstVersions:
 
 
 class _Running:
-    """A set-up under way. waits_for: what it waits for beside the broker; deadline_ms: until when."""
+    """A set-up that is not finished. waits_for: what it waits for apart from the broker; deadline_ms: until when."""
 
     __slots__ = ("deadline_ms", "flow", "waits_for")
 
@@ -186,9 +188,9 @@ class _Running:
 
 
 class Setups:
-    """The flows of connections that are on their way to READY. patience_ms: how long one waits for what no broker answers.
+    """The set-up flows of all connections. patience_ms: how long a flow waits for something else than the broker.
 
-    Each step is an answer to begin(), begin_again(), answered() or go_on(): what to ask, what is waited for, or the end.
+    begin(), begin_again(), answered() and go_on() return the next step: a request, a wait, or the result.
     """
 
     def __init__(self, fallback: BrokerVersions | None, patience_ms: int) -> None:
@@ -200,27 +202,27 @@ class Setups:
         self._waiting: dict[ConnectionKey, _Running] = {}
 
     def begin(self, key: ConnectionKey, node: Node, now_ms: int) -> SetupStep | SetUp:
-        """The transport is ready: return what to ask first, or the end when there is nothing to ask."""
+        """Start the flow: the transport is ready. Return the first step."""
         first = self.first_versions.of(node.address)
         self._running[key] = _Running(set_up(self._fallback, self.authenticate, node.host, first))
         return self._resume(key, None, now_ms)
 
     def begin_again(self, key: ConnectionKey, host: str, versions: BrokerVersions, now_ms: int) -> SetupStep | SetUp:
-        """The session is about to end: authenticate again."""
+        """Authenticate again, because the session is about to end. Return the first step."""
         assert self.authenticate is not None, "a connection without a login has no session that ends"
         self._running[key] = _Running(prove(replace(versions, throttle_time_ms=0), self.authenticate, host))
         return self._resume(key, None, now_ms)
 
     def answered(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> SetupStep | SetUp:
-        """Take an answer; return what comes next. Raises what the flow raises."""
+        """Take a response; return the next step. Raises what the flow raises."""
         return self._resume(key, frame, now_ms)
 
     def due(self, now_ms: int) -> list[ConnectionKey]:
-        """Return the connections whose wait beside the broker is over."""
+        """Return the connections whose wait for something else than the broker is over."""
         return [key for key, run in self._waiting.items() if now_ms >= run.deadline_ms or (run.waits_for and run.waits_for.promise.done)]
 
     def go_on(self, key: ConnectionKey, now_ms: int) -> SetupStep | SetUp:
-        """Resume the flow of a connection that due() named; return what comes next. Raises what the flow raises."""
+        """Resume the flow of a connection that due() returned; return the next step. Raises what the flow raises."""
         running = self._waiting.pop(key)
         wait, running.waits_for = running.waits_for, None
         assert wait is not None
@@ -232,19 +234,19 @@ class Setups:
         return self._resume(key, wait.promise.result(), now_ms)
 
     def waits_for(self, key: ConnectionKey) -> str:
-        """Return what a connection waits for beside the broker, "" for nothing."""
+        """Return what a connection waits for apart from the broker, "" for nothing."""
         running = self._waiting.get(key)
         return "" if running is None or running.waits_for is None else f"still waits for {running.waits_for.what}"
 
     def next_deadline_ms(self) -> int:
-        """When due() names a connection, if nothing is settled before."""
+        """When due() returns a connection, if no wait ends before."""
         if not self._waiting:
             return NEVER_MS
         waits = self._waiting.values()
         return 0 if any(run.waits_for and run.waits_for.promise.done for run in waits) else min(run.deadline_ms for run in waits)
 
     def forget(self, key: ConnectionKey) -> None:
-        """The connection ended."""
+        """Drop the flow of a connection that ended."""
         self._waiting.pop(key, None)
         if (running := self._running.pop(key, None)) is not None:
             running.flow.close()

@@ -26,7 +26,7 @@ from enum import Enum
 
 
 class ConnectionState(Enum):
-    """See the module's theory."""
+    """The states of a connection."""
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
@@ -37,7 +37,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionEvent(Enum):
-    """What moves a connection."""
+    """What changes the state of a connection."""
 
     BEGUN = "a connection was begun"
     ASKED_VERSIONS = "ApiVersions was sent"
@@ -50,7 +50,7 @@ class ConnectionEvent(Enum):
 
 BEING_SET_UP = frozenset({ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS, ConnectionState.AUTHENTICATING})
 ESTABLISHED = frozenset({ConnectionState.READY, ConnectionState.REAUTHENTICATING})
-"""Where a connection has been set up, and has not ended."""
+"""The states of a connection that was set up and has not ended."""
 
 _S, _E = ConnectionState, ConnectionEvent
 

@@ -1,17 +1,17 @@
-"""The token of a client, shared by all its connections, and fetched anew before it ends.
+"""The OAUTHBEARER token of a client: all connections share it, and it is fetched anew before it ends.
 
-A connection that logs in asks for the current token. The first one has it fetched, and the others wait with it. From then on a flow
-fetches the next one when most of the token's lifetime is over, as Java's client does (KIP-255, the sasl.login.refresh settings), so that
-nobody has to wait again. While that fails, the old token is used to its end. Where none is left, who asks is told why, and the next attempt
-has to wait: a service that is down is not asked by every connection that is tried.
+A connection that logs in asks for the current token. The first one starts the fetch, and the others wait with it. From then on a flow
+fetches the next token when most of its lifetime is over, as Java's client does (KIP-255, sasl.login.refresh.*), so that no login has to
+wait again. While fetching fails, the old token is used until it ends. If no token is left, logins fail with the cause, and the next fetch
+waits for its back-off: a token service that is down is not asked by every connection attempt.
 
-A fetch may never return, such as a function of the user's that hangs. It is given up after some time, so that a later login has another one
-begun. A token that comes from it after all is used.
+A fetch may never return, for example when a user's function hangs. It is abandoned after some time, so that a later login can start another
+one. If it returns a token after all, that token is used.
 
-The monotonic clock stands still while a machine sleeps, and the token expires all the same. So before a login uses it, the wall clock is
+The monotonic clock stands still while a machine sleeps, but the token expires all the same. So before a login uses it, the wall clock is
 checked as well: a token that has expired by either clock is replaced at once.
 
-A token that does not say when it ends serves the logins that wait for it when it comes, and no later one: those have another fetched.
+A token without an expiry time serves the logins that wait for it when it comes, and no later one.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
 
 _LEAST_PAUSE_MS = 100
-"""Whatever lifetime a service claims, it is not asked more often."""
+"""The shortest time between two fetches, whatever lifetime a token has."""
 _MOST_LATE = 4
-"""No further fetch is begun while this many have not returned: each of them may block a thread for ever."""
+"""No further fetch is started while this many have not returned, because each of them may block a thread for ever."""
 
 
 class Runs(Protocol):
-    """Runs flows with no deadline of their own (client.flow_runner.FlowsBeside)."""
+    """Runs flows that have no deadline of their own (FlowsBeside)."""
 
     def start(self, flow: Flow[None]) -> Promise[None]:
-        """Have a flow run from the next poll on."""
+        """Start a flow with the next poll."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as it was fetched. lifetime_ms: for how long it is good from then on, None where nobody says."""
+    """A token as it was fetched. lifetime_ms: how long it is valid from then on, None if that is unknown."""
 
     value: str = field(repr=False)
     lifetime_ms: int | None
@@ -52,10 +52,10 @@ class Token:
 
 
 class RefreshWindow(NamedTuple):
-    """When to fetch anew: the settings sasl.login.refresh.*, as Java has them.
+    """When to fetch the next token: the settings sasl.login.refresh.* of Java's client.
 
-    factor, jitter: after so much of the lifetime, and up to so much more at random. min_period_ms: no sooner than that. buffer_ms: no
-    closer to the end than that. Where both together are longer than the lifetime, neither counts.
+    factor, jitter: after this part of the lifetime, plus up to this part at random. min_period_ms: not sooner than that. buffer_ms: not
+    closer to the end than that. When the last two together exceed the lifetime, neither applies.
     """
 
     factor: float
@@ -64,7 +64,7 @@ class RefreshWindow(NamedTuple):
     buffer_ms: int
 
     def after_ms(self, lifetime_ms: int, random: Random) -> int:
-        """Return how long after a token has come the next one is to be fetched."""
+        """Return how long after a token has come the next one has to be fetched."""
         wanted_ms = max(int(lifetime_ms * (self.factor + self.jitter * random.random())), _LEAST_PAUSE_MS)
         if self.min_period_ms + self.buffer_ms > lifetime_ms:
             return wanted_ms
@@ -72,9 +72,9 @@ class RefreshWindow(NamedTuple):
 
 
 class TokenKeeper:
-    """See the module's theory. fetch: has a token fetched; a KafkaError says whether that may be tried again (`retriable`).
+    """The token of one client. fetch: starts fetching a token; whether a KafkaError of it is retried depends on its `retriable`.
 
-    patience_ms: how long a fetch may take before another one is begun. wall_ms: the time since the epoch.
+    patience_ms: how long a fetch may take before another one may be started. wall_ms: returns the time since the epoch.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class TokenKeeper:
         self._hurry: Promise[None] = Promise()
         """Ends the pause before the next fetch."""
         self._late: list[Promise[Token]] = []
-        """The fetches that were given up, and have not returned."""
+        """The fetches that were abandoned and have not returned."""
 
     def current(self) -> Promise[Token]:
-        """Return the token to log in with, once there is one. Rejected with what kept it from being fetched, such as a TokenError."""
+        """Return a promise of the token to log in with. It is rejected with the reason why none could be fetched, such as a TokenError."""
         if self._is_good():
             return Promise.resolved(self._token)  # type: ignore[arg-type]
         if self._error is not None:
@@ -129,7 +129,7 @@ class TokenKeeper:
         return self._token is not None and self._now.ms < self._ends_ms and self._wall_ms() < self._ends_wall_ms
 
     def _keep(self) -> Flow[None]:
-        """Fetch, and fetch again, for as long as tokens say when they end."""
+        """Fetch tokens one after another, as long as they have an expiry time."""
         try:
             while (pause_ms := (yield from self._fetch_once())) is not None:
                 self._hurry = Promise()
@@ -141,7 +141,7 @@ class TokenKeeper:
             self._keeping = False
 
     def _fetch_once(self) -> Flow[int | None]:
-        """Return how long to wait before the next time, None when it is not to be fetched before somebody asks."""
+        """Fetch a token. Return how long to wait before the next fetch, None to wait until a login asks for one."""
         if len(self._late) >= _MOST_LATE:
             return self._failed(unanswered(f"{_MOST_LATE} attempts to fetch a token have not returned"))
         fetching = self._fetch()

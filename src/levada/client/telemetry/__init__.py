@@ -1,1 +1,1 @@
-"""What the brokers are told of a client's metrics when they ask for it (KIP-714)."""
+"""Client telemetry (KIP-714): pushes metrics to brokers that subscribe to them."""

@@ -1,4 +1,4 @@
-"""From metrics() to what is pushed: which of them, under which names, and what of a total is new. Pure."""
+"""Makes the payload of PushTelemetry from metrics(): which metrics, under which names, and the deltas of totals. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySub
 from levada.protocol.otlp import Point, Temporality
 
 EVERYTHING = ("", "*")
-"""What a broker names that wants all metrics."""
+"""The name by which a broker subscribes to all metrics."""
 UNCOMPRESSED = 0
 
 
 class Subscription(NamedTuple):
-    """What a broker wants. metrics: beginnings of names. codecs: that it accepts, the best first."""
+    """What a broker subscribes to. metrics: prefixes of names. codecs: those it accepts, the best first."""
 
     id: int
     metrics: tuple[str, ...]
@@ -29,7 +29,7 @@ class Subscription(NamedTuple):
 
     @classmethod
     def of(cls, reply: GetTelemetrySubscriptionsResponse) -> Subscription:
-        """Read it from a broker's answer."""
+        """Read a GetTelemetrySubscriptions response."""
         return cls(
             reply.subscription_id,
             tuple(reply.requested_metrics),
@@ -44,21 +44,21 @@ class Subscription(NamedTuple):
         return next((codec for codec in self.codecs if codec in known), UNCOMPRESSED)
 
     def wants(self, name: str) -> bool:
-        """Whether a metric of this name is asked for."""
+        """Whether the broker subscribes to a metric of this name."""
         return any(beginning in EVERYTHING or name.startswith(beginning) for beginning in self.metrics)
 
 
 class Counted(NamedTuple):
-    """What the totals were at a time, in milliseconds since the epoch: from there on the next deltas count."""
+    """The totals at a time, in milliseconds since the epoch. The next deltas count from there."""
 
     totals: Mapping[MetricName, float]
     at_ms: int
 
 
 def points(values: Mapping[MetricName, float], subscription: Subscription, since: Counted) -> list[Point]:
-    """Return what is pushed. since: the beginning of the client, or of the time since the last push, as the temporality wants it.
+    """Return the data points to push. since: the beginning of the client, or of the time since the last push, by the requested temporality.
 
-    An average or a maximum of nothing is left out: it has no value.
+    An average or maximum without values is left out.
     """
     found = []
     for metric, value in values.items():
@@ -86,4 +86,4 @@ def totals(values: Mapping[MetricName, float]) -> Mapping[MetricName, float]:
 
 
 ZERO_ID = UUID(int=0)
-"""What a client without an id says."""
+"""The id in the request of a client that has none yet."""

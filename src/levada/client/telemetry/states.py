@@ -23,7 +23,7 @@ from levada.error_codes import ErrorCode
 
 
 class State(Enum):
-    """See the module's theory; the names are those of Java's ClientTelemetryState."""
+    """The states of client telemetry, with the names of Java's ClientTelemetryState."""
 
     SUBSCRIPTION_NEEDED = "subscription needed"
     SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
@@ -35,7 +35,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves it."""
+    """What changes the state."""
 
     ASKED = "a broker is asked for its subscription"
     SUBSCRIBED = "the broker wants metrics"
@@ -90,11 +90,11 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 
 
 DEFAULT_INTERVAL_MS = 300_000
-"""Between two pushes, and two attempts, where no broker has said how long."""
+"""The time between two pushes, and between two attempts, before a broker has given a push interval."""
 
 
 class Pause(Enum):
-    """How long to wait before a broker is asked again."""
+    """How long to wait before a broker is asked for its subscription again."""
 
     NONE = "not at all"
     INTERVAL = "the push interval"
@@ -113,10 +113,10 @@ PAUSES: Mapping[ErrorCode, Pause] = {
     ErrorCode.INVALID_RECORD: Pause.FOR_EVER,
     ErrorCode.UNSUPPORTED_VERSION: Pause.FOR_EVER,
 }
-"""Any other error waits for the interval, as Java's client does."""
+"""Error codes of both requests. All others wait for the push interval, as in Java's client."""
 
 
 def pause_ms(code: ErrorCode, interval_ms: int) -> int:
-    """Return how many milliseconds to wait, NEVER_MS for ever."""
+    """Return the pause in milliseconds, NEVER_MS for ever."""
     pause = PAUSES.get(code, Pause.INTERVAL)
     return {Pause.NONE: 0, Pause.INTERVAL: interval_ms, Pause.FOR_EVER: NEVER_MS}[pause]

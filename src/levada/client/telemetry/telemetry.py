@@ -1,11 +1,11 @@
-"""Telemetry: asks a broker which of the client's metrics it wants, and pushes them (KIP-714). `states` has the states and their theory.
+"""Client telemetry (KIP-714): asks a broker for its subscription, and pushes the metrics. Its states are in `states`.
 
-A poller beside the others of the engine: it starts a flow when one is due, and otherwise costs a comparison. One broker is asked for as
-long as it can be reached, because it keeps the client's subscription. A cluster that does not offer telemetry, which is one whose brokers
-have no plugin for it, is asked again every five minutes: a broker that has it may join.
+It is a poller of the engine: it starts a flow when one is due, and otherwise costs a comparison. The same broker is asked as long as it can
+be reached, because it keeps the client's subscription. A cluster whose brokers have no plugin for telemetry is asked again every five
+minutes, because a broker that has one may join.
 
-A total that is pushed as a delta counts as told unless the broker says that it did not take it: after a lost answer something may be
-missing, but nothing is counted twice.
+A total that is pushed as a delta counts as delivered unless the broker says that it did not accept it: after a lost response some counts
+may be missing, but nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ from levada.protocol.otlp import Attributes, Payload, Temporality, encode
 from levada.protocol.schema import Request
 
 JITTER = (0.5, 1.5)
-"""The first push after a subscription comes after so much of an interval, so that a fleet of clients does not push all at once."""
+"""The first push after a subscription is made after a random part of the interval within these bounds, so that many clients do not push at
+once.
+"""
 
 
 class Telemetry:
-    """See the module's text.
+    """The telemetry of one client.
 
-    read: returns all metrics at a time. wall_ms: the time since the epoch. resource: what is true of all metrics. compress: by a codec's
-    number, data; codecs: the numbers it knows. instance_id: what the cluster calls this client, once it has said it.
+    read: returns all metrics at a time. wall_ms: returns the time since the epoch. resource: attributes of all metrics. compress: called
+    with a codec's number and data; codecs: the numbers it knows. instance_id: the client instance id, once a broker has assigned it.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Telemetry:
         self.state = state
 
     def poll(self, now_ms: int) -> int:
-        """Begin what is due; return when something will be."""
+        """Begin what is due; return when to be polled again."""
         if self.state is State.SUBSCRIPTION_NEEDED:
             return self._begin(self._subscribe, now_ms)
         if self.state is State.PUSH_NEEDED:
@@ -111,7 +113,9 @@ class Telemetry:
             self._log.error("telemetry stops because of a bug in levada", error=done.error)
 
     def close(self, now_ms: int, deadline_ms: int) -> Promise[None]:
-        """Push for the last time, if a broker wants metrics, and end; the promise is settled then. Repeated, it returns the same one."""
+        """Push for the last time, if a broker wants metrics, and end; the promise is settled then. A second call returns the
+        same promise.
+        """
         if self._last is None:
             self._last = self._engine.flows.start(self._terminate(), now_ms, deadline_ms=deadline_ms, describe="the last telemetry")
             self._last.on_done(self._over)
@@ -178,7 +182,7 @@ class Telemetry:
             self._wait(subscription.interval_ms)
 
     def _next(self, subscription: Subscription, values: Mapping[MetricName, float], at_ms: int) -> Counted:
-        """Return since when the next push counts."""
+        """Return the totals that the next push counts from."""
         return Counted(totals(values), at_ms) if subscription.temporality is Temporality.DELTA else self._beginning
 
     def _not_taken(self, code: ErrorCode, codec: int, told: Counted) -> None:
@@ -187,7 +191,7 @@ class Telemetry:
             self._codecs.discard(codec)
 
     def _payload(self, subscription: Subscription, codec: int, values: Mapping[MetricName, float], since: Counted, at_ms: int) -> bytes:
-        """Return the bytes to push. Where they would be more than the broker takes, single nodes, topics and partitions are left out."""
+        """Return the bytes to push. If they exceed the broker's limit, single nodes, topics and partitions are left out."""
         found = points(values, subscription, since)
         packed = self._packed(subscription, codec, Payload(found, at_ms, subscription.temporality, self._resource))
         if len(packed) <= subscription.max_bytes:
@@ -200,7 +204,7 @@ class Telemetry:
         return data if codec == UNCOMPRESSED else self._compress(codec, data)
 
     def _ask(self, request: Request[Any], refused: Callable[[ErrorCode], None] = lambda code: None) -> Flow[Any]:
-        """Return a broker's answer; None, with the state changed, where there is none, or an error."""
+        """Return a broker's response; None after an error, with the state changed."""
         try:
             reply = yield Call(request, self._whom())
         except ENDED:
@@ -225,7 +229,7 @@ class Telemetry:
         return reply
 
     def _whom(self) -> ConnectionKey | None:
-        """Return the broker that is asked as long as it is there, else any."""
+        """Return the same broker as long as it is there, else any."""
         if self._node is None or not self._engine.network.knows(self._node):
             node = self._engine.network.least_loaded_node(self._engine.now_ms)
             self._node = None if node is None else ConnectionKey(node.id)

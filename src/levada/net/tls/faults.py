@@ -1,4 +1,4 @@
-"""From an error of OpenSSL to what was probably wrong, and what to do about it (M-D2)."""
+"""From an error of OpenSSL to what was probably wrong, and what to do about it."""
 
 from __future__ import annotations
 

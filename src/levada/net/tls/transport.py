@@ -1,6 +1,6 @@
-"""TLS as a transport: OpenSSL works on memory, and the bytes that it makes and wants go over a socket that never waits (L13).
+"""TLS as a transport: OpenSSL works on memory, and the bytes that it makes and wants go over a socket that never waits.
 
-A TLS record is read in whole or not at all, so bytes that have been decrypted may wait here while the socket has none (TR23): has_buffered
+A TLS record is read in whole or not at all, so bytes that have been decrypted may wait here while the socket has none: has_buffered
 tells. What was encrypted cannot be taken back. So write() says that bytes were taken only once all that they became has gone out; until
 then it says 0, and its caller offers the same bytes again, as it does for a socket that is full.
 """
