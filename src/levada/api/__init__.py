@@ -1,1 +1,1 @@
-"""What the blocking and the asyncio APIs share: arguments, times, settings and processes."""
+"""What the blocking and the asyncio API share. Arguments become records, requests and flows here; sync/ and aio/ run the flows."""

@@ -1,4 +1,4 @@
-"""What the AckBuffers of both APIs share: their waits, as flows that yield for how long to sleep."""
+"""The waits of AckBuffer in both APIs, as flows that yield for how long to sleep."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from levada.errors import TimeoutError, not_written
 T = TypeVar("T")
 
 MOST_SLOTS = 1 << 31
-"""Each takes 17 bytes from the beginning."""
+"""Each slot takes 17 bytes from the beginning."""
 
 Wake: TypeAlias = Callable[[], object]
 Sleeping: TypeAlias = Generator[float | None, None, T]
-"""Yields for how many seconds to sleep, unless `wake` is called first; None: until it is called."""
+"""Yields the number of seconds to sleep unless `wake` is called before; None: sleep until it is called."""
 
 
 class WaitingAckBuffer(AckWindow):
-    """An AckWindow with flows for who waits. `wake` of each: ends the sleep, from any thread."""
+    """An AckWindow whose waits are flows. `wake`: ends the sleep; any thread may call it."""
 
     def __init__(self, size: int, *, after: Any = None, retain: bool = True) -> None:
         if not isinstance(retain, bool):
@@ -45,7 +45,7 @@ class WaitingAckBuffer(AckWindow):
         return sequence if sequence >= 0 else None
 
     def _putting(self, id: Any, taken: list[Any], timeout: float | None, wake: Wake) -> Sleeping[int]:
-        """Put an id when there is a free slot."""
+        """Put an id, after waiting for a free slot."""
         began_s = monotonic()
         try:
             what = "AckBuffer.put(): no free slot"
@@ -56,16 +56,16 @@ class WaitingAckBuffer(AckWindow):
             self._note_blocked(monotonic() - began_s)
 
     def _getting(self, timeout: float | None, wake: Wake) -> Sleeping[Any]:
-        """Take the next id when it is marked."""
+        """Take the next id, after waiting until it is marked."""
         return (yield from self._until(self._take, timeout, wake, room=False, what="AckBuffer.get(): the next id is not marked"))
 
     def _emptying(self, timeout: float | None, wake: Wake) -> Sleeping[bool]:
-        """Return when every id is safe."""
+        """Wait until every id is safe."""
         what = "AckBuffer.wait_empty(): not everything is safe"
         return (yield from self._until(lambda: self._is_empty() or None, timeout, wake, room=False, what=what))
 
     def _until(self, look: Callable[[], T | None], timeout: float | None, wake: Wake, *, room: bool, what: str) -> Sleeping[T]:
-        """Return what `look` finds, at the first time that it is not None."""
+        """Return the first result of `look` that is not None."""
         over_s = None if timeout is None or timeout == inf else monotonic() + checked_timeout(timeout)
         try:
             while True:

@@ -1,4 +1,4 @@
-"""What callers pass, checked where they pass it: inside the engine a wrong type would look like a bug of levada's own."""
+"""Checks the arguments of public calls before they reach the engine, where a wrong type would look like a bug of levada."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_METADATA_SIZE = 2**15 - 1
 
 
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
-    """Return when a timeout in seconds is over; None and infinity never are."""
+    """Return the deadline of a timeout in seconds; None and infinity have none. Raises TypeError and ValueError for what is no timeout."""
     if timeout_s is None:
         return NEVER_MS
     if type(timeout_s) is not float and not isinstance(timeout_s, Real):
@@ -49,7 +49,7 @@ def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
 
 
 def checked_timeout(timeout_s: float) -> float:
-    """Return a timeout in seconds that is one. Raises TypeError and ValueError as deadline_ms() does."""
+    """Return a timeout in seconds. Raises TypeError and ValueError as deadline_ms() does."""
     deadline_ms(0, timeout_s)
     return timeout_s
 
@@ -57,8 +57,8 @@ def checked_timeout(timeout_s: float) -> float:
 def topic_name(topic: Any) -> str:
     """Return the name of a topic. Raises InvalidTopicError for one that no request can carry, or that is too long for any broker.
 
-    What else is illegal the brokers say. But among the topics of a client, one name that cannot be written keeps the others from being
-    asked about.
+    Brokers report all other illegal names. But one name that cannot be encoded would keep metadata of the client's other topics from being
+    requested.
     """
     if not isinstance(topic, str):
         raise TypeError(f"a topic is named by a str, got {topic!r}")
@@ -76,13 +76,13 @@ def _invalid_topic(shown: str) -> InvalidTopicError:
 
 
 def topic_names(names: Any) -> list[str]:
-    """Return a list of names; a lone one is more likely a mistake than a list of letters."""
+    """Return a list of topic names. Raises TypeError for a single str, which would be read as a list of letters."""
     _refuse_lone(names, str, "topic names")
     return [topic_name(name) for name in names]
 
 
 def topic_partition(tp: Any) -> TopicPartition:
-    """Return a partition; any pair of a topic's name and a number will do, and what partitions_for() returns."""
+    """Return a TopicPartition. Any pair of a topic's name and a number is accepted, and a PartitionInfo."""
     if isinstance(tp, PartitionInfo):
         return TopicPartition(tp.topic, tp.partition)
     if isinstance(tp, str):
@@ -103,7 +103,7 @@ def topic_partitions(partitions: Any) -> list[TopicPartition]:
 
 
 def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offsets that partitions are to be read up to."""
+    """Return the offsets up to which partitions are to be read."""
     if not isinstance(ends, Mapping):
         raise TypeError(f"ends are a mapping of TopicPartition to offset, such as end_offsets() returns; got {ends!r}")
     checked = {topic_partition(tp): whole(f"the end of {tp}", offset) for tp, offset in ends.items()}
@@ -147,7 +147,7 @@ def _check_metadata(tp: Any, metadata: Any) -> None:
 
 
 def ids(given: Any, what: str) -> list[str]:
-    """Return names that are not empty, each once. what: they are, in an error's words."""
+    """Return names that are not empty, each once. what: what they are, in error messages."""
     _refuse_lone(given, str, what)
     for one in (found := list(dict.fromkeys(given))):
         if not isinstance(one, str) or not one:
@@ -156,7 +156,7 @@ def ids(given: Any, what: str) -> list[str]:
 
 
 def texts(given: Any, what: str) -> list[str]:
-    """Return texts, which may be empty. what: they are, in an error's words."""
+    """Return a list of str, which may be empty. what: what they are, in error messages."""
     _refuse_lone(given, str, what)
     for one in (found := list(given)):
         if not isinstance(one, str):
@@ -172,7 +172,7 @@ def group_id(given: Any) -> str:
 
 
 def named(kind: type[Word], given: Any, what: str) -> list[Word]:
-    """Return words of an enumeration, which may be given by their names in Kafka. what: one of them is, in an error's words."""
+    """Return members of an enumeration, which may be given by their Kafka names. what: what one of them is, in error messages."""
     _refuse_lone(given, str, f"words, each a {what}")
     for word in (found := list(given)):
         if kind(word) is kind("Unknown"):
@@ -182,7 +182,7 @@ def named(kind: type[Word], given: Any, what: str) -> list[Word]:
 
 
 def abort_spec(spec: Any) -> AbortTransactionSpec:
-    """Return which transaction to abort where."""
+    """Return the transaction to abort and its partition."""
     if not isinstance(spec, AbortTransactionSpec):
         raise TypeError(f"expected AbortTransactionSpec(partition, producer_id, producer_epoch, coordinator_epoch), got {spec!r}")
     numbers = {name: whole(name, getattr(spec, name)) for name in ("producer_id", "producer_epoch", "coordinator_epoch")}
@@ -192,7 +192,7 @@ def abort_spec(spec: Any) -> AbortTransactionSpec:
 
 
 def group_metadata(group: Any) -> ConsumerGroupMetadata:
-    """Return whose offsets are committed: a consumer's group_metadata(), or the id of a group without members."""
+    """Return the group whose offsets are committed: a consumer's group_metadata(), or the id of a group without members."""
     if isinstance(group, str):
         group = ConsumerGroupMetadata(group)
     if not isinstance(group, ConsumerGroupMetadata):
@@ -203,7 +203,7 @@ def group_metadata(group: Any) -> ConsumerGroupMetadata:
 
 
 def transaction_handle(handle: Any) -> TransactionHandle:
-    """Return what detach_transaction() has returned, also where it was kept as a plain tuple or came back from JSON as a list."""
+    """Return a handle that detach_transaction() returned, also if it was stored as a plain tuple, or as a list in JSON."""
     if isinstance(handle, list | tuple) and len(handle) == len(TransactionHandle._fields):
         name, producer_id, epoch, version, partitions, groups = handle
         if isinstance(name, str):
@@ -214,19 +214,19 @@ def transaction_handle(handle: Any) -> TransactionHandle:
 
 
 def transaction_handles(handles: Any) -> list[TransactionHandle]:
-    """Return several of what detach_transaction() has returned, each once."""
+    """Return several such handles, each once."""
     _refuse_lone(handles, (str, TransactionHandle), "TransactionHandle")
     return list(dict.fromkeys(transaction_handle(handle) for handle in handles))
 
 
 def column_names(names: Any) -> tuple[str, ...]:
-    """Return names of columns; which there are is for the decoder to know."""
+    """Return names of columns. The decoder knows which exist."""
     _refuse_lone(names, str, "columns, such as ['key', 'value']")
     return tuple(names)
 
 
 def new_topics(topics: Any) -> list[NewTopic]:
-    """Return the topics to be created; settings may be given as numbers and bools, and are text on the wire."""
+    """Return the topics to create. Settings may be given as numbers and bools, and become text."""
     if isinstance(topics, str):
         raise TypeError(f"expected a list of NewTopic, got {topics!r}; write [NewTopic({topics!r})]")
     _refuse_lone(topics, NewTopic, "NewTopic")
@@ -262,7 +262,7 @@ def _refuse_lone(items: Any, single: type | tuple[type, ...], what: str) -> None
 
 
 def whole(name: str, number: Any) -> int:
-    """Return a whole number, numpy's too."""
+    """Return a whole number, also one of numpy's types."""
     try:
         return index(number)
     except TypeError:
@@ -278,7 +278,7 @@ def message(request: Any) -> Request:
 
 
 def destination(node: Any) -> Destination:
-    """Return where a request goes."""
+    """Return the destination of a request."""
     if node is None or node == CONTROLLER:
         return node  # type: ignore[no-any-return]
     try:
@@ -308,7 +308,7 @@ def _header_pair(pair: Any) -> tuple[str, bytes | None]:
 
 @contextmanager
 def saying_how_many(sent: Sized) -> Iterator[None]:
-    """Around the loop of send_many(): what ends it says how many records were sent before."""
+    """A context around the loop of send_many(): an exception gets a note with the number of records sent before it."""
     try:
         yield
     except BaseException as error:
@@ -317,9 +317,9 @@ def saying_how_many(sent: Sized) -> Iterator[None]:
 
 
 def plain_records(records: Any, headers: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield value, key and headers of each record of send_many(): a value, (key, value) or (key, value, headers).
+    """Yield value, key and headers of each record of send_many(), which is a value, (key, value) or (key, value, headers).
 
-    headers: of the records that have none of their own.
+    headers: for records without headers of their own.
     """
     _refuse_lone(records, (str, bytes, bytearray, memoryview, Mapping), "records")
     for number, record in enumerate(records):

@@ -1,4 +1,4 @@
-"""What KafkaClient of both APIs does: arguments become flows of the engine, each with its name in words."""
+"""What KafkaClient does in both APIs: arguments become flows of the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Operation(NamedTuple, Generic[T]):
-    """A flow, what it does in words, and how many seconds it may take."""
+    """A flow with its description for error messages, and its timeout in seconds."""
 
     flow: Flow[T]
     what: str
@@ -26,7 +26,7 @@ class Operation(NamedTuple, Generic[T]):
 
 
 class Asking:
-    """What KafkaClient can do."""
+    """The operations of KafkaClient."""
 
     def __init__(self, config: ClientConfig, engine: Engine) -> None:
         self._config = config
@@ -44,7 +44,7 @@ class Asking:
         return self._operation(flow, f"{wanted.NAME} request", timeout)
 
     def assumed_versions(self) -> dict[str, tuple[int, int]] | None:
-        """Return what broker.version.fallback says is spoken, None without it."""
+        """Return the API versions of broker.version.fallback, None without it."""
         assumed = fallback(self._config.broker_version_fallback)
         return None if assumed is None else dict(request.shared_versions(assumed))
 

@@ -1,4 +1,4 @@
-"""Records as columns. They need pyarrow, which is an extra: without it, the error says how to get it."""
+"""Records as Arrow columns. They need pyarrow, an optional dependency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 @contextmanager
 def importing_columns() -> Iterator[None]:
-    """Around an import of levada.record.columnar."""
+    """A context around the import of levada.record.columnar. Without pyarrow, the ImportError says how to install it."""
     try:
         yield
     except ImportError as missing:
@@ -22,7 +22,7 @@ def importing_columns() -> Iterator[None]:
 
 
 def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
-    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, an extra. Raises ValueError for none."""
+    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS. Imports pyarrow. Raises ValueError for an empty tuple."""
     if columns == ():
         raise ValueError(f"columns=[] would read records and return nothing of them; name at least one of {', '.join(DEFAULT_COLUMNS)}")
     with importing_columns():

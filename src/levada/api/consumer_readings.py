@@ -1,4 +1,4 @@
-"""What is read of a consumer's counters, under the names of Java's metrics: tables, as those of levada.api.measured."""
+"""The metrics of consumers, under the names of Java's metrics: tables as in levada.api.measured."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POLL_TIMES: Table = (
         lambda core, now: core.counters.polls.idle.average(now),
     ),
 )
-"""Of consumers of every kind."""
+"""Metrics of consumers of every kind."""
 
 POLLS: Table = (
     *POLL_TIMES,
@@ -55,7 +55,7 @@ UNACKNOWLEDGED: Table = gauge(
 
 
 def commit_latency(traffic: Traffic) -> Any:
-    """Return what is known of the latency of commits."""
+    """Return the latencies of commits."""
     return traffic.latency("OffsetCommit")
 
 
@@ -63,13 +63,13 @@ COMMITS: Table = (
     *averaged("commit-latency", "Milliseconds from an OffsetCommit request to its response", commit_latency),
     *counted("commit", "Answers to OffsetCommit requests", commit_latency),
 )
-"""Of the connections' traffic."""
+"""Metrics that are read of the connections' traffic."""
 
 ASSIGNED: Table = gauge("assigned-partitions", "Partitions that are assigned", lambda core, _: len(core.subscription))
 
 
 def since(at_ms: int | None, now_ms: int) -> float:
-    """Return the seconds since a time, nan for none."""
+    """Return the seconds since a time, nan for None."""
     return nan if at_ms is None else (now_ms - at_ms) / 1000
 
 
@@ -90,7 +90,7 @@ GROUP: Table = (
     *counted("sync", "SyncGroups answered", lambda core: core.latency("SyncGroup")),
     *averaged("sync-time", "Milliseconds to such an answer, which waits for the leader", lambda core: core.latency("SyncGroup")),
 )
-"""With a group.id."""
+"""Metrics of consumers with a group.id."""
 
 
 def _lags(core: ConsumerCore) -> list[int]:
@@ -112,7 +112,7 @@ TOPIC: Table = (
     *summed("records-consumed", "Records handed out", lambda counters: counters.records),
     *gauge("records-per-request-avg", "Records handed out per answer to a fetch", _records_per_request),
 )
-"""Of all topics together, and of each that is assigned: there an answer is one with records of the topic, or with none of it."""
+"""Metrics of all topics together, and of each assigned topic; of a topic, only responses that have records of it count."""
 
 FETCH: Table = (
     *counted("fetch", "Answers to fetches", lambda core: core.counters.fetched),
@@ -145,7 +145,7 @@ PARTITION: Table = (
 
 
 def of_consumer(core: ConsumerCore, traffic: Traffic, now_ms: int, tags: Tags) -> dict[MetricName, float]:
-    """Read them all."""
+    """Return all metrics of a consumer."""
     values = read_all(POLLS, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(UNACKNOWLEDGED, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(FETCH, core, now_ms, FETCHES_GROUP, tags)
@@ -169,4 +169,4 @@ PAGE: Sequence[Section] = (
     Section((FETCHES_GROUP,), "client-id; and once more of each topic that is assigned, with client-id, topic", TOPIC),
     Section((FETCHES_GROUP,), "client-id, topic, partition", PARTITION),
 )
-"""For docs/METRICS.md, beside FETCH."""
+"""The tables for docs/METRICS.md, beside FETCH."""

@@ -35,10 +35,10 @@ _numbers = count(1)
 
 
 class Connector(Protocol[D]):
-    """What gives a client its engine and the driver that runs it; one per kind of driver."""
+    """Makes the engine and the driver of a client; there is one per kind of driver."""
 
     def __call__(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, D]:
-        """Build both, the driver not yet started. kind: "producer", ...: names the client."""
+        """Return both, the driver not started. kind: "producer", ...: part of the client's default client.id."""
         ...
 
 
@@ -46,17 +46,17 @@ WhenDropped = Callable[[], Flow[Any]]
 
 
 def client_name(config: ClientConfig, kind: str) -> str:
-    """Return the client.id of a client: the kind with a number where none was given; brokers log and meter by it."""
+    """Return the client.id of a client; by default the kind and a number."""
     return config.client_id or f"levada-{kind}-{next(_numbers)}"
 
 
 def selector_for(config: ClientConfig) -> Selector:
-    """Return the sockets of one client."""
+    """Return the Selector of one client."""
     return Selector(**settings_for_selector(config))
 
 
 def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
-    """Return what a configuration says to a Selector, by its parameters' names."""
+    """Return the configuration of a Selector, by the names of its parameters."""
     return {
         "max_frame_bytes": config.max_response_bytes,
         "max_idle_ms": config.connections_max_idle_ms,
@@ -69,7 +69,7 @@ def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
 
 
 def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], TransportLayer]:
-    """Return what connections read and write through. Raises ConfigError for certificates that cannot be used."""
+    """Return what makes the transport of a connection: plaintext or TLS. Raises ConfigError for certificates that cannot be used."""
     if config.security_protocol not in TLS_PROTOCOLS:
         return plaintext
     # OpenSSL takes a while to load, and who talks plaintext never needs it.
@@ -87,7 +87,7 @@ _ELSEWHERE: Mapping[str, Any] = {
     "metadata_max_idle_ms": ProducerConfig.OPTIONS["metadata.max.idle.ms"].default,
     "allow_auto_create_topics": ConsumerConfig.OPTIONS["allow.auto.create.topics"].default,
 }
-"""What is a setting of one kind of client, for the other kinds."""
+"""Values for other kinds of clients of settings that only one kind has."""
 
 
 def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random, **engine_settings: Any) -> Engine:
@@ -98,7 +98,7 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
 
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return the addresses to begin with. Raises ConfigError when canonical names are asked for, and no address has any."""
+    """Return the bootstrap addresses. Raises ConfigError when canonical names are wanted and no address has one."""
     addresses = _controllers(config) or config.bootstrap_servers
     if config.client_dns_lookup != CANONICAL:
         return addresses
@@ -112,12 +112,12 @@ def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
 
 
 def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return bootstrap.controllers, which an admin client alone has."""
+    """Return bootstrap.controllers, which only an admin client has."""
     return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
 
 
 def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
-    """Return what a configuration says to an Engine, by its parameters' names."""
+    """Return the configuration of an Engine, by the names of its parameters."""
     return dict(
         **_ELSEWHERE,
         request_timeout_ms=config.request_timeout_ms,
@@ -138,7 +138,7 @@ def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
 
 
 def fallback(release: str) -> BrokerVersions | None:
-    """Return what brokers of broker.version.fallback speak, None where each is asked."""
+    """Return the API versions of broker.version.fallback; None where each broker is asked."""
     if not release:
         return None
     # Met only with brokers that are years behind; most programs never load it.
@@ -152,7 +152,7 @@ _HAS_MODES = os.name == "posix"
 
 
 def warn_of_readable(named: dict[str, str | None]) -> None:
-    """Warn of each file that its group, or everybody, may read. named: options with their files, None where there is none."""
+    """Warn of each file with a private key that other users may read. named: options with their files, None where there is none."""
     for option, file in named.items():
         if file is not None and _HAS_MODES and _mode(file) & _OF_OTHERS:
             log.warning("%s: other users of this machine can read %s, and a private key in it is theirs then: chmod 600", option, file)

@@ -1,4 +1,4 @@
-"""The interceptors of one client, called so that nothing they raise reaches a record."""
+"""The interceptors of one client (KIP-42). An exception of theirs never reaches a record."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, ConsumerRecords, Headers,
 NO_PARTITION = -1
 
 ArrowHeaders: TypeAlias = list[tuple[ProducerInterceptor, Headers]]
-"""Headers for all rows of a send_arrow(), and who has asked for them."""
+"""Headers for all rows of a send_arrow(), and the interceptors that asked for them."""
 
 
 def _configure(interceptors: Sequence[ProducerInterceptor | ConsumerInterceptor], settings: Mapping[str, str | None]) -> None:
-    """Tell them of which client they are. What one raises comes out of the client's constructor."""
+    """Tell the interceptors the configuration. An exception of theirs ends the client's constructor."""
     known = {name: value for name, value in settings.items() if value}
     for interceptor in interceptors:
         interceptor.configure(known)
@@ -37,7 +37,7 @@ def _check_columns(interceptors: Sequence[Any], method: Callable[..., Any], inst
 
 
 class Interceptors:
-    """Those of a producer."""
+    """The interceptors of a producer."""
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor], log: Log, client_id: str) -> None:
         self._interceptors = tuple(interceptors)
@@ -48,7 +48,7 @@ class Interceptors:
         return bool(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return what the interceptors make of a record, one after the other."""
+        """Return a record after all interceptors, which are called one after the other."""
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_send(record)
@@ -61,7 +61,7 @@ class Interceptors:
         return record
 
     def before(self, callback: DeliveryCallback | None, headers: Any) -> DeliveryCallback:
-        """Return a callback for a record that tells the interceptors of its outcome, and then the user's own callback."""
+        """Return a callback that calls the interceptors with a record's outcome, and then the user's callback."""
 
         def told(metadata: RecordMetadata, error: Exception | None) -> None:
             # SystemExit too, as of a callback: nothing that one raises may end the thread that serves all records.
@@ -76,7 +76,7 @@ class Interceptors:
         _check_columns(self._interceptors, ProducerInterceptor.on_send_arrow, "send()", "producer")
 
     def on_send_arrow(self, topic: str) -> ArrowHeaders:
-        """Return what the interceptors want in the headers of every row."""
+        """Return the headers that the interceptors add to every row."""
         found: ArrowHeaders = []
         for interceptor in self._interceptors:
             try:
@@ -89,7 +89,7 @@ class Interceptors:
         return found
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, given: ArrowHeaders) -> None:
-        """Tell those that have given headers that all rows are done. Where callbacks run."""
+        """Tell the interceptors that gave headers that all rows are done. It runs where callbacks run."""
         for interceptor, headers in given:
             try:
                 interceptor.on_arrow_acknowledgement(topic, rows, error, headers)
@@ -97,13 +97,15 @@ class Interceptors:
                 self._log.error("%s: the interceptor %r failed", topic, interceptor, topic=topic, error=raised)
 
     def on_send_error(self, record: ProducerRecord | ToSend, error: Exception) -> None:
-        """Tell the interceptors of a record that send() raised an error for. In the thread of send(): Ctrl-C comes out of it."""
+        """Tell the interceptors of a record for which send() raised an error. It runs in the thread of send(), so Ctrl-C
+        comes out of it.
+        """
         partition = record.partition if isinstance(record.partition, int) else NO_PARTITION
         metadata = RecordMetadata(record.topic, partition, UNKNOWN_OFFSET, NO_TIMESTAMP)
         self._acknowledge(metadata, error, record.headers, held=Exception)
 
     def _acknowledge(self, metadata: RecordMetadata, error: Exception | None, headers: Any, *, held: type[BaseException]) -> None:
-        """Call all of them. held: what is logged when one raises it; anything else ends the call."""
+        """Call all interceptors. held: exceptions that are logged; any other ends the call."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error, headers)
@@ -113,7 +115,7 @@ class Interceptors:
 
 
 class ConsumerInterceptors:
-    """Those of a consumer."""
+    """The interceptors of a consumer."""
 
     def __init__(self, interceptors: Sequence[ConsumerInterceptor], log: Log, client_id: str, group_id: str | None) -> None:
         self._interceptors = tuple(interceptors)
@@ -124,7 +126,7 @@ class ConsumerInterceptors:
         return bool(self._interceptors)
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Return what the interceptors make of records, one after the other."""
+        """Return records after all interceptors, which are called one after the other."""
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_consume(records)
@@ -140,7 +142,7 @@ class ConsumerInterceptors:
         _check_columns(self._interceptors, ConsumerInterceptor.on_consume_arrow, "poll()", "consumer")
 
     def on_consume_arrow(self, batch: Any) -> None:
-        """Show the interceptors a batch."""
+        """Pass a record batch to the interceptors."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_consume_arrow(batch)
@@ -148,7 +150,7 @@ class ConsumerInterceptors:
                 self._log.error("the interceptor %r failed on an Arrow batch", interceptor, error=raised)
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Tell the interceptors what was committed."""
+        """Tell the interceptors which offsets were committed."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(dict(offsets))

@@ -1,7 +1,7 @@
-"""Keyword arguments that a method does not have: what Python would refuse with a bare TypeError comes with what to write instead.
+"""Errors for keyword arguments of other Kafka clients: instead of Python's bare TypeError, they say what to write in levada.
 
-A method that people come to with the arguments of another client takes `**unknown: Never`, and raises unknown_keyword() where that is
-not empty. Other arguments are not looked at, so a right call costs an empty dict more.
+A method that users often call with another client's arguments takes `**unknown: Never`, and raises unknown_keyword() if it is not empty. A
+correct call costs only an empty dict more.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ADVICE: Final[Mapping[str, str]] = {
     "autocommit": "leave it out; close() commits where enable.auto.commit is set",
     "num_messages": "it is called max_records",
 }
-"""What other clients' arguments are here. Where one that has to be given is missing, Python itself names it."""
+"""What to write instead of another client's argument. Python itself names required arguments that are missing."""
 
 
 def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], client: str = "") -> TypeError:
-    """Return the error for a call with arguments that a method does not have; the first of them is named.
+    """Return the error for a call with arguments that a method does not have; it names the first of them.
 
-    method: bound to its client. client: the client's name, where the method is a function whose first parameter stands for it.
+    method: bound to its client. client: the client's name, for a function whose first parameter stands for the client.
     """
     from inspect import Parameter, signature
 

@@ -10,13 +10,13 @@ from levada.logs import Log
 
 
 class Process:
-    """The running process. `id` is renewed in a child made by fork(); asking the system each time takes as long as half of a send()."""
+    """The running process. `id` is renewed in a child made by fork(), because os.getpid() takes half as long as a send()."""
 
     id = os.getpid()
 
     @classmethod
     def renew(cls) -> None:
-        """Ask the system."""
+        """Call os.getpid() again."""
         cls.id = os.getpid()
 
 

@@ -1,4 +1,4 @@
-"""From a configuration to the way its connections log in."""
+"""How the connections of a client log in (SASL), from its configuration; threads for functions that block meanwhile."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ _READABLE = {"PLAIN": "password", OAUTHBEARER: "token"}
 
 
 Login: TypeAlias = Callable[[Engine, Selectable], None]
-"""Has every connection of an engine log in."""
+"""Makes every connection of an engine log in."""
 
 
 class _Parts(NamedTuple):
-    """What a mechanism is made with, beside its settings."""
+    """What a mechanism needs beside its settings."""
 
     engine: Engine
     helpers: Helpers
 
 
 def login_for(config: ClientConfig, start_helper: StartHelper, finish: Finish) -> Login:
-    """Return how an engine's connections log in; it does nothing where they do not. Raises ConfigError.
+    """Return the function that makes an engine's connections log in; without SASL it does nothing. Raises ConfigError.
 
-    start_helper: has what blocks run elsewhere. finish: returns the result of an awaitable that a function of the user's returned.
+    start_helper: starts a function that blocks in another thread. finish: returns the result of an awaitable that a user's function
+    returned.
     """
     if config.security_protocol not in SASL_PROTOCOLS:
         return lambda engine, selectable: None
@@ -104,7 +105,7 @@ class _Passwords:
         self._are_token = are_token
 
     def begin(self, host: str) -> Exchange:
-        """The same for every host."""
+        """Begin an exchange, which is the same for every host."""
         from levada.net.sasl import plain, scram
 
         if self.name == "PLAIN":
@@ -121,7 +122,7 @@ class _Tokens:
         self._keeper = keeper
 
     def begin(self, host: str) -> AnyExchange:
-        """Show the client's token, once there is one."""
+        """Begin an exchange, once the client has a token."""
         from levada.net.sasl import oauthbearer
 
         token = yield self._keeper.current()
@@ -153,7 +154,7 @@ def _keeper(config: ClientConfig, fetch: Callable[[], Token], parts: _Parts) -> 
 
 
 def _fetch(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], Token]:
-    """Return what fetches a token, in a helper's thread."""
+    """Return the function that fetches a token, which runs in a helper's thread."""
     from levada.client.setup.tokens import Token
     from levada.oauth.token import checked
 
@@ -203,7 +204,7 @@ def _source(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], 
 
 
 def check_blocking_provider(provider: Any) -> None:
-    """Refuse a coroutine function, which only the clients of levada.aio can run. Raises ConfigError."""
+    """Raise ConfigError for a coroutine function, which only the clients of levada.aio can run."""
     import inspect
 
     if inspect.iscoroutinefunction(getattr(provider, "token", provider)):
@@ -211,11 +212,11 @@ def check_blocking_provider(provider: Any) -> None:
 
 
 Finish: TypeAlias = Callable[[Any], Any]
-"""Returns the result of what a user's function returned, where that is an awaitable."""
+"""Returns the final result of a user's function, which may have returned an awaitable."""
 
 
 def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in a thread of its own (client.helpers.StartHelper)."""
+    """Run a function in a new thread (levada.client.host.StartHelper)."""
     try:
         threading.Thread(target=run_here, args=(function, ended), name="levada-login", daemon=True).start()
     except RuntimeError as error:
@@ -227,7 +228,7 @@ def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
 
 
 def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in the calling thread, and tell what came of it."""
+    """Run a function in the calling thread, and pass on its outcome."""
     try:
         value = function()
     except Exception as error:
@@ -242,5 +243,5 @@ def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
 
 
 def finish_nothing(found: Any) -> Any:
-    """Refuse an awaitable: no loop is there to run it. Raises TypeError."""
+    """Raise TypeError for an awaitable, because there is no event loop to run it."""
     return not_awaitable(found, "the function that gives tokens")

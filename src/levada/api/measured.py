@@ -29,7 +29,7 @@ Table = Sequence[Reading[Any]]
 _NS_PER_MS = 1_000_000
 
 PREFIXES = {"producer": "producer", "consumer": "consumer", "share-consumer": "consumer", "admin": "admin-client", "client": "client"}
-"""How the groups of each kind of client begin."""
+"""The prefixes of the groups, by kind of client."""
 
 
 def _metadata_age(engine: Engine, now_ms: int) -> float:
@@ -100,13 +100,13 @@ LATENCIES = {
     "consumer": (consumer_readings.FETCHES_GROUP, "fetch-latency", "Fetch"),
     "share-consumer": (share_readings.FETCHES_GROUP, "fetch-latency", "ShareFetch"),
 }
-"""What is measured of one API only: its group, its name, the API."""
+"""APIs whose latency is a metric of its own: the group, the metric's name, the API."""
 
 
 def read_metrics(
     engine: Engine, now_ms: int, kind: str, core: ProducerCore | ConsumerCore | ShareConsumerCore | None
 ) -> dict[MetricName, float]:
-    """Read everything that a client of a kind has counted, under the engine's lock. core: of a producer or a consumer of either kind."""
+    """Return all metrics of a client; under the engine's lock. core: that of a producer or of a consumer of either kind."""
     group, tags = PREFIXES[kind], ((CLIENT_ID, engine.network.client_id),)
     traffic = engine.network.in_flight.traffic
     values = read_all(CLIENT, engine, now_ms, f"{group}-metrics", tags)
@@ -121,7 +121,7 @@ def read_metrics(
 
 
 def latency(kind: str) -> Table:
-    """Return the table of the latency of a kind's own API."""
+    """Return the table of a kind's API latency."""
     _, name, api = LATENCIES[kind]
     return averaged(name, f"Milliseconds from a {api} request to its response", lambda traffic: traffic.latency(api))
 
@@ -160,7 +160,7 @@ PAGE: Sequence[Section] = (
 MEANINGS: Mapping[tuple[str, str], str] = {
     (group, row.name): row.meaning for section in PAGE for group in section.groups for row in section.table
 }
-"""What each metric means, by group and name."""
+"""The description of each metric, by group and name."""
 
 HEAD = """\
 # Metrics

@@ -1,4 +1,4 @@
-"""What KafkaProducer of both APIs does: arguments become records and flows, which any driver runs."""
+"""What KafkaProducer does in both APIs: arguments become records and flows, which any driver runs."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ERROR_EXIT_S = 5.0
-"""How long leaving a `with` block by an exception waits for records."""
+"""How long a `with` block that ends with an exception waits for records."""
 QUIET_EXIT_S = 0.5
-"""How long it does so before it says that it waits."""
+"""After how long that wait is logged."""
 NOT_WAITED_FOR = "not waited for"
 BROKEN_OFF = "the wait was broken off"
 LAST_CALLBACKS_S = 0.5
-"""How long close() waits for callbacks when its time is over."""
+"""How long close() waits for callbacks after its timeout."""
 LONGEST_END_MS = 10_000
-"""How long a producer that was dropped without close(), or met by the interpreter's exit, goes on sending."""
+"""How long a producer goes on sending that was dropped without close(), or that is open when the interpreter exits."""
 
 
 class CallbackHost(ProducerHost, Protocol):
-    """A driver that can tell whose thread it is."""
+    """A driver that knows whether the caller is in a user's callback."""
 
     @property
     def in_callback(self) -> bool:
@@ -65,7 +65,7 @@ class CallbackHost(ProducerHost, Protocol):
 
 
 def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
-    """Return what a producer's engine is made with, beyond what every client's is."""
+    """Return the settings of a producer's engine beyond those of every client."""
     return {
         "max_in_flight": config.max_in_flight_requests_per_connection,
         "metadata_max_idle_ms": config.metadata_max_idle_ms,
@@ -73,7 +73,7 @@ def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
 
 
 class Producing:
-    """One producer. host: its driver."""
+    """What one producer does. host: its driver."""
 
     def __init__(self, config: ProducerConfig, engine: Engine, host: CallbackHost, *, random: Random) -> None:
         self.config = config
@@ -104,10 +104,10 @@ class Producing:
         on_delivery: DeliveryCallback | None,
         ack: Ack | None,
     ) -> ToSend:
-        """Return a record for send(), for which append() has answered None.
+        """Return a record for send(), called when append() has returned None.
 
-        Interceptors, serializers, and the partitioner where metadata knows the topic, run here: before the call, with signal handlers as
-        they are.
+        Interceptors, serializers and, where metadata knows the topic, the partitioner run here: before the call, while signal handlers run
+        as usual.
         """
         self._check_usable()
         record = ProducerRecord(topic, value, key, partition, timestamp, headers)
@@ -122,7 +122,7 @@ class Producing:
             raise
 
     def _to_send(self, record: ProducerRecord, on_delivery: DeliveryCallback | None, ack: Ack | None) -> ToSend:
-        """Serialize and check what send() was given."""
+        """Serialize and check the arguments of send()."""
         topic, value, key, partition, timestamp, headers = record
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
@@ -140,7 +140,7 @@ class Producing:
         return sent if known is None or not known.count else self._placed(sent, known.count)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
-        """Append where it takes metadata, memory, or a user's partitioner."""
+        """Append a record that has to wait for metadata or memory, or that needs the user's partitioner."""
         try:
             return (yield from self._send(record))
         except Exception as error:
@@ -156,13 +156,13 @@ class Producing:
         return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
 
     def _placed(self, record: ToSend, count: int) -> ToSend:
-        """Return a record with the partition that the user's partitioner chooses, if there is one and no partition was named."""
+        """Return a record with the partition that the user's partitioner chooses, if there is one and no partition was given."""
         if record.partition is not None or self.config.partitioner is None:
             return record
         return record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
-        """Return a topic's queues when metadata knows it."""
+        """Return a topic's queues once metadata has the topic."""
         self._check_usable()
         return self.core.appending.await_topic(topic_name(topic))
 
@@ -175,7 +175,7 @@ class Producing:
         return self.core.appending.partitions_for(name, deadline_ms(self._host.now_ms(), timeout), Limit(f"{timeout:g} s", timeout))
 
     def _check_usable(self) -> None:
-        """Raise what says why no record can be taken."""
+        """Raise the error for a producer that cannot take records."""
         try:
             self._host.check_usable()
         except KafkaError as error:
@@ -183,11 +183,11 @@ class Producing:
             raise
 
     def check_ack(self, ack: Any) -> None:
-        """Raise for what send_many() cannot settle, before it sends anything."""
+        """Raise for an `ack` that send_many() could not settle, before anything is sent."""
         _check_ack(ack)
 
     def settle_all(self, ack: Ack, sent: Sequence[Delivery]) -> None:
-        """Settle a sequence when all of these records are done."""
+        """Settle a sequence of an AckBuffer when all of these records are done."""
         self._host.change(lambda now_ms: settle_all(ack, sent))
 
     # Columns
@@ -200,9 +200,9 @@ class Producing:
         delivery: ArrowOutcomes,
         ack: Ack | None,
     ) -> CallerFlow[None]:
-        """Send every row of Arrow data. columns: key, value, headers, timestamp and partition, each the name of a column or None.
+        """Send every row of Arrow data. columns: the names of the columns for key, value, headers, timestamp and partition, or None.
 
-        delivery: takes the outcomes. ack: is settled when all of them are known.
+        delivery: receives the outcomes. ack: is settled when all of them are known.
         """
         self._check_usable()
         try:
@@ -304,7 +304,7 @@ class Producing:
         return sealed
 
     def send_sealed(self, batches: Sequence[SealedBatch], outcomes: ArrowOutcomes) -> CallerFlow[None]:
-        """Send batches that were sealed elsewhere, in their order. outcomes: takes those of their records, numbered through all batches."""
+        """Send batches that seal_arrow() returned, in their order. outcomes: receives the outcomes, numbered through all batches."""
         self._check_usable()
         self._check_no_interceptors("send_sealed()")
         transaction, first_row = self.core.appending.transaction_number, 0
@@ -324,7 +324,7 @@ class Producing:
     # The end
 
     def flush(self, timeout: float | None) -> CallerFlow[None]:
-        """Return when each record sent before is done, and log a warning about failures that the program has not looked at."""
+        """Wait until each record sent before is done, and log a warning with the number of failures that the program has not looked at."""
         with self._lock:
             flushing = self.core.flushing()
         try:
@@ -337,7 +337,7 @@ class Producing:
         self._tell_unasked()
 
     def abort_pending(self) -> int:
-        """Give up what is neither acknowledged nor failed; return how many records."""
+        """Fail all records that are neither acknowledged nor failed; return how many."""
         return self._host.change(lambda now_ms: self.core.drop_pending())
 
     def _tell_unasked(self) -> None:
@@ -347,10 +347,10 @@ class Producing:
             self.log.warning("%s", text)
 
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
-        """Take no more records, end the transaction, wait until records are done, and give up what is not when the time is over.
+        """Take no more records, end the transaction, wait for the records, and fail those that are left when the timeout is over.
 
-        Waits max.block.ms at most for the coordinator of the transaction.
-        Returns how many seconds the driver may take to end, None for as long as callbacks take.
+        It waits at most max.block.ms for the transaction coordinator. Returns how many seconds the driver may take to end, None for as long
+        as callbacks take.
         """
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
@@ -366,7 +366,9 @@ class Producing:
         return None if timeout is None else left_s
 
     def leave(self) -> CallerFlow[float]:
-        """Close after an exception: wait for ERROR_EXIT_S at most, say so when it takes long, and give up at once when broken off."""
+        """Close after an exception: wait at most ERROR_EXIT_S, log that it waits if that takes long, and give up at once when
+        interrupted.
+        """
         with self._lock:
             self.core.close()
         why = BROKEN_OFF
@@ -385,7 +387,7 @@ class Producing:
         return LAST_CALLBACKS_S
 
     def _unfinished(self) -> str:
-        """Say what a close would wait for; empty when for nothing."""
+        """Return what a close would wait for, in words; empty for nothing."""
         with self._lock:
             count, transaction = self.core.unfinished(), self.core.transaction_manager
             if count:
@@ -394,7 +396,7 @@ class Producing:
         return f"the end of the transaction of transactional.id={self.config.transactional_id}" if is_left else ""
 
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
-        """End the transaction and flush, for so long; return why what is left then was not done."""
+        """End the transaction and flush, within this time; return why records are left, if they are."""
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         if why := (yield from self._end_transaction(timeout)):
             return why
@@ -406,7 +408,7 @@ class Producing:
         return ""
 
     def _end_transaction(self, timeout: float | None) -> CallerFlow[str]:
-        """Wait for the transaction's end, or abort it; return why it did not end. A coordinator is waited for as long as max.block.ms."""
+        """Wait for the end of the transaction that is being ended, or abort it; return why it did not end. Waits at most max.block.ms."""
         transaction, longest_s = self.core.transaction_manager, self.config.max_block_ms / 1000
         with self._lock:
             if transaction is None or not closing.needs_end(transaction):
@@ -439,7 +441,7 @@ class Producing:
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
 
     def refuse_in_callback(self, what: str) -> None:
-        """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""
+        """Raise IllegalStateError on the thread that runs callbacks: the call would wait for itself."""
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()
@@ -480,7 +482,7 @@ def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Ra
 
 
 def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
-    """Return what a configuration says to a ProducerCore, by its parameters' names."""
+    """Return the configuration of a ProducerCore, by the names of its parameters."""
     return {
         "enable_idempotence": config.enable_idempotence,
         "buffer_memory": config.buffer_memory,
@@ -498,7 +500,7 @@ def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
 
 
 def settings_for_sender(config: ProducerConfig) -> SenderSettings:
-    """Return what a configuration says to the Sender."""
+    """Return the configuration of the Sender."""
     return SenderSettings(
         acks=config.acks,
         retries=config.retries,
@@ -511,7 +513,7 @@ def settings_for_sender(config: ProducerConfig) -> SenderSettings:
 
 
 def transactional_settings(config: ProducerConfig) -> TransactionalSettings | None:
-    """Return what a configuration says about transactions, None for a producer without."""
+    """Return the configuration of transactions, None without a transactional.id."""
     if config.transactional_id is None:
         return None
     return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms, config.transaction_timeout_clamp)

@@ -1,4 +1,4 @@
-"""What is committed with records that a program names: of each partition the offset after the last of them."""
+"""The offsets to commit for records that a program passes to commit(): of each partition the offset after the last of its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client tells of itself: metrics() to its program, and telemetry to the brokers where enable.metrics.push is set (KIP-714)."""
+"""The metrics of a client: metrics() for its program, and telemetry for the brokers with enable.metrics.push=true (KIP-714)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from levada.producer.core import ProducerCore
 
 LAST_PUSH_MS = 1_000
-"""How long the end of a client waits at most until its last metrics are taken."""
+"""How long closing a client waits at most for its last push."""
 LABELS = ("transactional_id", "group_id", "client_rack")
-"""Settings that are told with the metrics, under these names. The id of the client, and its software, the brokers know by themselves."""
+"""Settings that are pushed as labels, with their names there. Brokers know the client.id and the client software already."""
 
 
 class Reporting:
-    """See the module's text. kind: one of levada.api.measured.PREFIXES. core: of a producer or a consumer of either kind."""
+    """The metrics and the telemetry of one client. kind: one of levada.api.measured.PREFIXES. core: that of a producer or of a consumer of
+    either kind.
+    """
 
     def __init__(
         self,
@@ -49,14 +51,15 @@ class Reporting:
         watched.opened(self)
 
     def metrics(self) -> Metrics:
-        """Return what has been counted so far. From any thread. Raises ClosedError, CrashedError, ForkedError, and IllegalStateError in a
-        finalizer that runs within the client's own work."""
+        """Return the current metrics; from any thread. Raises ClosedError, CrashedError, ForkedError, and IllegalStateError in a finalizer
+        that interrupts the client's own work.
+        """
         self._host.check_open()
         with self._host.undisturbed(), self._host.lock:
             return Metrics(self._read(self._host.now_ms()), MEANINGS)
 
     def client_instance_id(self, timeout: float | None) -> CallerFlow[UUID]:
-        """Return what the cluster calls this client. timeout: seconds, None for default.api.timeout.ms."""
+        """Return the id that the cluster has given this client. timeout: seconds, None for default.api.timeout.ms."""
         self._host.check_usable()
         telemetry = self._telemetry
         if telemetry is None:
@@ -70,7 +73,7 @@ class Reporting:
         return telemetry.instance_id.result()
 
     def close(self, over_ms: int) -> CallerFlow[None]:
-        """Push for the last time, where brokers want metrics. Waits for LAST_PUSH_MS at most, and not beyond over_ms."""
+        """Push for the last time, if brokers want metrics. Waits at most LAST_PUSH_MS, and not beyond over_ms."""
         if self._telemetry is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""What scan() of both APIs does: what is asked for becomes a plan, and each reading of it is a consumer that ends by itself."""
+"""What scan() does in both APIs: its arguments become a plan, and each iteration reads it with a consumer that ends by itself."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from levada.types import AnyRecord, K, TopicPartition, V
 
 PARTITION_FETCH_BYTES = 8 << 20
 SAMPLE_BYTES = 64 << 10
-"""How much of each partition is looked at to tell how large its records are."""
+"""How much of each partition is read to estimate the size of its records."""
 SAMPLE_POLLS = 50
 FILTERED_BY = ("key", "timestamp")
 """The columns that a filter looks at."""
 
 
 class ScanRequest(NamedTuple):
-    """What scan() was asked for. rows, size: when an Arrow batch is full. kept: which records are handed out, None for all."""
+    """The checked arguments of scan(). rows, size: when an Arrow batch is full. kept: selects the records to return, None for all."""
 
     plan: ScanPlan
     config: ConsumerConfig
@@ -47,18 +47,18 @@ class ScanRequest(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are handed out."""
+        """The columns to return."""
         return DEFAULT_COLUMNS if self.columns is None else self.columns
 
     def sink(self) -> Any:
-        """Return what turns records into columns: those that are handed out, and those that a filter looks at."""
+        """Return what turns records into columns: those to return, and those that a filter needs."""
         if not self.is_filtered:
             return decoder(self.columns, self.text, self.config)
         return decoder((*self.names, *(name for name in FILTERED_BY if name not in self.names)), self.text, self.config)
 
     @property
     def schema(self) -> Any:
-        """The schema of what is handed out."""
+        """The Arrow schema of the result."""
         return decoder(self.columns, self.text, self.config).schema
 
     def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
@@ -77,16 +77,16 @@ class ScanRequest(NamedTuple):
 
     @property
     def engine_settings(self) -> Mapping[str, Any]:
-        """What the engine of a reading is made with, beyond the configuration."""
+        """The settings of a reading's engine beyond the configuration."""
         return {"allow_auto_create_topics": self.config.allow_auto_create_topics}
 
     def part(self, ranges: Mapping[TopicPartition, Range], kept: RecordFilter | None) -> ScanRequest:
-        """Return the request for a part of this one. It can be pickled: who wants to know its progress is left out."""
+        """Return the request for a part of this one. It can be pickled, so it has no progress callback."""
         plan = ScanPlan(Ranges.of_assignments(ranges), kept, skips=self.plan.skips)
         return self._replace(plan=plan, progress=None)
 
     def sampling(self) -> ScanRequest:
-        """Return a request like this one that looks at the first records of each partition only."""
+        """Return a request that reads only the first records of each partition."""
         config = self.config
         given = {name: getattr(config, name.replace(".", "_")) for name in config.given - {"key.deserializer", "value.deserializer"}}
         return self._replace(config=ConsumerConfig.parse({**given, "max.partition.fetch.bytes": SAMPLE_BYTES}))
@@ -110,7 +110,7 @@ def scan_request(
     progress: Callable[[ScanProgress], object] | None = None,
     **settings: Any,
 ) -> ScanRequest:
-    """Check the arguments of scan(), the same for every API (ScanArguments). Raises ConfigError, and ValueError for what is no column."""
+    """Check the arguments of scan() (ScanArguments). Raises ConfigError, and ValueError for a name that is no column."""
     _refuse_misspelt(settings)
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
@@ -155,7 +155,7 @@ def _key(key: Any) -> bytes | None:
 
 
 def _refuse_misspelt(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError for what is no setting of a consumer, and nearly an argument of scan()."""
+    """Raise ConfigError for a name that is no setting of a consumer, and similar to an argument of scan()."""
     own = scan_request.__kwdefaults__ or ()
     for name in settings:
         dotted = name.replace("_", ".")
@@ -185,7 +185,7 @@ def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Co
 
 
 class ScanReading:
-    """One reading of a scan, over connections of its own."""
+    """One iteration of a scan, over connections of its own."""
 
     def __init__(self, request: ScanRequest, engine: Engine, host: Host, random: Random, post: Post | None = None) -> None:
         self._request = request
@@ -227,7 +227,7 @@ class ScanReading:
                 self._request.progress(progress)
 
     def splits(self, whole: ScanRequest, rows: int | None, size_bytes: int | None) -> CallerFlow[list[ScanRequest]]:
-        """Return requests for parts of at most so many offsets, or of about so many bytes. This reading is one of whole.sampling()."""
+        """Return requests for parts of at most so many offsets, or of about so many bytes. This reading is that of whole.sampling()."""
         if (rows is None) == (size_bytes is None):
             raise ValueError("splits() takes either rows or bytes: how large a part may be")
         limit = positive("rows", rows) if rows is not None else positive("bytes", size_bytes)
@@ -236,7 +236,7 @@ class ScanReading:
         return [whole.part(part, self._kept) for part in split_ranges(ranges, weights, limit)]
 
     def _bytes_per_offset(self, ranges: Mapping[TopicPartition, Range]) -> CallerFlow[dict[TopicPartition, float]]:
-        """Return what an offset of each partition takes, by its first records; where none came soon, as those of the others."""
+        """Estimate the bytes per offset of each partition from its first records; without any, from those of the other partitions."""
         wanted = {tp: (start, end) for tp, (start, end) in ranges.items() if start < end}
         reading = self._consuming.reading
         reading.change(lambda core, now_ms: core.assign_ranges(wanted, now_ms))
@@ -253,7 +253,7 @@ class ScanReading:
         return {tp: found.get(tp, usual) for tp in ranges}
 
     def close(self) -> CallerFlow[None]:
-        """Tell the brokers that nothing more is read."""
+        """Close the fetch sessions at the brokers."""
         yield from self._consuming.reporting.close(NEVER_MS)
         yield from self._consuming.reading.close()
 

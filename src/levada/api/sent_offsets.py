@@ -27,13 +27,13 @@ _moments = count()
 
 
 class _Aborts:
-    """Transactions of this process that were not committed. newest: the last one's number, -1 before the first."""
+    """The transactions of this process that were not committed. newest: the number of the last one, -1 before the first."""
 
     newest = -1
 
 
 _MOST_IDS = 1000
-"""Of how many transactional ids the newest transaction is known."""
+"""For how many transactional ids the newest transaction is remembered."""
 
 _READ_AGAIN = (
     "call consumer.seek_to_committed() after an aborted or detached transaction, and read them again. A program that handles the same "
@@ -42,7 +42,9 @@ _READ_AGAIN = (
 
 
 class Sending:
-    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of its id's last abort, -1 for none."""
+    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of its transactional id's last abort,
+    -1 for none.
+    """
 
     def __init__(self, aborted_at: int = -1) -> None:
         self.aborted_at = aborted_at
@@ -51,7 +53,7 @@ class Sending:
 
     @classmethod
     def begin(cls, transactional_id: str) -> Sending:
-        """Return the next transaction of an id. One that a producer before has left open will not be committed any more."""
+        """Return the next transaction of a transactional id. One that an earlier producer left open will not be committed any more."""
         before = _newest.pop(transactional_id, None)
         if before is not None:
             before.not_committed()
@@ -61,18 +63,18 @@ class Sending:
         return begun
 
     def add(self, sent: SentOffsets) -> None:
-        """Offsets of this consumer are part of it."""
+        """Record that offsets of this consumer are part of the transaction."""
         self._consumers[sent] = None
 
     def committed(self) -> None:
-        """Nothing that it has sent is in doubt any more."""
+        """Record that it was committed: the offsets it has sent are not in doubt any more."""
         self._is_open = False
         for sent in self._consumers:
             sent.settle(self)
         self._consumers.clear()
 
     def not_committed(self) -> None:
-        """It was aborted, or its producer cannot end it any more. To be repeated at will, also after a commit."""
+        """Record that it was aborted, or that its producer cannot end it any more. May be repeated, also after a commit."""
         if self._is_open:
             self._is_open = False
             self._consumers.clear()
@@ -80,11 +82,11 @@ class Sending:
 
 
 _newest: dict[str, Sending] = {}
-"""The newest transaction by transactional id, that which was begun last at the end."""
+"""The newest transaction by transactional id; the one that was begun last is at the end."""
 
 
 class _InDoubt(NamedTuple):
-    """What a transaction has sent of one partition: the records from `first` on and before `after`."""
+    """The records of one partition whose offsets a transaction has sent: from `first` on and before `after`."""
 
     transaction: Sending
     origin: int
@@ -93,16 +95,16 @@ class _InDoubt(NamedTuple):
 
 
 class _Undone(NamedTuple):
-    """What was read of a partition when transactions were aborted, and is not known to be done.
+    """The records of a partition that were read before a transaction was aborted, and that the program may not have processed.
 
-    abort: the least number that the first such abort may have. positions: up to where the partition was read by each of them, in order.
+    abort: the smallest number that the first such abort may have. positions: up to where the partition was read at each abort, in order.
     """
 
     abort: int
     positions: tuple[int, ...]
 
     def after(self, done: int) -> _Undone | None:
-        """Return what is left when the program is done up to an offset."""
+        """Return the rest when the program has processed everything up to an offset."""
         left = tuple(position for position in self.positions if position > done)
         return _Undone(self.abort, left) if left else None
 
@@ -124,9 +126,9 @@ class Read(NamedTuple):
 
 
 class SentOffsets:
-    """What transactions were sent of one consumer's offsets. See the module's text.
+    """The offsets of one consumer that transactions have sent, and the records that have to be read again after an abort.
 
-    settle() is called by the producer's engine, the rest by the consumer's thread: nothing is iterated over but copies.
+    The producer's engine calls settle(), the consumer's thread everything else. So only copies are iterated over.
     """
 
     def __init__(self) -> None:
@@ -141,7 +143,7 @@ class SentOffsets:
         return self._noted_abort != _Aborts.newest
 
     def note_abort(self, reads: Iterable[Read]) -> None:
-        """Note what was read when a transaction was aborted. To be called before more is read or sent."""
+        """Record what was read when a transaction was aborted. To be called before more is read or sent."""
         # Several may have come since the last note, of ids that have nothing to do with each other.
         first, self._noted_abort = self._noted_abort + 1, _Aborts.newest
         self._forget(lambda state: state.retired)
@@ -151,7 +153,7 @@ class SentOffsets:
                 self._undone[read.state] = _Undone(before.abort, (*before.positions, read.position))
 
     def moved(self, partitions: Collection[TopicPartition]) -> None:
-        """The program moves these partitions, or all where it names none."""
+        """Record that the program seeks these partitions, or all of them when none are named."""
         self._forget(lambda state: not partitions or state.tp in partitions)
 
     def _forget(self, is_over: Callable[[PartitionState], bool]) -> None:
@@ -160,7 +162,7 @@ class SentOffsets:
                 known.pop(state, None)
 
     def send_all(self, transaction: Sending, reads: Iterable[Read], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Make the offsets of all that was read part of a transaction. Raises IllegalStateError where that would skip records."""
+        """Make the offsets after everything that was read part of a transaction. Raises IllegalStateError if that would skip records."""
         sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
         self._refuse_doubtful(transaction, {read.state: None for read in sent})
         new = {read: (self._done(read), after) for read, after in sent.items() if after != self._done(read, transaction)}
@@ -168,7 +170,9 @@ class SentOffsets:
         self._note(transaction, new)
 
     def send_some(self, transaction: Sending, reads: Iterable[Read], spans: Mapping[TopicPartition, Span]) -> None:
-        """Make records that the program names part of a transaction. Raises IllegalStateError where that would skip others."""
+        """Make the offsets after records that the program names part of a transaction. Raises IllegalStateError if that would
+        skip others.
+        """
         sent = {read: spans[read.state.tp] for read in reads if read.state.tp in spans}
         self._refuse_doubtful(transaction, {read.state: span.first for read, span in sent.items()})
         # Records before the first that is named need not be there: markers of transactions and compaction leave offsets out.
@@ -177,14 +181,14 @@ class SentOffsets:
         self._note(transaction, {read: (span.first, span.after.offset) for read, span in sent.items()})
 
     def _done(self, read: Read, transaction: Sending | None = None) -> int:
-        """Return up to where the program is known to be done with a partition, or has said so in this transaction."""
+        """Return up to where the program has processed a partition, or says so in this transaction."""
         doubt, settled = self._in_doubt.get(read.state), self._settled.get(read.state)
         if doubt is not None and doubt.transaction is transaction:
             return doubt.after
         return read.done_to if settled is None or settled.origin != read.origin else max(settled.after, read.done_to)
 
     def _left(self, state: PartitionState) -> _Undone | None:
-        """Return what an abort has left undone, but for what the consumer has committed since."""
+        """Return what an abort has left unprocessed, without what the consumer has committed since."""
         undone = self._undone.get(state)
         return None if undone is None else undone.after(state.done_to)
 
@@ -217,7 +221,7 @@ class SentOffsets:
         transaction.add(self)
 
     def settle(self, transaction: Sending) -> None:
-        """A transaction is committed."""
+        """Record that a transaction is committed."""
         for state, doubt in list(self._in_doubt.items()):
             if doubt.transaction is transaction and self._in_doubt.pop(state, None) is not None:
                 self._settled[state] = _Settled(doubt.origin, doubt.after)

@@ -1,4 +1,4 @@
-"""What KafkaShareConsumer of both APIs does: arguments become flows and changes of its core, which any driver runs."""
+"""What KafkaShareConsumer does in both APIs: arguments become flows and changes of its core, which any driver runs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SHARE_COLUMNS = (*DEFAULT_COLUMNS, "delivery_count")
 
 Kind: TypeAlias = AcknowledgeType | str
 OnAcknowledge: TypeAlias = Callable[[dict[TopicPartition, list[int]], KafkaError | None], None]
-"""Called with offsets by partition, and with the error, None where the brokers have taken the acknowledgements."""
+"""Called with offsets by partition, and with the error; None if the brokers have taken the acknowledgements."""
 
 
 class Sharing:
-    """One share consumer. host: its driver."""
+    """What one share consumer does. host: its driver."""
 
     def __init__(self, config: ShareConsumerConfig, engine: Engine, host: Host, *, random: Random) -> None:
         self.config = config
@@ -51,14 +51,14 @@ class Sharing:
         self._host = host
         self._iteration: Iteration | None = None
         self._last: AnyRecord | None = None
-        """The last record that a loop was given which was left, until a call for more shows that it is done."""
+        """The last record that an ended loop was given. A call for more records shows that the program is done with it."""
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], Any] = {}
         self._is_telling = False
 
     # What is read
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Be a member that wants these topics."""
+        """Join the group, as a member that wants records of these topics."""
         names = frozenset(topic_names(topics))
         if not names or any(not name.strip() for name in names):
             raise ValueError("subscribe() takes one topic at least, by name; unsubscribe() ends a subscription")
@@ -71,7 +71,7 @@ class Sharing:
         return set(self.reading.look(lambda core: core.member.topics))
 
     def unsubscribe(self) -> None:
-        """Leave the group, of which the coordinator is told soon."""
+        """Leave the group; the request to the coordinator is sent soon."""
         self.end_iteration()
         self._host.change(self.core.unsubscribe)
 
@@ -103,7 +103,7 @@ class Sharing:
         return (yield from self.reading.batch(deadline_ms(self._host.now_ms(), timeout), sink, limit, most))
 
     def iterate(self, since_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records for a loop. It is over where none has come for consumer.timeout.ms since a time."""
+        """Return the next records for a loop. The loop ends when none has come for consumer.timeout.ms."""
         self._begin_call()
         patience_ms = self.config.consumer_timeout_ms
         over_ms = NEVER_MS if patience_ms < 0 else since_ms + patience_ms
@@ -114,7 +114,7 @@ class Sharing:
         return self._iteration
 
     def end_iteration(self) -> None:
-        """Put back what a loop has not been given yet, to be handed out by the next call."""
+        """Put back the records that a loop was not given yet; the next call returns them."""
         iteration, self._iteration = self._iteration, None
         if iteration is not None:
             iteration.end()
@@ -125,7 +125,7 @@ class Sharing:
                 self._last = iteration.records[iteration.given - 1]
 
     def _put_back_last(self) -> None:
-        """Nothing is asked for any more: the last record of a loop that was left is not accepted, unless it was acknowledged."""
+        """Do not accept the last record of a loop that ended, unless it was acknowledged: the program will not ask for more records."""
         last, self._last = self._last, None
         if last is not None:
             self.reading.change(lambda core, _: core.put_back(_runs_by_partition([last])))
@@ -146,7 +146,7 @@ class Sharing:
     # Acknowledging
 
     def acknowledge(self, records: AnyRecord | Iterable[AnyRecord], kind: Kind) -> None:
-        """Say what became of a record, or of several."""
+        """Acknowledge one record or several."""
         made = acknowledge_type(kind)
         if isinstance(records, ConsumerRecord):
             place = TopicPartition(records.topic, records.partition), ((records.offset, records.offset),)
@@ -157,13 +157,13 @@ class Sharing:
         self._decide([(tp, _pairs(runs)) for tp, runs in _runs_by_partition(records).items()], made)
 
     def acknowledge_offsets(self, tp: TopicPartition, offsets: int | Iterable[int], kind: Kind) -> None:
-        """Say what became of the records at some offsets."""
+        """Acknowledge the records at these offsets."""
         given = _plain(offsets)
         wanted = sorted({whole("offset", offset) for offset in given})
         self._decide([(topic_partition(tp), _pairs(runs_of(wanted, Mark.UNDECIDED)))], acknowledge_type(kind))
 
     def acknowledge_arrow(self, batch: Any, kind: Kind, mask: Any) -> None:
-        """Say what became of the rows of a batch."""
+        """Acknowledge the rows of a batch."""
         made = acknowledge_type(kind)
         with importing_columns():
             from levada.record.columnar import places
@@ -205,9 +205,9 @@ class Sharing:
         return outcome
 
     def tell(self) -> None:
-        """Call the callback with what became of acknowledgements; without one, log those that failed and that no commit() raises.
+        """Call the callback with the outcome of acknowledgements. Without a callback, log failures that no commit() raises.
 
-        What the callback raises comes out, and the others wait for the next call.
+        An exception of the callback comes out; the other outcomes wait for the next call.
         """
         if self._is_telling:
             return
@@ -233,9 +233,9 @@ class Sharing:
     # The end
 
     def close(self, timeout: float, *, after_error: bool = False) -> CallerFlow[None]:
-        """Acknowledge for the last time, leave the group and stop reading; the driver is to be closed next, whatever happens.
+        """Acknowledge for the last time, leave the group and stop reading. The driver has to be closed next, whatever happens.
 
-        after_error: the program ends with an exception, so what it has in its hands is not accepted.
+        after_error: the program ends with an exception, so the records it holds are not accepted.
         """
         self._check_not_telling()
         over_ms = deadline_ms(self._host.now_ms(), timeout)
@@ -265,7 +265,7 @@ class Sharing:
 
 
 def acknowledge_type(kind: Any) -> AcknowledgeType:
-    """Return what a program says became of records: a type, or its name in any case. Raises ValueError."""
+    """Return an acknowledge type, which may be given by its name in any case. Raises ValueError."""
     if isinstance(kind, AcknowledgeType):
         return kind
     found = AcknowledgeType.__members__.get(str(kind).upper())
@@ -275,7 +275,7 @@ def acknowledge_type(kind: Any) -> AcknowledgeType:
 
 
 def _plain(offsets: int | Iterable[int]) -> Iterable[int]:
-    """Return one offset, or several, as numbers of Python's, whatever kind of integer or array they come in."""
+    """Return one offset, or several, as Python ints, whatever kind of integer or array they are."""
     plain = getattr(offsets, "to_pylist", None) or getattr(offsets, "tolist", None)
     found = offsets if plain is None else plain()
     return found if isinstance(found, Iterable) else [found]

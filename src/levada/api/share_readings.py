@@ -1,4 +1,4 @@
-"""What is read of a share consumer's counters, under the names of Java's metrics: tables, as those of levada.api.measured."""
+"""The metrics of share consumers, under the names of Java's metrics: tables as in levada.api.measured."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ UNACKNOWLEDGED: Table = gauge(
 
 
 def of_share_consumer(core: ShareConsumerCore, traffic: Traffic, now_ms: int, tags: Tags) -> dict[MetricName, float]:
-    """Read them all."""
+    """Return all metrics of a share consumer."""
     values = read_all(POLL_TIMES, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(UNACKNOWLEDGED, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(FETCH, core, now_ms, FETCHES_GROUP, tags)
@@ -68,4 +68,4 @@ PAGE: Sequence[Section] = (
     Section((POLLS_GROUP,), "client-id", (*POLL_TIMES, *UNACKNOWLEDGED)),
     Section((COORDINATOR,), "client-id", GROUP),
 )
-"""For docs/METRICS.md, beside FETCH."""
+"""The tables for docs/METRICS.md, beside FETCH."""

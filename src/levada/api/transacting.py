@@ -1,4 +1,4 @@
-"""A producer's transactions, the same in both APIs: arguments become flows, which any driver runs."""
+"""The transactions of KafkaProducer in both APIs: arguments become flows, which any driver runs."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ TIMES: Mapping[str, str] = {
     "commit_transaction()": "txn-commit",
     "abort_transaction()": "txn-abort",
 }
-"""Under which names the time that calls take is counted."""
+"""The names under which the durations of calls are counted."""
 
 
 class Consumer(Protocol):
     """A consumer of either API."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return on whose behalf offsets are committed."""
+        """Return the group and member whose offsets are committed."""
         ...
 
 
 class Transacting:
-    """The transactional calls of one producer. A timeout is in seconds, None for that of the block it is in, or max.block.ms.
+    """The transactional calls of one producer. A timeout is in seconds, None for that of the enclosing block, or max.block.ms.
 
-    block: whose transaction is open. sending: the newest transaction, as far as it sends offsets of consumers; None before the first.
+    block: the one whose transaction is open. sending: the newest transaction, as far as it sends offsets of consumers; None before the
+    first.
     """
 
     def __init__(self, config: ProducerConfig, core: ProducerCore, engine: Engine, host: CallbackHost) -> None:
@@ -68,7 +69,7 @@ class Transacting:
         return self._transactions is not None and self._transactions.is_open
 
     def initialize(self, timeout: float | None) -> CallerFlow[None]:
-        """Get a producer id and epoch."""
+        """Get a producer id and epoch (InitProducerId)."""
         return self.run(TransactionManager.initialize, timeout, "init_transactions()")
 
     def forget_identity(self) -> CallerFlow[None]:
@@ -80,7 +81,7 @@ class Transacting:
         return self.run(self.begin_one, timeout, "begin_transaction()")
 
     def begin_one(self, transactions: TransactionManager) -> Flow[None]:
-        """Begin a transaction, on the engine."""
+        """Begin a transaction, as a flow of the engine."""
         yield from transactions.begin()
         self.sending = Sending.begin(transactions.transactional_id)
 
@@ -93,7 +94,7 @@ class Transacting:
         return self.run(lambda transactions: transactions.send_offsets(wanted, whose), timeout, call)
 
     def commit(self, timeout: float | None) -> CallerFlow[None]:
-        """Commit."""
+        """Commit the transaction."""
         self._refuse_in_block("commit_transaction()")
         return self.run(self._commit, timeout, "commit_transaction()")
 
@@ -104,7 +105,7 @@ class Transacting:
             self.sending.committed()
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
-        """Abort. A block whose transaction it was has nothing left to end then."""
+        """Abort the transaction. The block that began it has nothing left to end then."""
         return self.run(self._abort, timeout, "abort_transaction()")
 
     def _abort(self, transactions: TransactionManager) -> Flow[None]:
@@ -116,7 +117,7 @@ class Transacting:
             self.sending.not_committed()
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
-        """Leave the transaction open for another process. What it has sent of consumers' offsets stays in doubt."""
+        """Leave the transaction open for another process. The offsets of consumers that it has sent stay in doubt."""
         self._refuse_in_block("detach_transaction()")
         return self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
 
@@ -128,7 +129,7 @@ class Transacting:
             )
 
     def run(self, call: Callable[[TransactionManager], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
-        """Run a call of the transactions on the engine."""
+        """Run a transactional call on the engine."""
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         if self._transactions is None:
@@ -141,7 +142,7 @@ class Transacting:
 
 
 class Block:
-    """One transaction that is begun and ended by a block of the program. timeout: seconds for each step, None for max.block.ms."""
+    """A transaction that a `with` block begins and ends. timeout: seconds for each step, None for max.block.ms."""
 
     def __init__(self, transacting: Transacting, timeout: float | None) -> None:
         self.timeout = timeout
@@ -149,11 +150,11 @@ class Block:
 
     @property
     def is_open(self) -> bool:
-        """Whether this block has begun a transaction that was not ended: also where enter() was broken off after that."""
+        """Whether this block has begun a transaction that was not ended, also when enter() was interrupted after that."""
         return self._transacting.block is self
 
     def enter(self) -> CallerFlow[None]:
-        """Begin a transaction, after initializing the producer where that is needed. When it is broken off, leave() ends what it began."""
+        """Begin a transaction, after initializing the producer where needed. When it is interrupted, leave() ends what it began."""
         if self._transacting.needs_initialization:
             yield from self._transacting.initialize(self.timeout)
         yield from self._transacting.run(self._begin, self.timeout, "begin_transaction()")
@@ -182,10 +183,10 @@ class Block:
         return self._transacting.send_offsets(offsets, group, self.timeout)
 
     def leave(self, error: BaseException | None) -> CallerFlow[None]:
-        """End the transaction: commit; or abort when an exception ended the block, or when it cannot be committed.
+        """End the transaction: commit it, or abort it when an exception ended the block or when it cannot be committed.
 
-        What an abort raises becomes a note of the exception that made it necessary; unless that is an error of the transaction too, and the
-        abort has learned that the producer cannot go on: a program has to know that first.
+        An error of the abort becomes a note of the exception that made it necessary. Only if that exception is an error of the transaction
+        too, and the abort shows that the producer cannot go on, the abort's error is raised: a program has to know that first.
         """
         if not self.is_open:
             return

@@ -1,4 +1,4 @@
-"""Waiting as steps, the same for every driver: a flow that its caller runs yields what to wait for, and is resumed with whether it came."""
+"""Waits of callers, as flows that any driver runs: a flow yields what to wait for, and is resumed with whether it happened in time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from levada.errors import TimeoutError
 T = TypeVar("T")
 
 FLOW_GRACE_S = 0.25
-"""A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
+"""How much longer than the flow its caller waits, because a flow that ends at its deadline raises a more exact error."""
 
 
 def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeout_s: float | None, what: str) -> CallerFlow[None]:
-    """Wait for a promise. Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached."""
+    """Wait for a promise. Raises TimeoutError naming `what`; BootstrapError, a subclass, when no broker was ever reached."""
     if not (yield Until(promise, deadline_ms)):
         raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
 
@@ -34,7 +34,7 @@ def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float 
 
 
 def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
-    """Run a flow on the engine to its end. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
+    """Run a flow on the engine to its end. An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow too."""
     host.check_usable()
     with host.lock:
         now_ms = host.now_ms()
@@ -57,7 +57,7 @@ def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None,
 
 
 def not_awaitable(found: Any, what: str) -> Any:
-    """Return what a function of the user's returned. Raises TypeError for an awaitable: nobody would await it. what: names the function."""
+    """Return the result of a user's function. Raises TypeError for an awaitable, which nobody would await. what: names the function."""
     if not inspect.isawaitable(found):
         return found
     if inspect.iscoroutine(found):

@@ -1,1 +1,1 @@
-"""What KafkaAdmin can do, one module per subject: arguments become flows of the engine. The APIs add nothing but the waiting (ADR 54)."""
+"""What KafkaAdmin does in both APIs, one module per subject: arguments become flows of the engine, and each API only waits (ADR 54)."""

@@ -1,4 +1,4 @@
-"""Access rules and filters as callers pass them, checked where they pass them."""
+"""Checks the access rules and filters that callers of KafkaAdmin pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOR_FILTERS: Final = ("Unknown", "Any", "Match")
 
 
 def bindings(given: Any) -> list[AclBinding]:
-    """Return rules that are to be created, each once. Raises TypeError, and ValueError for one that can be none."""
+    """Return the rules to create, each once. Raises TypeError, and ValueError for what can be no rule."""
     return [_binding(one) for one in dict.fromkeys(_several(given, AclBinding, "rules"))]
 
 
@@ -36,7 +36,7 @@ def filters(given: Any) -> list[AclBindingFilter]:
 
 
 def acl_filter(given: Any) -> AclBindingFilter:
-    """Return a filter; words may stand for the members of its enumerations."""
+    """Return a filter. Members of its enumerations may be given by name."""
     if not isinstance(given, AclBindingFilter):
         raise TypeError(f"expected an AclBindingFilter, got {given!r}")
     pattern, entry = given

@@ -1,4 +1,4 @@
-"""What callers of an admin's methods pass, checked where they pass it."""
+"""Checks what callers of KafkaAdmin pass about topics, settings, partitions, the cluster and groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topic_ids(given: Any) -> list[UUID]:
 
 
 def directory_id(given: Any) -> UUID:
-    """Return the id of the folder that a controller keeps its metadata in."""
+    """Return the id of the folder in which a controller keeps its metadata."""
     return _id(given, "a voter's directory")
 
 
@@ -69,7 +69,7 @@ def config_resources(given: Any) -> list[ConfigResource]:
 
 
 def config_resource(given: Any) -> ConfigResource:
-    """Return a resource; any pair of its type and its name will do."""
+    """Return a resource; any pair of a type and a name is accepted."""
     if not isinstance(given, tuple) or len(given) != 2 or not all(isinstance(part, str) for part in given):
         raise TypeError(f"expected ConfigResource(type, name), such as ('Topic', 'orders'), got {given!r}")
     (kind,) = arguments.named(ConfigResourceType, [given[0]], "type of resource")
@@ -80,7 +80,7 @@ def config_resource(given: Any) -> ConfigResource:
 
 
 def config_changes(given: Any) -> dict[ConfigResource, dict[str, AlterConfigOp]]:
-    """Return what is to be changed of each resource."""
+    """Return the changes of each resource's settings."""
     changes = _mapping(given, "a ConfigResource to its new settings")
     return {config_resource(one): _changes(one, settings) for one, settings in changes.items()}
 
@@ -104,7 +104,7 @@ def _change(name: str, value: Any) -> AlterConfigOp:
 
 
 def offset_spec(tp: Any, given: Any) -> int:
-    """Return what offset of a partition is asked for, as the protocol has it."""
+    """Return which offset of a partition is asked for, as ListOffsets encodes it."""
     if isinstance(given, str):
         known = {spec.name.lower(): spec for spec in OffsetSpec}
         if given.lower() not in known:
@@ -196,7 +196,7 @@ def _mapping(given: Any, what: str) -> Mapping[Any, Any]:
 
 
 def group_filter(types: Any, states: Any, protocol_types: Any) -> GroupFilter:
-    """Return which groups are listed."""
+    """Return the filter for the listed groups."""
     return GroupFilter(
         frozenset(arguments.named(GroupType, types, "type of a group")),
         frozenset(arguments.named(GroupState, states, "state of a group")),
@@ -205,7 +205,7 @@ def group_filter(types: Any, states: Any, protocol_types: Any) -> GroupFilter:
 
 
 def offsets_wanted(wanted: Mapping[Any, Any]) -> dict[str, list[TopicPartition] | None]:
-    """Return for which partitions of each group the offsets are listed, None for all."""
+    """Return the partitions of each group whose offsets are listed, None for all."""
     if not isinstance(wanted, Mapping):
         raise TypeError(f"expected a mapping of a group's id to its partitions, or to None for all; got {wanted!r}")
     return {
@@ -215,7 +215,7 @@ def offsets_wanted(wanted: Mapping[Any, Any]) -> dict[str, list[TopicPartition] 
 
 
 def reason(given: Any) -> str:
-    """Return why members are removed."""
+    """Return the reason for removing members, as the broker logs it."""
     if not isinstance(given, str):
         raise TypeError(f"a reason is text, got {given!r}")
     return f"removed by an administrator: {given}" if given else "removed by an administrator"

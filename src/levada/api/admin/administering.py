@@ -1,4 +1,4 @@
-"""What the operations of an admin client work with."""
+"""What every operation of KafkaAdmin needs: retries, coordinators, timeouts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ CLIENT = "KafkaAdmin"
 
 
 class Administering(Asking):
-    """What the admin clients of both APIs share. spawn: runs flows at the same time. coordinators: finds those of groups and transactions.
+    """The admin client that the operations of both APIs get.
 
-    is_of_controllers: it talks to controllers, and not to brokers.
+    spawn: runs flows in parallel. coordinators: finds the coordinators of groups and transactional ids. is_of_controllers: the client talks
+    to controllers, and not to brokers.
     """
 
     def __init__(self, config: AdminConfig, engine: Engine) -> None:
@@ -43,21 +44,21 @@ class Administering(Asking):
         return self._network.ever_answered
 
     def operation(self, flow: Flow[T], what: str, timeout: float | None) -> Operation[T]:
-        """Return a flow with its name in words and its time. timeout: seconds, None for default.api.timeout.ms."""
+        """Return a flow with its description for error messages. timeout: seconds, None for default.api.timeout.ms."""
         return self._operation(flow, what, timeout)
 
     def attempts(self) -> Attempts:
-        """Return the repetitions of one call."""
+        """Return the retries of one call."""
         backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, self._random)
         return Attempts(self._metadata, backoff, self._retries)
 
     def about_groups(self) -> tuple[Attempts, CoordinatorFinder, FlowsBeside]:
-        """Return what calls take that ask coordinators."""
+        """Return the retry policy, finder and spawner for calls to coordinators."""
         return self.attempts(), self.coordinators, self.spawn
 
 
 def outcomes_of(error: KafkaError) -> dict[K, V | KafkaError]:
-    """Return what became of each key of a call that raised this error; an error about the whole call is raised again."""
+    """Return the outcome of each key of a call that raised this error. An error about the whole call is raised again."""
     if not error.outcomes:
         raise error
     return {key: error.results[key] if failed is None else failed for key, failed in error.outcomes.items()}

@@ -1,4 +1,4 @@
-"""What callers of an admin's methods pass about users, quotas and delegation tokens, checked where they pass it."""
+"""Checks the users, quotas and delegation tokens that callers of KafkaAdmin pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUOTA_NAMES = f"a name or ClientQuotaName.{ClientQuotaName.DEFAULT.name}"
 
 
 def scram_alterations(given: Any) -> tuple[list[ScramCredentialUpsertion], list[ScramCredentialDeletion]]:
-    """Return what is to be altered, with salted passwords in place of the passwords."""
+    """Return the alterations, with salted passwords in place of the passwords."""
     if isinstance(given, UserScramCredentialUpsertion | UserScramCredentialDeletion) or not isinstance(given, Iterable):
         raise TypeError("expected a list of UserScramCredentialUpsertion and UserScramCredentialDeletion")
     upsertions, deletions = [], []
@@ -68,7 +68,7 @@ def users(given: Any) -> list[str] | None:
 
 
 def quota_changes(given: Any) -> dict[ClientQuotaEntity, dict[str, float | None]]:
-    """Return the new limits of entities, None for one that is to be removed."""
+    """Return the new quotas of entities, None for a quota that is to be removed."""
     if not isinstance(given, Mapping):
         raise TypeError(f"expected a mapping of ClientQuotaEntity to its quotas, got {type(given).__name__}")
     return {_entity(entity): _limits(entity, limits) for entity, limits in given.items()}
@@ -100,7 +100,7 @@ def _limit(key: str, given: Any) -> float | None:
 
 
 def quota_filter(given: Any) -> ClientQuotaFilter:
-    """Return a filter; None lets all through."""
+    """Return a filter; None selects all entities."""
     wanted = ClientQuotaFilter() if given is None else given
     if not isinstance(wanted, ClientQuotaFilter):
         raise TypeError(f"expected a ClientQuotaFilter, got {given!r}")
@@ -128,7 +128,7 @@ def principals(given: Any) -> list[Principal]:
 
 
 def token_hmac(given: Any) -> bytes:
-    """Return what proves to know a token."""
+    """Return the hmac of a delegation token, which may be given itself."""
     hmac = given.hmac if isinstance(given, DelegationToken) else given
     if not isinstance(hmac, bytes):
         raise TypeError(f"a delegation token is named by itself or by its hmac, which is bytes; got {type(given).__name__}")

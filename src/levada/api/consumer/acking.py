@@ -1,11 +1,11 @@
-"""Records handed out one by one: what consumer.acks() of both APIs does. Why it is as it is: adr/0044.
+"""What consumer.acks() does in both APIs: hands out records one by one, to be acknowledged in any order (ADR 44).
 
-A call hands out what may be worked on, and polls where there is nothing, or where no poll was made for a while. A poll brings more
-records only when none waits that could be handed out; otherwise it does what else a poll does: heartbeats' clock, rebalances, automatic
-commits. Partitions whose first record that is not done is too far behind are paused.
+A call returns records that may be processed now. It polls when there are none, or when the last poll is too long ago. A poll fetches more
+records only when no record is waiting to be handed out; otherwise it does the rest of a poll: the poll interval of the group, rebalances,
+automatic commits. Partitions are paused when their first unfinished record is too far behind.
 
-What a commit may not pass is told to Commits, so that every way to commit obeys it: the automatic one, the one before partitions are given
-up, the one at close(), and the program's own.
+Commits is told which offset no commit may pass. So every commit obeys it: the automatic one, the one before partitions are revoked, the one
+at close(), and the program's own.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ from levada.errors import IllegalStateError, KafkaError, ProcessingError, Timeou
 from levada.types import AnyRecord, ConsumerRecords, TopicPartition
 
 POLL_EVERY_MS = 1_000
-"""A loop that has records polls as often as this all the same, so that a slow program stays in its group."""
+"""How often a loop polls even when it has records, so that a slow program stays in its group."""
 IDLE_MS = 60_000
 """How long a loop waits in one call."""
 TOLD_MS = 0
 """A time that has passed: the log was told."""
 FINISHING_SHARE = 0.9
-"""Of max.poll.interval.ms: for how long a rebalance waits for work in progress. The coordinator's clock runs a little longer already."""
+"""The part of max.poll.interval.ms for which a rebalance waits for records in progress. The coordinator has been waiting a little longer
+already.
+"""
 
 
 class AckSettings(NamedTuple):
-    """What was given to acks(), checked. limit: of process(), for how long a handler may have a record; None for ever."""
+    """The checked arguments of acks(). limit: with process(), how long a handler may take for a record; None for no limit."""
 
     max_unacked: int
     lanes: int | None
@@ -53,7 +55,7 @@ class AckSettings(NamedTuple):
 
 
 def ack_settings(max_unacked: Any, lanes: Any, ordering: Any, to: Any, *, awaited: bool) -> AckSettings:
-    """Return the arguments of acks() and process(). Raises ValueError, TypeError, and ConfigError for a producer that cannot be used."""
+    """Check the arguments of acks() and process(). Raises ValueError, TypeError, and ConfigError for a producer that cannot be used."""
     if ordering not in LANE_OF:
         raise ValueError(f"ordering is 'key', 'partition' or 'none', got {ordering!r}{did_you_mean(str(ordering), LANE_OF)}")
     if to is not None:
@@ -64,7 +66,10 @@ def ack_settings(max_unacked: Any, lanes: Any, ordering: Any, to: Any, *, awaite
 
 
 class Acking:
-    """One acks() of one consumer. post: sends dead letters, None without a topic for them. See the module's text."""
+    """One acks() of one consumer: which records are handed out, and what their acknowledgements lead to.
+
+    post: sends dead letters, None without a topic for them.
+    """
 
     def __init__(self, consuming: Consuming, host: Host, settings: AckSettings, post: Post | None) -> None:
         consuming.check_readable()
@@ -89,15 +94,15 @@ class Acking:
         self._portion = min(consuming.config.max_poll_records, max(settings.max_unacked // 2, 1))
         self._polled_ms = host.now_ms()
         self._finish_by_ms = NEVER_MS
-        """Until when a rebalance waits for work in progress; NEVER_MS where none does."""
+        """Until when a rebalance waits for records in progress; NEVER_MS when none is waiting."""
         self._leaving: list[PartitionState] = []
-        """The partitions that are to be given up then."""
+        """The partitions that this rebalance takes away."""
         self._is_finishing = False
         """Whether the last poll was to give them up."""
         self._hand: Iteration | None = None
-        """What a loop has, and was not given yet in part."""
+        """The records that a loop has and was not given completely."""
         self._taken: list[AckRecord[Any, Any]] = []
-        """What the last call returns."""
+        """The records that the last call returns."""
         self._calls = 0
         """How many calls have begun."""
         self._is_closed = False
@@ -108,7 +113,7 @@ class Acking:
     # Handing out
 
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[list[AckRecord[Any, Any]]]:
-        """Return records to work on; none when the time is over."""
+        """Return records to process; none when the timeout is over."""
         limit = self._portion if max_records is None else positive("max_records", max_records)
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         return (yield from self._until_some(over_ms, limit, self._poll, lambda: False))
@@ -118,7 +123,9 @@ class Acking:
         return Loop(self._consuming, self._poll_in_loop)
 
     def next_hand(self, loop: Loop) -> CallerFlow[Iteration | None]:
-        """Return the next records for a loop, maybe none; None when it is over: it ends as one over the consumer, and all is done."""
+        """Return the next records for a loop, maybe none; None at its end: where a loop over the consumer ends, once every
+        record is done.
+        """
 
         def read(over_ms: int) -> CallerFlow[None]:
             # Its end is looked for by a poll that may bring records.
@@ -156,7 +163,7 @@ class Acking:
 
     @property
     def is_due(self) -> bool:
-        """Whether a poll is due, although records are there."""
+        """Whether a poll is due although there are records."""
         return self._host.now_ms() >= self._polled_ms + POLL_EVERY_MS
 
     @property
@@ -165,13 +172,13 @@ class Acking:
         return self._calls + 1
 
     def take_back(self, call: int) -> None:
-        """Undo a call whose result did not reach the caller. Without effect when it did not begin: the program has what came before."""
+        """Undo a call whose result did not reach the caller. No effect when that call did not begin."""
         if call == self._calls:
             taken, self._taken = self._taken, []
             self.unacked.put_back(taken)
 
     def end_hand(self) -> None:
-        """Put back what a loop was not given yet."""
+        """Put back the records that a loop was not given yet."""
         hand, self._hand = self._hand, None
         if hand is not None:
             hand.end()
@@ -190,7 +197,7 @@ class Acking:
     # Waiting for what was handed out
 
     def wait_empty(self, timeout: float | None) -> CallerFlow[None]:
-        """Return when the program has said of all records that it has what becomes of them; hand out nothing meanwhile."""
+        """Wait until the program has acknowledged every record in some way; hand out none meanwhile."""
         self._begin()
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         while True:
@@ -203,9 +210,10 @@ class Acking:
             yield from self._attend(min(over_ms, self._next_ms), self._has_news)
 
     def _finish(self, partitions: Collection[TopicPartition]) -> bool:
-        """Whether the work on records of partitions that are to be given up is done, or has taken too long; nothing more of them is begun.
+        """Whether the records in progress of partitions that are to be given up are done, or have taken too long. No more of them are
+        handed out.
 
-        Whoever is no member any more waits for nothing: no commit would be taken.
+        A consumer that is not a member any more does not wait: its commit would not be accepted.
         """
         now_ms = self._host.now_ms()
         if not self._leaving:
@@ -228,7 +236,7 @@ class Acking:
         return True
 
     def _end_finishing(self) -> None:
-        """Go on with the partitions that were to be given up, if they have been, or are not to be any more."""
+        """Go on with the partitions that were to be given up, after they have been, or when the rebalance does not take them any more."""
         if not self._is_finishing or self._has_finished:
             self._leaving = []
             self.unacked.held = frozenset()
@@ -236,7 +244,7 @@ class Acking:
 
     @property
     def _next_ms(self) -> int:
-        """When something is to be done that nobody tells of: a delay passes, or work in progress is not waited for any longer."""
+        """When something is due that no event announces: the end of a record's delay, or of the wait for records in progress."""
         is_waiting = self._finish_by_ms > self._host.now_ms()
         return min(self.unacked.due_ms, self._finish_by_ms if is_waiting else NEVER_MS)
 
@@ -255,7 +263,7 @@ class Acking:
     # What becomes of records
 
     def settle(self) -> None:
-        """Do what the program has said of its records so far."""
+        """Carry out the acknowledgements that the program has made so far."""
         with self._host.undisturbed():
             self.unacked.settle(self._host.now_ms())
         rejected = self.unacked.take_rejected()
@@ -279,7 +287,7 @@ class Acking:
         post_letter(self._host, self._post, letter_of_rejected(topic, entry.record, entry.reason, entry.attempts), settled)
 
     def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget the records of partitions; one that stays assigned is read again from the first that is not done."""
+        """Forget the records of partitions. One that stays assigned is read again from its first unfinished record."""
         for tp in partitions:
             lanes = self.unacked.partition(tp)
             if lanes is not None:
@@ -287,7 +295,7 @@ class Acking:
                 self._reading.change(partial(_go_back, lanes.state, lanes.oldest))
 
     def _forget_lost(self) -> None:
-        """Give up what is not assigned any more, or was assigned anew."""
+        """Forget the records of partitions that are not assigned any more, or were assigned anew."""
         for lanes in self.unacked.partitions:
             if lanes.state.retired:
                 self.unacked.give_up(lanes.tp)
@@ -299,7 +307,7 @@ class Acking:
         return (yield from self._poll_records(over_ms, stops_when_assigned=self._consuming.config.stop_at_end))
 
     def _poll(self, over_ms: int, *, brings: bool = True) -> CallerFlow[None]:
-        """Poll until something has happened, or the time is over. brings: whether more records are wanted, if none can be handed out."""
+        """Poll until something has happened, or the time is over. brings: whether to fetch more records if none can be handed out."""
         if brings and not self.unacked.has_ready:
             yield from self._poll_records(over_ms)
         else:
@@ -337,7 +345,7 @@ class Acking:
         return self.unacked.may_take or self._has_news()
 
     def _has_news(self) -> bool:
-        """Whether something is to be settled or given up."""
+        """Whether there are acknowledgements to carry out or partitions to give up."""
         unacked = self.unacked
         if unacked.has_notes or unacked.due_ms <= self._host.now_ms():
             return True
@@ -354,7 +362,7 @@ class Acking:
     # Back-pressure
 
     def _pause_full(self) -> None:
-        """Pause partitions that could not take a poll's records, or are to be given up, and resume the others."""
+        """Pause partitions that are full or are to be given up, and resume the others."""
         most = self._settings.max_unacked - self._portion
         full = {lanes.tp for lanes in self.unacked.partitions if lanes.span > most} | self.unacked.held
         if not (full or self.unacked.paused):
@@ -368,18 +376,18 @@ class Acking:
         self.unacked.paused = (ours & full) | to_pause
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program pauses these itself: they are not resumed."""
+        """The program pauses these partitions itself, so they are not resumed here."""
         self.unacked.paused.difference_update(partitions)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program moves these, or all where it names none: nothing from before is handed out, or can be acknowledged."""
+        """The program seeks these partitions, or all when none are named: earlier records are not handed out and cannot be acknowledged."""
         for tp in list(partitions) or [lanes.tp for lanes in self.unacked.partitions]:
             self.unacked.give_up(tp)
 
     # The end
 
     def close(self) -> None:
-        """Give up what is not done: it is read again by whoever reads next. Idempotent."""
+        """Give up the unfinished records: the next reader gets them again. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -403,7 +411,7 @@ class Acking:
 
 
 def _go_back(state: PartitionState, oldest: AnyRecord | None, core: ConsumerCore, _: int) -> None:
-    """Read a partition again from a record on, if it is still assigned and its position is behind that."""
+    """Seek back to a record, if the partition is still assigned and its position is behind that record."""
     if oldest is not None and not state.retired and state.position > oldest.offset:
         core.rewind([oldest], core.subscription.generations.newest)
 

@@ -1,4 +1,4 @@
-"""What KafkaConsumer of both APIs does: arguments become flows and changes of its core, which any driver runs."""
+"""What KafkaConsumer does in both APIs: arguments become flows and changes of its core, which any driver runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 30.0
 BROKEN_OFF_MS = 100
-"""How long a close() that is broken off waits for brokers to take note."""
+"""How long an interrupted close() waits until brokers have taken note of it."""
 
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
 ToCommit: TypeAlias = OffsetsToCommit | RecordsToCommit
@@ -74,9 +74,9 @@ OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
 class Consuming:
-    """One consumer. host: its driver. on_reset: the user's callback. post: sends dead letters, where there may be some.
+    """What one consumer does. host: its driver. on_reset: the user's callback. post: sends dead letters, if there may be any.
 
-    keeps: which records are handed out, None for all.
+    keeps: selects the records to return, None for all.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class Consuming:
         self.loop: Loop | None = None
         """The loop over the consumer that runs."""
         self.sent = SentOffsets()
-        """What transactions of producers were sent of its offsets."""
+        """The offsets that producers' transactions have sent."""
         self.tell_of_commits = CommitsTold(self.core, self.reading, host, self._interceptors, self.log).tell
         self.acking: Acking | None = None
-        """What hands out the records one by one, to be acknowledged."""
+        """The open acks(), if there is one."""
         self._iterations = Iterations(self.reading)
         self.iterate, self.end_iteration = self._iterations.begin, self._iterations.end
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
@@ -115,7 +115,7 @@ class Consuming:
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None) -> None:
-        """Read exactly these partitions, up to their ends where they have one."""
+        """Read exactly these partitions, up to the ends of those that have one."""
         wanted = topic_partitions(partitions)
         stops = end_offsets(ends or {}, wanted)
         self.end_iteration()
@@ -134,7 +134,7 @@ class Consuming:
         self.subscribing.subscribe(subscribed_to(topics, pattern), listener_of(listener, on_assigned, on_revoked, on_lost))
 
     def unsubscribe(self) -> CallerFlow[None]:
-        """Read nothing any more, and leave the group."""
+        """Give up all partitions and leave the group."""
         self.end_iteration()
         self._iterations.take_back_last()
         self._settle()
@@ -221,7 +221,7 @@ class Consuming:
         return (yield from self.read(self._over_ms(timeout), self.config.max_poll_records, stops_when_assigned=self.config.stop_at_end))
 
     def read(self, over_ms: int, limit: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
-        """Return the next records, as interceptors leave them. how: see Reading.records."""
+        """Return the next records, after the interceptors. how: see Reading.records."""
         self.tell_of_commits()
         self._note_abort()
         caller = self.subscribing.caller
@@ -256,7 +256,7 @@ class Consuming:
         return batch
 
     def leave_loop(self) -> None:
-        """No loop runs any more: partitions are read on behind the ends that it has given them."""
+        """Remove the ends that a loop has given to partitions, because it has ended."""
         if self.loop is not None:
             self.loop = None
             if self.config.stop_at_end:
@@ -265,7 +265,7 @@ class Consuming:
                     self.reading.change(lambda core, _: unbound(core.subscription))
 
     def _begin_reading(self) -> None:
-        """Whoever asks for more is done with what came before."""
+        """Record that the program is done with earlier records, because it asks for more."""
         self.check_readable()
         if self.acking is not None:
             raise IllegalStateError("acks() hands out the records of this consumer; close it before poll() or a loop over the consumer")
@@ -275,7 +275,7 @@ class Consuming:
     # Committing
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return on whose behalf offsets are committed."""
+        """Return the group and member whose offsets are committed."""
         return self.reading.look(lambda core: core.commits.group)
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -284,7 +284,7 @@ class Consuming:
         return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
 
     def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return what a transaction commits: after the last of these records, or of all that was handed out."""
+        """Return the offsets that a transaction commits: after the last of these records, or after everything that was handed out."""
         found = None if records is None else self._spans(records, "send_offsets()")
         offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
         self._note_abort()
@@ -296,7 +296,7 @@ class Consuming:
         return offsets
 
     def _note_abort(self) -> None:
-        """After a transaction was aborted, note what was read by then."""
+        """After a transaction was aborted, record what was read by then."""
         if self.sent.lacks_abort:
             self.sent.note_abort(self._reads())
 
@@ -304,7 +304,7 @@ class Consuming:
         return self.reading.look(lambda core: [Read(state, state.origin, state.done_to, state.position) for state in core.subscription])
 
     def _spans(self, records: Any, call: str) -> Mapping[TopicPartition, Span]:
-        """Return which records the program is done with. Raises IllegalStateError for those that it may not commit."""
+        """Return the records that the program is done with. Raises IllegalStateError for records that it may not commit."""
         if self.acking is not None:
             raise IllegalStateError(f"{call}: acks() commits what is acknowledged; call ack() of the records, and {call} without them")
         found = spans(records, call)
@@ -322,7 +322,7 @@ class Consuming:
         return found
 
     def _to_commit(self, given: ToCommit, call: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that the program names, which is thereby done with what is before them."""
+        """Return the offsets that the program names, which means that it is done with the records before them."""
         if isinstance(given, Mapping):
             wanted = offsets_to_commit(given)
         else:
@@ -370,12 +370,12 @@ class Consuming:
                 measure.note(now_ms - began_ms, now_ms)
 
     def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is to be committed by a program that says no offsets, which is thereby done with all that it was given."""
+        """Return the offsets to commit for a program that names none, which means that it is done with every record it was given."""
         self._iterations.done_with_all()
         return self.core.commits.handed_out(self._iterations.left)
 
     def _settle(self) -> None:
-        """See what was acknowledged by now. Not under the lock: dead letters are given to their producer."""
+        """Carry out the acknowledgements made so far. Not under the lock, because dead letters are sent by another producer."""
         if self.acking is not None:
             self.acking.settle()
 
@@ -388,11 +388,11 @@ class Consuming:
         return self.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
 
     def health(self, timeout: float | None) -> CallerFlow[ConsumerHealth]:
-        """Return why nothing arrives."""
+        """Return why no records arrive."""
         return health(self.reading, self._engine, self.config, timeout)
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end known from the last fetch."""
+        """Return how many offsets the position is behind the end of the log, as of the last fetch."""
         wanted = topic_partition(tp)
         self.end_iteration()
         return self.reading.look(lambda core: core.lag(wanted))
@@ -423,7 +423,7 @@ class Consuming:
         return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
 
     def close(self, timeout: float, leave_group: bool | None) -> CallerFlow[None]:
-        """Commit for the last time, leave the group and stop reading; the driver is to be closed next, whatever happens."""
+        """Commit for the last time, leave the group and stop reading. The driver has to be closed next, whatever happens."""
         over_ms = self._over_ms(timeout)
         try:
             self.end_iteration()
@@ -469,7 +469,7 @@ class Consuming:
         return deadline_ms(self._host.now_ms(), timeout)
 
     def check_readable(self) -> None:
-        """Raise IllegalStateError where there is nothing to read."""
+        """Raise IllegalStateError when no partition is assigned or subscribed to."""
         self._host.check_usable()
         self.subscribing.check_not_telling()
         if not (len(self.core.subscription) or self.core.is_subscribed):
@@ -491,7 +491,7 @@ def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> N
 
 
 class CommitsTold:
-    """Tells of the commits of one consumer."""
+    """Calls the interceptors and the callbacks of commit_async() for the commits of one consumer."""
 
     def __init__(self, core: ConsumerCore, reading: Reading, host: Host, interceptors: ConsumerInterceptors, log: Log) -> None:
         self._commits = core.commits
@@ -501,9 +501,9 @@ class CommitsTold:
         self._log = log
 
     def tell(self) -> None:
-        """Call interceptors and the callbacks of commits that are over, in the order of the commits.
+        """Call them for commits that have ended, in the order of the commits.
 
-        What a callback raises comes out, and the others wait.
+        An exception of a callback comes out; the others are called by the next call.
         """
         if self._interceptors and self._commits.has_untold:
             for offsets in self._reading.look(lambda core: core.commits.newly_committed()):

@@ -1,4 +1,4 @@
-"""What a consumer asks of the producer of a DeadLetter(producer, topic); each API sends with it in its own way."""
+"""The dead-letter topic of a consumer: checks its DeadLetter(producer, topic), and fits the records to the producer's limits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from levada.types import Headers
 
 
 def dead_letter(to: DeadLetter, option: str, *, awaited: bool) -> DeadLetter:
-    """Return where records go that nobody can use. option: for which it was given, in an error's words.
+    """Return a DeadLetter that can be used. option: the option it was given for, in error messages.
 
-    awaited: whether the consumer is one of asyncio. Raises ConfigError for a producer of the other kind, for one that would serialize what
-    are bytes already, and for a transactional one.
+    awaited: whether the consumer is one of levada.aio. Raises ConfigError for a producer of the other API, for one with serializers (dead
+    letters are bytes already), and for a transactional one.
     """
     if inspect.iscoroutinefunction(to.producer.send) is not awaited:
         raise ConfigError(f"{option}: this consumer needs a DeadLetter with a {'levada.aio' if awaited else 'levada'}.KafkaProducer")
@@ -38,7 +38,7 @@ def dead_letter(to: DeadLetter, option: str, *, awaited: bool) -> DeadLetter:
 
 
 def of_decode_errors(config: ConsumerConfig, *, awaited: bool) -> DeadLetter | None:
-    """Return where records that do not deserialize go, None for nowhere. Raises as dead_letter() does."""
+    """Return the DeadLetter for records that do not deserialize, None without one. Raises as dead_letter() does."""
     to = config.on_decode_error
     return dead_letter(to, "'on.decode.error'", awaited=awaited) if isinstance(to, DeadLetter) else None
 
@@ -50,9 +50,9 @@ def most_bytes(to: DeadLetter) -> int | None:
 
 
 def fitted(letter: ProducerRecord, limit: int | None) -> ProducerRecord:
-    """Return a letter with as many of our headers as fit into max.request.size, the first of them.
+    """Return a letter with as many of levada's headers as fit into max.request.size.
 
-    A record that just fits would otherwise never be passed: its letter is larger by these headers.
+    A record that just fits could otherwise never be written to the dead-letter topic, because its letter is larger by these headers.
     """
     if limit is None:
         return letter

@@ -1,4 +1,4 @@
-"""health(): what a consumer knows of why nothing arrives, and who keeps a transaction open, which brokers are asked for."""
+"""consumer.health(): what the consumer knows of why no records arrive; brokers are asked only which transactions are open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRIES = 3
 
 
 def health(reading: Reading, engine: Engine, config: ConsumerConfig, timeout: float | None) -> CallerFlow[ConsumerHealth]:
-    """Return how the consumer is. timeout: seconds for asking about transactions, None for default.api.timeout.ms."""
+    """Return the health of a consumer. timeout: seconds for the requests about transactions, None for default.api.timeout.ms."""
     wall_ms = reading.wall_ms()
     known = reading.look(lambda core: core.health(wall_ms))
     waiting = [one.partition for one in known.partitions if one.condition is Condition.OPEN_TRANSACTION]
@@ -51,7 +51,7 @@ def _described(transaction: OpenTransaction) -> str:
 
 
 class _Asking:
-    """Asks the partitions' leaders for producers, and the coordinators for their names."""
+    """Asks the partitions' leaders for their producers, and the coordinators for the transactional ids."""
 
     def __init__(self, engine: Engine, config: ConsumerConfig) -> None:
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, engine.random)

@@ -1,8 +1,8 @@
 """Loops over a consumer of either API: `for record in consumer`, and `async for`.
 
-A loop polls, and gives out what each poll brought record by record; what it was not given is taken back when it is left. It ends by itself
-when all partitions are read to their ends, those given to assign() or, with stop.at.end, those found when it began; and when no record came
-for consumer.timeout.ms. With stop.at.end the partitions are bounded for as long as the loop runs, unless they have ends already.
+A loop polls, and yields the records of each poll one by one. When it is left, the records that it was not given are taken back. It ends by
+itself when all partitions are read to their ends (those given to assign(), or with stop.at.end those at its beginning), and when no record
+came for consumer.timeout.ms. With stop.at.end, partitions without an end get one for as long as the loop runs.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ POLL_MS = 60_000
 
 
 class Iteration:
-    """The records that a loop over a consumer has, and how many it was given. is_over: it may have no more of them.
+    """The records that a loop over a consumer has, and how many of them it was given. is_over: it gets no more of them.
 
-    coming: gives the loop one record after another, and nothing after end(). Only it counts: a statement per record would take as long as
-    making the record does. committed: how many the loop was given when the program committed what it was given.
+    coming: yields the records, and none after end(). It also counts them, because a statement per record would take as long as making the
+    record. committed: how many the loop had been given when the program last committed.
     """
 
     __slots__ = ("_given", "coming", "committed", "generation", "is_over", "records")
@@ -49,11 +49,11 @@ class Iteration:
 
     @property
     def left(self) -> Sequence[AnyRecord]:
-        """What it was not given."""
+        """The records that the loop was not given."""
         return self.records[self.given :]
 
     def end(self) -> None:
-        """Give the loop no more."""
+        """Give the loop no more records."""
         self._given = self.given
         self.is_over = True
         # Behind the last record, wherever it stands: the loop that is in the midst of them finds no more.
@@ -61,32 +61,32 @@ class Iteration:
 
 
 class Iterations:
-    """What loops over one consumer are given, and which of it they are done with.
+    """The records that loops over one consumer were given, and which of them the program is done with.
 
-    A loop is done with a record when it asks for the next one. One that is left was given a last record, of which nobody knows whether it
-    was worked off: the program's next call for records, or a commit, says so. What is committed without being asked for leaves it out.
+    A loop is done with a record when it asks for the next one. A loop that was left may or may not have processed its last record: the
+    program's next call for records, or a commit without arguments, shows that it has. Automatic commits leave that record out.
     """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._iteration: Iteration | None = None
         self._last: tuple[AnyRecord, int] | None = None
-        """The last record that a loop was given which was left, and the newest generation then."""
+        """The last record that a loop was given before it was left, and the newest generation then."""
 
     def begin(self, records: ConsumerRecords[Any, Any]) -> Iteration:
-        """Let a loop have these records one by one."""
+        """Give a loop these records one by one."""
         self._iteration = Iteration(records, self._reading.look(lambda core: core.subscription.generations.newest))
         return self._iteration
 
     @property
     def left(self) -> Sequence[AnyRecord]:
-        """What the loop was not given yet of the records that it has."""
+        """The records that the loop was not given yet."""
         return self._iteration.left if self._iteration is not None else ()
 
     def end(self) -> None:
-        """Take back what a loop has not been given yet, before anything is read, moved, or asked about positions.
+        """Take back the records that a loop was not given, before the consumer reads, seeks or is asked for a position.
 
-        The loop itself may come too late for that: asyncio ends a generator that a loop was left with only some time later.
+        The loop's own end may come too late for that: asyncio ends the generator of a loop that was left only some time later.
         """
         iteration, self._iteration = self._iteration, None
         if iteration is not None:
@@ -99,13 +99,13 @@ class Iterations:
                     self._last = iteration.records[iteration.given - 1], newest
 
     def done_with_all(self) -> None:
-        """The program is done with all that loops were given."""
+        """Record that the program is done with every record that loops were given."""
         self._last = None
         if self._iteration is not None:
             self._iteration.committed = self._iteration.given
 
     def done_before(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """The program is done with what is before these offsets."""
+        """Record that the program is done with everything before these offsets."""
 
         def is_done(record: AnyRecord) -> bool:
             at = offsets.get(TopicPartition(record.topic, record.partition))
@@ -118,7 +118,7 @@ class Iterations:
             self._last = None
 
     def take_back_last(self) -> None:
-        """Nothing is asked for any more: the last record of a loop that was left is not committed."""
+        """Leave the last record of a loop that was left out of the commit, because the program asks for no more records."""
         last, self._last = self._last, None
         if last is not None:
             record, generation = last
@@ -126,7 +126,7 @@ class Iterations:
 
 
 class Loop:
-    """One loop. is_over: whether it has ended by itself. read: polls with a timeout in seconds, poll_in_loop() unless given."""
+    """One loop. is_over: it has ended by itself. read: polls with a timeout in seconds; poll_in_loop() by default."""
 
     def __init__(self, consuming: Consuming, read: Callable[[float], CallerFlow[ConsumerRecords[Any, Any]]] | None = None) -> None:
         self.is_over = False
@@ -135,14 +135,14 @@ class Loop:
         self._stops_at_end = consuming.config.stop_at_end
         self._patience_ms = consuming.config.consumer_timeout_ms
         self._idle_until_ms: int | None = None
-        """When it ends unless a record comes before; None while one has just come."""
+        """When the loop ends unless a record comes before; None right after a record."""
 
     def poll(self, now_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records, maybe none. Polls once at most, so that what it brings can be taken back (see Reading.take_back)."""
+        """Return the next records, maybe none. It polls at most once, so that the result can be taken back (see Reading.take_back)."""
         return self._consuming.iterate((yield from self.read(now_ms)))
 
     def read(self, now_ms: int) -> CallerFlow[ConsumerRecords[Any, Any]]:
-        """Poll once, and see whether the loop is over."""
+        """Poll once, and check whether the loop is over."""
         consuming = self._consuming
         if consuming.loop is not self:
             consuming.leave_loop()
@@ -162,12 +162,12 @@ class Loop:
         return records
 
     def leave(self) -> None:
-        """The loop has ended, or was left."""
+        """End the loop, or note that it was left."""
         if self._consuming.loop is self:
             self._consuming.leave_loop()
 
     def _bound(self) -> CallerFlow[None]:
-        """Have the partitions without an end read up to where they end now."""
+        """Give partitions without an end the current end of their logs."""
         reading = self._consuming.reading
         unbounded = reading.look(lambda core: [state.tp for state in core.subscription if state.stop_offset is None])
         if unbounded:
@@ -175,7 +175,7 @@ class Loop:
             reading.change(lambda core, _: bound(core.subscription, ends))
 
     def _is_beyond(self) -> CallerFlow[bool]:
-        """Return whether a position is behind the end of its log, as a committed one may be: nothing of that log was read yet."""
+        """Whether a position is behind the end of its log, as a committed position may be when the log was created anew."""
         reading = self._consuming.reading
         found = reading.look(lambda core: beyond(core.subscription))
         if not found:

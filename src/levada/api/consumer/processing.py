@@ -1,4 +1,4 @@
-"""What consumer.process() of both APIs does with a handler's outcome, and where handlers run."""
+"""What consumer.process() does in both APIs: where handlers run, and what a handler's outcome means for its record."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from levada.types import AnyRecord
 RetryDelay: TypeAlias = float | Callable[[int], float]
 Where: TypeAlias = Literal["thread", "process"] | Executor
 Submit: TypeAlias = Callable[[AnyRecord], "Future[Any]"]
-"""Has the handler called with a record. Its result or exception is in the future, for Outcomes.executed()."""
+"""Calls the handler with a record. The future has its result or exception, for Outcomes.executed()."""
 
 ENDING_S = 5.0
-"""How long a handler that was interrupted or cancelled has to end."""
+"""How long a handler that was interrupted or cancelled may take to end."""
 
 
 class Refused(Exception):
-    """The executor did not take a record. The reason is the cause."""
+    """The executor did not accept a record; its cause says why."""
 
 
 class Outcomes(NamedTuple):
-    """What becomes of records whose handler has ended.
+    """Decides what happens to records whose handler has ended.
 
-    retries: how often a record is handed out again after a failure, None for ever. retry_delay: seconds before that, or a function of the
-    attempt that failed, from 1 on. may_reject: whether records that fail for the last time go to a dead-letter topic.
+    retries: how often a record is handed out again after a failure, None without limit. retry_delay: seconds before that, or a function of
+    the number of the attempt that failed, from 1 on. may_reject: whether records that fail finally go to a dead-letter topic.
     """
 
     retries: int | None
@@ -48,7 +48,7 @@ class Outcomes(NamedTuple):
     may_reject: bool
 
     def settle(self, record: AckRecord[Any, Any], error: BaseException | None) -> None:
-        """Say of a record what follows from its handler's end. What the handler has said itself counts."""
+        """Acknowledge, retry or reject a record by the outcome of its handler. What the handler has called itself takes precedence."""
         if error is None:
             record.ack()
         elif isinstance(error, CannotRun):
@@ -73,9 +73,10 @@ class Outcomes(NamedTuple):
             record.fail(ending)
 
     def executed(self, record: AckRecord[Any, Any], error: BaseException | None) -> None:
-        """Settle a record with what the future of its Submit ended with.
+        """Settle a record with the outcome of its future.
 
-        What the handler raised is in a Raised. Everything else is a failure of the executor, for which no record is retried or rejected.
+        An exception of the handler is in a Raised. Everything else is a failure of the executor, for which no record is retried or
+        rejected.
         """
         if error is None or isinstance(error, CannotRun):
             self.settle(record, error)
@@ -89,12 +90,12 @@ class Outcomes(NamedTuple):
             record.fail(_executor_failed(record, error))
 
     def follow(self, record: AckRecord[Any, Any], future: Future[Any]) -> None:
-        """Settle a record with the end of its handler in an executor."""
+        """Settle a record when its handler in an executor has ended."""
         self.executed(record, FutureCancelledError() if future.cancelled() else future.exception())
 
 
 def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reject: bool) -> Outcomes:
-    """Return what becomes of records, from the arguments of process(). Raises ConfigError where nothing would ever be committed."""
+    """Check the arguments of process() about outcomes. Raises ConfigError if nothing would ever be committed."""
     if config.group_id and not config.enable_auto_commit:
         raise ConfigError(
             "process() commits what is done by itself, and 'enable.auto.commit' is false, so that nothing would ever be committed; leave "
@@ -110,12 +111,12 @@ def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reje
 
 
 def _is_coroutine_function(handler: Any) -> bool:
-    """Whether calling it makes a coroutine; an object may have a __call__() that does."""
+    """Whether calling it makes a coroutine, also by the __call__() of an object."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 def refuse_generator_function(handler: Any) -> None:
-    """Raise TypeError for a handler of which a call runs nothing; an object may have such a __call__()."""
+    """Raise TypeError for a handler that is a generator function, because calling it runs nothing."""
     for function in (handler, type(handler).__call__):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError("the handler is a generator function: calling it runs nothing of it; give a function without yield")
@@ -132,7 +133,9 @@ def handler_seconds(timeout: Any) -> float | None:
 
 
 def work_limit(seconds: float | None, executor: Any) -> WorkLimit | None:
-    """Return after how long process() ends although a handler runs, None for never: the last resort where nothing has ended the handler."""
+    """Return after how long process() ends although a handler still runs, None for never. The last resort when nothing else has ended the
+    handler.
+    """
     if seconds is None or executor == "process":
         return None
     if executor is None:
@@ -145,10 +148,10 @@ def work_limit(seconds: float | None, executor: Any) -> WorkLimit | None:
 
 @contextmanager
 def executor_for(where: Any, concurrency: int, handler: Any, seconds: float | None, is_idle: Callable[[], bool]) -> Iterator[Submit]:
-    """Have handlers run in threads, processes or a program's own executor. At the end ours is shut down.
+    """A context in which handlers run in threads, processes or the program's own executor. At its end, levada's own executor is shut down.
 
-    seconds: how long a handler may take. is_idle: whether all handlers have ended; then its workers are waited for. Those that still run
-    are left to themselves. Raises TypeError and ValueError for what no handler can run in.
+    seconds: how long a handler may take. is_idle: whether all handlers have ended; then the workers are waited for, otherwise they are left
+    running. Raises TypeError and ValueError for an executor that cannot run handlers.
     """
     if _is_coroutine_function(handler):
         raise TypeError("the handler is a coroutine function; only consumers of levada.aio await it, and no executor does")

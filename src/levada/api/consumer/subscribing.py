@@ -1,4 +1,4 @@
-"""A consumer's membership in its group, the same in both APIs: arguments become subscriptions and listeners, calls become flows."""
+"""The membership of a KafkaConsumer in its group: subscribe(), unsubscribe(), enforce_rebalance() and listeners, in both APIs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ OnRebalance: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None] | None
 
 
 class Subscribing:
-    """One consumer's. caller: runs what the group wants of the program; the engine refers neither to it nor to its listener."""
+    """The membership of one consumer. caller: runs the part of a rebalance that belongs to the program; the engine has no reference to it
+    or to its listener.
+    """
 
     def __init__(self, core: ConsumerCore, reading: Reading, host: Host) -> None:
         self._core = core
@@ -50,7 +52,7 @@ class Subscribing:
         return set(self._reading.look(lambda core: core.member.topics if core.member is not None else ()))
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalanced."""
+        """Request a rebalance of the group."""
         self._reading.change(lambda core, _: self._subscribed_member(core).enforce_rebalance(reason))
 
     def _subscribed_member(self, core: ConsumerCore) -> Membership:
@@ -59,7 +61,7 @@ class Subscribing:
         return core.member
 
     def unsubscribe(self) -> CallerFlow[None]:
-        """Give up the partitions and leave the group, of which the coordinator is told soon."""
+        """Give up the partitions and leave the group; the request to the coordinator is sent soon."""
         if not self._reading.look(lambda core: core.is_subscribed):
             self._reading.change(lambda core, now_ms: core.assign((), {}, now_ms))
             return
@@ -75,7 +77,7 @@ class Subscribing:
             self._begin_leave("the consumer has unsubscribed", tells=None)
 
     def leave_at_close(self, deadline_ms: int, tells: bool | None) -> CallerFlow[None]:
-        """Give up the partitions, and wait until the coordinator knows. Raises what a listener raises."""
+        """Give up the partitions, and wait until the coordinator has been told. Raises what a listener raises."""
         if not self._reading.look(lambda core: core.is_subscribed):
             return
         failed: Exception | None = None
@@ -97,13 +99,13 @@ class Subscribing:
         return self._host.change(lambda now_ms: self._core.begin_leave(reason, now_ms, tells=tells))
 
     def check_not_telling(self) -> None:
-        """Raise IllegalStateError within a listener: the assignment is just being changed."""
+        """Raise IllegalStateError inside a listener, because the assignment is being changed."""
         if self.caller.is_telling:
             raise IllegalStateError("a RebalanceListener may not ask for records; poll() after it has returned")
 
 
 def subscribed_to(topics: Iterable[str] | None, pattern: Pattern | None) -> Subscribed:
-    """Return what a program wants to read. Raises TypeError unless it names topics or a pattern."""
+    """Return the topics or the pattern to read. Raises TypeError for anything else."""
     if (topics is None) == (pattern is None):
         raise TypeError("subscribe() takes a list of topics, or pattern=, a regular expression for whole names")
     if topics is not None:
@@ -128,7 +130,7 @@ def subscribed_to(topics: Iterable[str] | None, pattern: Pattern | None) -> Subs
 def listener_of(
     listener: RebalanceListener | None, on_assigned: OnRebalance | None, on_revoked: OnRebalance | None, on_lost: OnRebalance | None
 ) -> Listener | None:
-    """Return whom to tell of rebalances. Without on_lost, what was lost is told as revoked."""
+    """Return the listener for rebalances. Without on_lost, lost partitions go to on_revoked."""
     functions = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
     for name, function in functions.items():
         if function is not None and not callable(function):
@@ -146,4 +148,4 @@ def listener_of(
 
 
 def _nothing(partitions: list[TopicPartition]) -> None:
-    """Nobody wants to hear of it."""
+    """A listener that does nothing."""

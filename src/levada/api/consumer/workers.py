@@ -1,8 +1,8 @@
-"""Calls of a consumer's handler in an executor, and what the worker processes of consumer.process() do beside that.
+"""Calls of consumer.process()'s handler in an executor, and the worker processes.
 
-A worker must not end because of what a program has made, and neither must the pool. So handler and record come to a worker as bytes that
-are unpickled inside the call, what the handler returns is dropped, and an exception travels as bytes that unpickle, or as text. This
-module is imported by every worker, so it imports little.
+A worker process, and the pool, must not end because of an object of the program. So handler and record come as bytes that are unpickled
+inside the call, the handler's result is dropped, and an exception comes back as bytes that can be unpickled, or as text. Every worker
+imports this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from levada.types import AnyRecord
 
 _STDERR: Final = 2
 _PARENT_EVERY_S: Final = 0.5
-"""How often a worker looks whose child it is, where the operating system does not wake it."""
+"""How often a worker checks whether its parent lives, where the operating system does not notify it."""
 
 
 # Calls
@@ -36,7 +36,7 @@ class CannotRun(TypeError):
 
 
 class Raised(Exception):
-    """The handler has raised `error`. Any other exception of an executor's future is the executor's own."""
+    """The handler has raised `error`. Any other exception in an executor's future is the executor's own."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -47,14 +47,14 @@ class Raised(Exception):
 
 
 class HandlerTraceback(Exception):
-    """Where an exception was raised in another process: the cause of the exception that came from there."""
+    """The traceback of an exception in another process: the cause of the exception that is raised here."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'
 
 
 def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
-    """Call a handler. Raises Raised where it raises, and what check_ran() does."""
+    """Call a handler. Raises Raised if it raises, and what check_ran() raises."""
     try:
         returned = handler(record)
     except BaseException as error:
@@ -63,7 +63,7 @@ def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
 
 
 def check_ran(returned: object) -> None:
-    """Raise CannotRun for a result that has not run: an awaitable, which is not awaited, or a generator, which is not iterated."""
+    """Raise CannotRun for an awaitable, which nobody awaits, or a generator, which nobody iterates over."""
     if isinstance(returned, Awaitable):
         what = f"an awaitable {type(returned).__name__}"
         if isinstance(returned, Coroutine):
@@ -80,7 +80,9 @@ def check_ran(returned: object) -> None:
 
 
 def call_pickled(handler: bytes, record: bytes) -> None:
-    """Call a handler in a process that has neither handler nor record yet. Raises as call() does, and CannotRun for lack of the handler."""
+    """Unpickle handler and record in a worker process, and call the handler. Raises as call() does, and CannotRun if the handler cannot be
+    unpickled.
+    """
     try:
         function = pickle.loads(handler)
     except Exception as error:
@@ -99,7 +101,7 @@ def call_pickled(handler: bytes, record: bytes) -> None:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """Return an exception as bytes that unpickle, None where there are none."""
+    """Return an exception as bytes that can be unpickled, None if there are none."""
     pickled = _surviving(error)
     if pickled is None and not isinstance(error, Exception | CancelledError):
         # It has to end the program all the same, as SystemExit and KeyboardInterrupt do.
@@ -123,7 +125,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _received(pickled: bytes | None, text: str, trace: str) -> Raised:
-    """Return a handler's exception in the process that asked for the call."""
+    """Return a handler's exception, in the process of the program."""
     error: Any = None
     if pickled is not None:
         try:
@@ -144,7 +146,9 @@ def _received(pickled: bytes | None, text: str, trace: str) -> Raised:
 
 
 def begin_worker() -> None:
-    """Leave Ctrl-C to the program, which lets handlers finish, and end this process when the program's ends, however that ends."""
+    """Ignore Ctrl-C, which the program handles by letting handlers finish, and end this process when the program's process ends, however it
+    ends.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="levada-parent-watch", daemon=True).start()
 
@@ -171,9 +175,10 @@ def interrupted(seconds: float) -> builtins.TimeoutError:
 
 
 class Interrupted:
-    """A handler that is interrupted when it takes too long. It runs in the main thread of a process that does nothing else.
+    """Interrupts a handler that takes too long. It runs in the main thread of a process that does nothing else.
 
-    ending_s: how long it has to end then. Code outside of Python does not notice an interruption, and its process is ended.
+    ending_s: how long the handler may take to end after that. Code outside of Python does not notice the interruption, and its process is
+    ended.
     """
 
     def __init__(self, handler: Callable[[Any], object], seconds: float, ending_s: float) -> None:
@@ -182,7 +187,7 @@ class Interrupted:
         self._ending_s = ending_s
 
     def __call__(self, record: AnyRecord) -> object:
-        """Call the handler. Raises TimeoutError, and ends the process where that does not end the handler."""
+        """Call the handler. Raises TimeoutError, and ends the process if that does not end the handler."""
         has_alarms = hasattr(signal, "setitimer")  # Windows has none.
         faulthandler.dump_traceback_later(self._seconds + (self._ending_s if has_alarms else 0), exit=True, file=_STDERR)
         try:
