@@ -1,1 +1,1 @@
-"""What every layer uses and no program imports: time, promises, flows, counters, permissions, and words for errors."""
+"""What every layer uses and no program imports: clocks, promises, flows, counters, permissions, signals, texts for errors."""

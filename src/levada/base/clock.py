@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from random import Random
 
 NEVER_MS = 1 << 62
-"""A deadline that does not come."""
+"""A deadline that never comes."""
 LONG_WAIT_S = 0.5
 TIME_BITS = 63
-"""Of a time on the wire, without its sign."""
+"""The bits of a time on the wire, without its sign."""
 
 
 def first_wait_s(wait_s: float) -> float:
     """Return for how long to wait at first when something is due after wait_s.
 
-    The kernel ends epoll_wait and its like late by up to 0.1 % of the time, 0.5 % for a niced process. So a long wait ends a little before,
-    and the short rest is waited for separately.
+    The kernel may end epoll_wait and similar calls late, by up to 0.1 % of the time, or 0.5 % for a niced process. So a long wait ends a
+    little early, and the short rest is waited for separately.
     """
     return wait_s if wait_s < LONG_WAIT_S else wait_s * 0.99
 
 
 class Clock(Protocol):
-    """Two readings of time in milliseconds: one that never goes back, one that people share."""
+    """Two clocks in milliseconds: a monotonic one, and the time since the epoch."""
 
     def now_ms(self) -> int:
         """Monotonic time; only differences mean anything."""
@@ -58,9 +58,9 @@ _ISO_DURATION = re.compile(
 
 
 def duration_ms(text: str) -> int:
-    """Return the milliseconds of an ISO 8601 duration of days and less, as Java's Duration reads them: P1D, PT6H, PT1H30M, PT0.5S.
+    """Return an ISO 8601 duration in milliseconds, as Java's Duration.parse() reads it: P1D, PT6H, PT1H30M, PT0.5S.
 
-    A fraction of a millisecond is dropped. Raises ValueError for anything else, a negative duration included.
+    A fraction of a millisecond is dropped. Raises ValueError for anything else, and for a negative duration.
     """
     found = _ISO_DURATION.fullmatch(text)
     if found is None or not any(found.groups()):

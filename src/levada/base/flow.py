@@ -1,7 +1,7 @@
-"""Flows: what takes several requests, written so that it reads top to bottom.
+"""Flows: operations of several requests, written as generators that read top to bottom.
 
-A flow is a generator that yields steps and is resumed with each step's result, or has its error thrown in. It holds no socket, lock
-or clock: whoever runs it (`client.flow_runner` in a client, a test with two canned replies) does. Flows compose with `yield from`.
+A flow yields steps, and is resumed with each step's result or has its error thrown in. It holds no socket, lock or clock; its runner does
+(FlowRunner in a client; a test can do it with two prepared responses). Flows compose with `yield from`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ ANY_NODE: None = None
 
 
 class Destination:
-    """Where a call goes when that has to be found out first, such as a partition's leader; `client.destination` has them."""
+    """A destination that has to be looked up, such as a partition's leader; levada.client.requests.destination has them."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Send a request and resume with its response.
+    """Send a request, and resume with its response.
 
-    node: a node's id, a connection's key, a Destination, or ANY_NODE for the least loaded one. The runner finds the destination, connects
-    and waits for the connection to be ready. timeout_ms: for this request; None takes the client's request.timeout.ms. expect_response:
-    False resumes with None once it is written. may_block: the broker may take long over it on purpose. Answers come in order, so whatever
-    is sent there next would wait behind it: when the flow's time is over first, the connection goes with it, unless others wait for
-    answers on it too. Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
+    node: a node id, a connection key, a Destination, or ANY_NODE for the least loaded node. The runner looks up the destination, connects
+    and waits until the connection is ready. timeout_ms: for this request, None for request.timeout.ms. expect_response: False resumes with
+    None once the request is written. may_block: the broker may take long on purpose. Because responses come in order, later requests on
+    that connection would wait behind it: if the flow's time is over first, the connection is closed, unless other requests wait for
+    responses on it. Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
     """
 
     request: Any
@@ -60,9 +60,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class WaitAny:
-    """Resume with the first of several promises that is settled, however it is, or with None when the time is over first.
+    """Resume with the first of several promises that is settled in any way, or with None when the time is over before.
 
-    Nothing is thrown in: the flow looks at the promise itself. timeout_ms: None waits for as long as it takes.
+    No error is thrown in; the flow looks at the promise. timeout_ms: None waits without limit.
     """
 
     promises: Sequence[Promise[Any]]
@@ -74,14 +74,14 @@ Flow: TypeAlias = Generator[Step, Any, T]
 
 
 def at_once(value: T) -> Flow[T]:
-    """Return a flow without a step, which ends with this value."""
+    """Return a flow without steps that returns this value."""
     return value
     yield  # makes it a flow
 
 
 @dataclass(slots=True)
 class Until:
-    """Resume with True once the promise is settled, however it is, or with False when the deadline has come first. Nothing is thrown in."""
+    """Resume with True once the promise is settled in any way, or with False at the deadline. No error is thrown in."""
 
     promise: Promise[Any]
     deadline_ms: int = NEVER_MS
@@ -89,10 +89,10 @@ class Until:
 
 @dataclass(slots=True)
 class Compute:
-    """Resume with what `run` returns, or have its error thrown in.
+    """Resume with the result of `run`, or have its error thrown in.
 
-    size_bytes: about how much data it goes through. A driver may run it on another thread, so that a long piece does not hold up an event
-    loop, but only one at a time; and it lets it end before it throws anything into the flow or closes it.
+    size_bytes: about how much data it processes. A driver may run a long piece in another thread, so that it does not block an event loop,
+    but only one at a time. The piece ends before the driver throws anything into the flow or closes it.
     """
 
     run: Callable[[], Any]
@@ -101,9 +101,9 @@ class Compute:
 
 @dataclass(slots=True)
 class CallUser:
-    """Resume with what a function of the user's returns, or have its error thrown in. It runs in the caller's thread or task, unlocked.
+    """Resume with the result of a user's function, or have its error thrown in. It runs in the caller's thread or task, without the lock.
 
-    what: names the function. On asyncio an awaitable that it returns is awaited; elsewhere a TypeError says that nobody can.
+    what: names the function. In levada.aio an awaitable result is awaited; in the blocking API it is a TypeError.
     """
 
     run: Callable[[], Any]
@@ -112,8 +112,8 @@ class CallUser:
 
 CallerStep: TypeAlias = Until | Compute | CallUser
 CallerFlow: TypeAlias = Generator[CallerStep, Any, T]
-"""A flow in its caller's context: in a thread or task of the user's, without the engine's lock, which it takes for moments by itself.
+"""A flow that runs in the caller's thread or task, without the engine's lock, which it takes briefly where it needs it.
 
-A driver resumes it until it ends, and throws in what breaks a wait off, such as KeyboardInterrupt or a cancellation. After any exception it
-closes the flow.
+A driver resumes it until it ends, and throws in an exception that interrupts a wait, such as KeyboardInterrupt or a cancellation. After any
+exception it closes the flow.
 """

@@ -1,8 +1,7 @@
-"""Methods and classes that people look for in a client and that are not there, each with what to do instead.
+"""Names of methods and classes that users of other clients look for and levada does not have, each with what to use instead.
 
-A method that levada will have, and one that another Python client has under another name, is answered with a sentence instead of a bare
-AttributeError: `@lacks(PRODUCER)` on the class. `hasattr` still says False. Whoever builds such a method removes its line here. For the
-names of classes in a module there is no_such_name().
+With `@lacks(PRODUCER)` on a class, such a method raises an AttributeError that says so. `hasattr` still returns False. When levada gets
+such a method, its line here is removed. For classes of a module there is no_such_name().
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _ON_ASYNCIO = "AIO"
 
 
 class Absent:
-    """A descriptor that cannot be read."""
+    """A descriptor whose reading raises AttributeError."""
 
     def __init__(self, name: str, advice: str) -> None:
         self.name = name
@@ -31,7 +30,7 @@ class Absent:
 
 
 def no_such_name(module: str, name: str) -> AttributeError:
-    """Return the error for a name that a module of levada lacks; another client's name for a class comes with ours."""
+    """Return the error for a name that a module of levada lacks. For another client's class name it names levada's class."""
     ours = _CLASSES.get(name)
     home = "levada.aio" if name.startswith(_ON_ASYNCIO) else module
     advice = "" if ours is None else f"; use {home}.{ours}"
@@ -39,7 +38,7 @@ def no_such_name(module: str, name: str) -> AttributeError:
 
 
 def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
-    """Decorate a class that lacks methods of these names. Descriptors, as a __getattr__ would slow down every attribute of the class."""
+    """Decorate a class that lacks methods of these names. Descriptors are used because a __getattr__ would slow down every attribute."""
 
     def add(cls: C) -> C:
         for name, advice in names.items():

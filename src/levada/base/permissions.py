@@ -1,6 +1,6 @@
-"""What each API of Kafka needs permission for: facts of the protocol, which brokers ask for and clients tell their users (KIP-11).
+"""The permissions that each API of Kafka needs (KIP-11): brokers check them, and clients name them in errors.
 
-The operations are those that Kafka's brokers ask for. Whoever may do one may also do what it implies, such as DESCRIBE with READ.
+The operations are those that Kafka's brokers check. A permission includes those that Kafka derives from it, such as DESCRIBE from READ.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from levada.errors import BrokerError, broker_error
 
 
 class Need(NamedTuple):
-    """The permission for one type of resource.
+    """A permission for one type of resource.
 
-    operations: any of them is enough. is_whole: without it nothing of the request is done. or_on_cluster: this operation on the cluster is
+    operations: any of them is enough. is_whole: without it, nothing of the request is done. or_on_cluster: this operation on the cluster is
     enough for every resource.
     """
 
@@ -127,7 +127,7 @@ NEEDS: Final[Mapping[str, Mapping[ResourceType, Need]]] = {
     "UnregisterBroker": _ALTERS_CLUSTER,
     "UnregisterController": _ALTERS_CLUSTER,
 }
-"""By the names of APIs."""
+"""The needed permissions, by the names of APIs."""
 
 CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     _TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -137,7 +137,7 @@ CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     _Type.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     _Type.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The error of a user who may not use a resource of a type."""
+"""The error code of a missing permission, by type of resource."""
 
 _WORDS: Final = {
     _TOPIC: "topic",
@@ -149,16 +149,16 @@ _WORDS: Final = {
 
 
 def refused(api: str, code: int, text: str, names: Mapping[ResourceType, str]) -> BrokerError:
-    """Return the exception for an error code of an API, which says what permission is missing, if that is what it is about.
+    """Return the exception for an error code of an API. It names the missing permission if the code is about one.
 
-    names: the resources that the request was about, by type; one that is left out is any of those.
+    names: the resources of the request, by type; a type that is left out is any resource of it.
     """
     lacking = needed(api, code, names)
     return broker_error(code, f"{text}; {lacking}" if lacking else text)
 
 
 def needed(api: str, code: int, names: Mapping[ResourceType, str]) -> str:
-    """Return which operation on what this user needs, "" where an error code is about something else."""
+    """Return the operation and resource that this user needs a permission for, "" where an error code is about something else."""
     for resource_type, need in NEEDS.get(api, {}).items():
         if CODES[resource_type] == code:
             operations = " or ".join(operation.name for operation in need.operations)

@@ -1,7 +1,7 @@
-"""A result that is not there yet.
+"""Promise: a result that comes later.
 
-Promises belong to one engine and are touched only by who holds its lock; they have no lock of their own and know nothing of threads
-or loops. Drivers turn one into a wait (`threading.Event`, `asyncio.Future`) by adding a callback.
+Promises belong to one engine and are used only under its lock. They have no lock of their own and know nothing of threads or event loops.
+Drivers wait for one by adding a callback (`threading.Event`, `asyncio.Future`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Resolved or rejected once; later attempts are ignored and answer False.
+    """A result that is resolved or rejected once; later attempts have no effect and return False.
 
-    Callbacks run inside resolve() or reject(), in the order added, so they must be short and are never user code. One that raises is a
-    bug, and does not keep the others from hearing: all run, then the first error goes up to who settled the promise.
+    Callbacks run inside resolve() or reject(), in the order in which they were added. They must be short, and are never user code. A
+    callback that raises is a bug; the others still run, and then the first error is raised to the caller of resolve() or reject().
     """
 
     __slots__ = ("_callbacks", "_error", "_value", "done")
@@ -50,7 +50,7 @@ class Promise(Generic[T]):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody would hear of its being settled."""
+        """Whether any callback is registered."""
         return bool(self._callbacks)
 
     def result(self) -> T:
@@ -78,14 +78,14 @@ class Promise(Generic[T]):
         return True
 
     def on_done(self, callback: Callable[[Promise[T]], None]) -> None:
-        """Call back when settled; at once if it is already."""
+        """Call a function when the promise is settled; at once if it is already."""
         if self.done:
             callback(self)
         else:
             self._callbacks.append(callback)
 
     def forget(self, callback: Callable[[Promise[T]], None]) -> None:
-        """Do not call back any more; harmless when it has been. A promise may outlive by far those who waited for it."""
+        """Remove a callback; no effect if it was called. A promise may live much longer than those who waited for it."""
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 

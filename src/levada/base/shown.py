@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def shown(value: object) -> str:
-    """Return repr(value), and where that raises, what the value is an object of: an error's text must not hide the error."""
+    """Return repr(value), or if that raises, the value's type: a broken repr() must not hide the error that it is shown in."""
     try:
         return repr(value)
     except Exception as error:
@@ -15,7 +15,7 @@ def shown(value: object) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return str(value), and what shown() returns where that raises."""
+    """Return str(value), or if that raises, shown(value)."""
     try:
         return str(value)
     except Exception:
@@ -32,7 +32,7 @@ HARMFUL = (
     ),  # Ends of lines and of paragraphs; what turns the direction of text.
     (0xD800, 0xDFFF),  # What no handler could encode.
 )
-"""First and last of the characters that are never shown as they are. Line feeds and tabs are left to who shows text."""
+"""The first and last of each range of characters that are never shown as they are. Line feeds and tabs are left to the caller."""
 
 _HARMFUL = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in HARMFUL) + "]")
 # The lines of our own texts go on with two spaces; no line of a log begins so.
@@ -40,15 +40,15 @@ _UNPRINTABLE = re.compile(rf"\n(?!  )|\t|{_HARMFUL.pattern}")
 
 
 def escaped(text: str) -> str:
-    """Return text that came from outside, at least in part, so that it cannot end a line of a log or command a terminal.
+    """Return text that came at least partly from outside, so that it cannot end a line of a log or control a terminal.
 
-    Control characters become what they are in a Python string: \\n, \\x1b, \\u202e. A line break stays where two spaces follow.
+    Control characters are written as in a Python string: \\n, \\x1b, \\u202e. A line break stays if two spaces follow.
     """
     return _UNPRINTABLE.sub(_written_out, text)
 
 
 def visible(text: str) -> str:
-    """Return text as escaped() does, but with its line feeds and tabs: for a terminal, where they do no harm."""
+    """Return text as escaped() does, but keep line feeds and tabs, which do no harm on a terminal."""
     return _HARMFUL.sub(_written_out, text)
 
 

@@ -1,14 +1,14 @@
-"""Python's signal handlers wait while the main thread is inside a client.
+"""Delays Python's signal handlers while the main thread is inside a client.
 
-Python runs a signal's handler in the main thread, between any two bytecodes, and the handler may raise: KeyboardInterrupt on Ctrl-C,
+Python runs a signal handler in the main thread, between any two bytecodes, and the handler may raise: KeyboardInterrupt on Ctrl-C,
 SystemExit on SIGTERM, a test's timeout on SIGALRM. In the middle of a state change that would leave the client half changed. Masking the
-signal does not help: the system then delivers it to another thread, and Python runs the handler in the main thread all the same.
+signal does not help, because the system then delivers it to another thread, and Python still runs the handler in the main thread.
 
-So a call on the main thread replaces the handlers for its duration by one that only notes the signal and wakes the call. The call runs
-the noted handlers where it waits, with nothing held, and at its end. What a handler raises therefore comes out at a step of the call, as
-the cancellation of an asyncio task does, and never within one. Around code of the user's, which may take long, the handlers are back
-(UserCode). Compiled functions that call no Python code need none of this: handlers run between bytecodes only. docs/adr/0009-signals.md
-tells the alternatives.
+So a call on the main thread replaces the handlers, for its duration, by one that only records the signal and wakes the call. The call runs
+the recorded handlers where it waits, without any lock, and at its end. An exception of a handler therefore comes out at a step of the call,
+as the cancellation of an asyncio task does, and never within a step. Around user code, which may take long, the program's handlers are
+restored (UserCode). Compiled functions that call no Python code need none of this, because handlers run only between bytecodes.
+docs/adr/0009-signals.md has the alternatives.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def _nothing() -> None:
 
 
 class DeferredSignals:
-    """A context in which signals are noted instead of handled. Outside the main thread it does nothing; within another one it is that one.
+    """A context in which signals are recorded instead of handled. Outside the main thread it does nothing; a nested one is the outer one.
 
-    wake: called by the handler that notes, in the middle of anything, so it takes no lock.
+    wake: called by the recording handler, at any point of the program, so it takes no lock.
     """
 
     __slots__ = ("_deferring", "_replaced", "_thread", "noted", "wake")
@@ -69,14 +69,16 @@ class DeferredSignals:
             self._run_noted()
 
     def check(self) -> None:
-        """Run the program's handlers for the signals noted so far; what they raise comes out, and is followed up undisturbed."""
+        """Run the program's handlers for the signals recorded so far. An exception of theirs comes out, and its clean-up is not
+        interrupted.
+        """
         if self.noted:
             with UserCode():
                 pass
 
     @classmethod
     def of_this_thread(cls) -> DeferredSignals | None:
-        """Return the one that defers handlers in the calling thread, if any."""
+        """Return the open context of the calling thread, if any."""
         deferred = cls._outermost
         return deferred if deferred is not None and deferred._thread == threading.get_ident() else None
 
@@ -95,7 +97,7 @@ class DeferredSignals:
             self._replaced.clear()
 
     def _restore(self) -> None:
-        """Put the program's handlers back; one that runs in the middle of this and raises does not keep the others from it."""
+        """Restore the program's handlers, all of them even if one runs meanwhile and raises."""
         try:
             self._deferring = False
             while self._replaced:
@@ -127,7 +129,9 @@ class DeferredSignals:
 
     @classmethod
     def _forked(cls) -> None:
-        """Leave what was noted to the parent. Put the handlers back in a child that lacks the thread which would do so."""
+        """In a forked child: drop the recorded signals, which are the parent's, and restore the handlers if the thread that would do so is
+        missing.
+        """
         deferred = cls._outermost
         if deferred is not None:
             deferred.noted.clear()
@@ -136,10 +140,10 @@ class DeferredSignals:
 
 
 class UserCode:
-    """A context around code of the user's within a call: the program's handlers run there as they do anywhere, those noted before at once.
+    """A context around user code within a call: the program's signal handlers run there as usual, and those recorded before at once.
 
-    What they raise comes out in between, so it is for steps of a call that leave nothing half done. Outside of a DeferredSignals of the
-    calling thread it does nothing.
+    Their exceptions come out at any point, so it is only for steps that leave nothing half done. Outside of the calling thread's
+    DeferredSignals it does nothing.
     """
 
     __slots__ = ("_deferred",)
@@ -161,7 +165,9 @@ class UserCode:
 
 
 def run_noted() -> None:
-    """Run the handlers that wait in the calling thread, if any: between two pieces of user code whose errors are taken for its own."""
+    """Run the recorded handlers of the calling thread, if any: between two pieces of user code, so that their exceptions are not taken for
+    its own.
+    """
     deferred = DeferredSignals._outermost
     if deferred is not None and deferred.noted and deferred is DeferredSignals.of_this_thread():
         deferred.check()

@@ -1,1 +1,1 @@
-"""One connection, sans-IO; and the Selector, the one place of the library that blocks."""
+"""One connection without I/O (Channel), and the Selector, the only place in the library that blocks. As in Java's network package."""

@@ -1,7 +1,7 @@
-"""One connection: at most one frame on its way out, and the frames that have come in.
+"""Channel: one connection, with at most one frame to be written, and the frames that have been read.
 
-A channel reads only while it has no complete frame staged, so whatever arrived before the other side closed is handed out before the
-end is even seen. It never waits and knows no socket, only its transport.
+A channel reads only while it has no complete frame, so everything that arrived before the other side closed is delivered before the end is
+seen. It never waits, and knows its transport but no socket.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from levada.protocol.frame import FrameReader
 from levada.protocol.frame_memory import FrameMemory
 
 FAIR_SHARE = 8 << 20
-"""Bytes one channel may read in one process() before the others get their turn."""
+"""How many bytes one channel may read in one process() before it is the others' turn."""
 
 LARGE_BYTES = 1 << 14
-"""Of a frame of which so much has come, the rest is probably on its way: reading once more is cheaper than waiting to be told."""
+"""When this much of a frame has come, the rest has probably come too: reading once more is cheaper than waiting for an event."""
 
 
 class Channel:
@@ -38,17 +38,17 @@ class Channel:
 
     @property
     def first_bytes(self) -> bytes:
-        """What the other side sent at the very beginning."""
+        """The first bytes that the other side sent."""
         return bytes(self._frames.prefix)
 
     @property
     def has_parked(self) -> bool:
-        """Whether a frame is still on its way out."""
+        """Whether a frame is not completely written yet."""
         return bool(self._outgoing)
 
     @property
     def has_buffered(self) -> bool:
-        """Whether read() has something to say without the socket becoming readable: a frame, or why there are no more."""
+        """Whether read() has a result although the socket is not readable: a frame, or the end of the stream."""
         return bool(self.staged) or self._frames.fault is not None or self._transport.has_buffered
 
     @property
@@ -64,13 +64,13 @@ class Channel:
         return self._transport.ready
 
     def park(self, frame: Pieces) -> None:
-        """Take the pieces of one frame to be written; IllegalStateError while another one is unfinished."""
+        """Take the pieces of one frame to be written. IllegalStateError while another frame is not completely written."""
         if self._outgoing:
             raise IllegalStateError(f"connection {self.conn_id} is still sending its previous request")
         self._outgoing.add(frame)
 
     def flush(self) -> bool:
-        """Write as much of the parked frame as the transport takes; True when its last byte went out just now."""
+        """Write as much of the frame as the transport takes; True when its last byte was written just now."""
         return bool(self._outgoing) and self._outgoing.write(self._transport)
 
     def read(self) -> None:
@@ -87,12 +87,14 @@ class Channel:
                 return
 
     def drain(self) -> None:
-        """Read all that has arrived, however much is staged: the connection is about to be closed. Raises as read() does."""
+        """Read everything that has arrived, even beyond a complete frame, because the connection is about to be closed. Raises as read()
+        does.
+        """
         while self._read_some()[0]:
             pass
 
     def _read_some(self) -> tuple[int, int]:
-        """Return how many bytes came, and how many would have fit."""
+        """Return how many bytes were read, and how many would have fit."""
         buffer = self._frames.get_buffer()
         size = len(buffer)
         count = self._transport.read_into(buffer)

@@ -1,7 +1,7 @@
-"""From how a connection ended to what was probably wrong, in words that help.
+"""Finds the probable cause of a connection's end, for error messages.
 
-The evidence is small: by what it ended, what the client was doing, and the first bytes the other side sent. Servers of other protocols
-give themselves away by their first bytes; those that wait for a handshake of their own close or stay silent.
+It knows only how the connection ended, what the client was doing, and the first bytes that the other side sent. Servers of other protocols
+can be told by their first bytes; those that wait for a handshake of their own close the connection or stay silent.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
 def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: str = "", security_protocol: str = "PLAINTEXT") -> str:
     """Return the probable cause and what to do about it, without the address.
 
-    detail: what the operating system or the decoder said; used where nothing better is known.
+    detail: the text of the operating system or the decoder, used where nothing better is known.
     """
     invalid_peer = _invalid_peer(first_bytes, security_protocol)
     if invalid_peer is not None and doing not in (Doing.ASKING_FIRST, Doing.WORKING):
@@ -55,7 +55,7 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
 
 
 def is_invalid_peer(first_bytes: bytes) -> bool:
-    """Whether the first bytes prove that no Kafka broker speaks plaintext there, so that trying again is pointless."""
+    """Whether the first bytes prove that no Kafka broker with a plaintext listener is there, so that trying again is useless."""
     return _invalid_peer(first_bytes, "") is not None
 
 

@@ -1,4 +1,4 @@
-"""A connection that is not there yet, and the socket it is made with."""
+"""A connection that is being established, and its socket."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KEEPALIVE_INTERVAL_S = 10
 KEEPALIVE_QUESTIONS = 3
 
 SocketOption: TypeAlias = tuple[int, int, int]
-"""Level, option, value."""
+"""Level, option and value for setsockopt()."""
 
 
 class Opening:
-    """A connection that is being made: which address is tried, and what became of those before."""
+    """A connection that is being established: the address that is tried, and why those before it failed."""
 
     def __init__(self, conn_id: ConnId, route: Route) -> None:
         self.conn_id = conn_id
@@ -30,7 +30,7 @@ class Opening:
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "", Ending.UNRESOLVED)
 
     def attempt_failed(self, error: Exception) -> None:
-        """Note why the last address could not be reached."""
+        """Record why the last address could not be reached."""
         ending = ending_of(error)
         where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.route.host else ""
         what = "" if ending is Ending.REFUSED else text_of(error)
@@ -40,7 +40,7 @@ class Opening:
 def socket_options(
     *, send_buffer_bytes: int, receive_buffer_bytes: int, keepalive_idle_ms: int, user_timeout_ms: int
 ) -> list[SocketOption]:
-    """Return the options of every socket. -1 bytes and 0 ms leave to the system what it chooses, and so does a system without an option."""
+    """Return the options of every socket. -1 bytes and 0 ms mean the system's default, as do options that the system does not have."""
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
     options += [(socket.SOL_SOCKET, buffer, size) for buffer, size in buffers.items() if size != OS_DEFAULT]
@@ -62,13 +62,13 @@ def new_socket(family: int, options: Iterable[SocketOption]) -> socket.socket:
 
 
 def raise_if_failed(code: int) -> None:
-    """Raise OSError for what connecting came to, but for 0."""
+    """Raise OSError for a result of connecting other than 0."""
     if code:
         raise OSError(code, errno.errorcode.get(code, "error"))
 
 
 def is_connected(sock: socket.socket) -> bool:
-    """Ask the socket: what was reported may be about another one, which had its descriptor before. Raises OSError."""
+    """Ask the socket whether it is connected: the event may have been for another socket that had the same descriptor. Raises OSError."""
     try:
         sock.getpeername()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Bytes on their way out of one connection: pieces of frames, written in as few calls as they take and never copied into one.
+"""The bytes that one connection has to write: pieces of frames, written with as few system calls as possible and never copied into one.
 
-A piece may belong to somebody else, as a batch's records do, who must leave it as it is until it has gone.
+A piece may belong to somebody else, such as a batch of records. Its owner must not change it until it was written.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from levada.net.transport import TransportLayer
 from levada.wire.varint import Bytes
 
 GATHERED_PIECES = 64
-"""How many pieces one call to the system gets; it takes a limited number."""
+"""How many pieces one system call gets; the system limits the number."""
 WORTH_NAMING = 4096
-"""Copying a smaller piece beside its neighbours is cheaper than naming it."""
+"""Smaller pieces are copied together with their neighbours, which is cheaper than passing them separately."""
 
 
 class Outgoing:
-    """See the module's text."""
+    """The pieces of frames that one connection has to write."""
 
     __slots__ = ("_pieces",)
 
@@ -30,7 +30,7 @@ class Outgoing:
         return bool(self._pieces)
 
     def add(self, frame: Pieces) -> None:
-        """Take one frame; small pieces between large ones are joined."""
+        """Add one frame; small pieces between large ones are joined."""
         if len(frame) == 1:
             self._append(frame[0])
             return

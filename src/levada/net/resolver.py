@@ -1,10 +1,10 @@
-"""Host names to addresses, without making anybody wait.
+"""Looks up host names without blocking the caller.
 
-A name is looked up on a short-lived daemon thread, because the system's resolver can take half a minute and cannot be interrupted; a
-literal address is looked up in place, and so is any name while the interpreter exits and starts no thread any more. A Route belongs to one
-connection id and remembers across attempts which address comes next, so that every address gets its turn
-(client.dns.lookup=use_all_dns_ips, N23); when they are used up, or an established connection ends, the name is looked up anew and the
-address tried last goes to the end.
+A name is looked up in a short-lived daemon thread, because the system's resolver can take half a minute and cannot be interrupted. A
+literal address is looked up in the caller's thread, and so is every name while the interpreter exits and starts no more threads. A Route
+belongs to one connection and remembers which address comes next, so that every address of a host is tried
+(client.dns.lookup=use_all_dns_ips). After the last address, or when an established connection has ended, the name is looked up again, and
+the address that was tried last goes to the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Lookup: TypeAlias = Callable[[str, int], Sequence[Address]]
 
 
 def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Address]:
-    """Return every TCP address of a host, in the system's order of preference. Raises OSError or ValueError (a name that cannot be one)."""
+    """Return every TCP address of a host, in the system's order of preference. Raises OSError, or ValueError for what can be
+    no host name.
+    """
     flags = socket.AI_NUMERICHOST if literal_only else 0
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
@@ -39,7 +41,7 @@ def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Add
 def canonical_addresses(
     addresses: Sequence[tuple[str, int]],
 ) -> tuple[list[tuple[str, int]], dict[tuple[str, int], str]]:
-    """Return the full name of every address behind each name, with its port, and why names have none. Waits for the system's resolver.
+    """Return the full name and port of every address behind each name, and why some names have none. Blocks in the system's resolver.
 
     An address without a name stands for itself (client.dns.lookup=resolve_canonical_bootstrap_servers_only, KIP-235).
     """
@@ -55,9 +57,9 @@ def canonical_addresses(
 
 
 class Route:
-    """The addresses of one host and port and whose turn it is.
+    """The addresses of one host and port, and which one is next.
 
-    pending: a lookup is running. error: why the last lookup failed, else "".
+    pending: a look-up is running. error: why the last look-up failed, else "".
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -70,7 +72,7 @@ class Route:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a lookup is needed before the next address can be taken."""
+        """Whether the name has to be looked up before there is a next address."""
         return not self._remaining
 
     def next_address(self) -> Address:
@@ -79,26 +81,26 @@ class Route:
         return self._last_tried
 
     def forget(self) -> None:
-        """Drop what is known; the next attempt looks the name up again."""
+        """Forget the addresses; the next attempt looks the name up again."""
         self._remaining = []
 
     def found(self, addresses: Sequence[Address]) -> None:
-        """Take the answer of a lookup; the address tried last goes to the end."""
+        """Take the result of a look-up; the address that was tried last goes to the end."""
         self._remaining = sorted(addresses, key=lambda address: address == self._last_tried)
         self.error = "" if addresses else "no address"
         self.pending = False
 
     def failed(self, error: Exception) -> None:
-        """Take the failure of a lookup."""
+        """Take the error of a look-up."""
         self._remaining = []
         self.error = str(error) or type(error).__name__
         self.pending = False
 
 
 class Resolver:
-    """Fills routes. notify: called from the lookup's thread when it has ended.
+    """Looks up the names of routes. notify: called in the look-up's thread at its end.
 
-    A lookup cannot be broken off, so it outlives an attempt that was given up; the next attempt takes its answer.
+    A look-up cannot be interrupted, so it outlives an attempt that was given up; the next attempt uses its result.
     """
 
     def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up) -> None:
@@ -106,7 +108,7 @@ class Resolver:
         self._lookup = lookup
 
     def start(self, route: Route) -> None:
-        """Look a route's name up, unless that is pending already; a literal address is there at once."""
+        """Look up a route's name, unless a look-up is pending; a literal address is there at once."""
         if route.pending:
             return
         route.pending = True

@@ -1,13 +1,13 @@
-"""What the client core asks of a network, and what it hears back.
+"""Selectable: what the engine needs of the network. The Selector implements it with sockets, the simulation with links in memory.
 
-A Selectable owns every connection of one client. Its caller follows one rhythm:
+A Selectable owns every connection of one client. Its caller uses it like this:
 
-    connect / send / close     begin at once what needs no waiting; under the caller's lock, on any thread
+    connect / send / close     begin at once what does not have to wait; under the caller's lock, on any thread
     select(timeout_ms)         the only call that blocks; without a lock, on one thread at a time; changes nothing
-    process(ready, now_ms)     does the I/O that is possible and says what happened; under the lock
+    process(ready, now_ms)     does the I/O that is possible and returns what happened; under the lock
 
-While one thread is in select(), others may connect, send, close and even process(): what select() returns then is taken as a hint.
-wakeup() may be called from any thread, with or without the lock. The Selector works on sockets, the simulation on links in memory.
+While one thread is in select(), other threads may call connect, send, close and even process(): the result of select() is only a hint then.
+wakeup() may be called from any thread, with or without the lock.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from levada.wire.varint import Bytes
 
 Frame: TypeAlias = bytes | memoryview
 Pieces: TypeAlias = Sequence[Bytes]
-"""One frame on its way out, in the pieces that follow one another."""
+"""One frame to be written, in consecutive pieces."""
 ConnId: TypeAlias = Any
-"""What the caller names a connection by: anything hashable. The client takes its connection keys."""
+"""The caller's id of a connection: anything hashable. The client uses its connection keys."""
 
 
 class ChannelState(Enum):
-    """How far a connection had come when it ended."""
+    """The state of a connection when it ended, as Java's ChannelState."""
 
     NOT_CONNECTED = "not connected"
     AUTHENTICATE = "authenticating"
@@ -42,7 +42,7 @@ class ChannelState(Enum):
 
 
 class Ending(Enum):
-    """By what a connection ended."""
+    """How a connection ended."""
 
     UNRESOLVED = "the host name does not resolve"
     LOOKUP_TIMED_OUT = "the host name was not looked up in time"
@@ -63,7 +63,7 @@ class Ending(Enum):
 
 
 class Disconnect(NamedTuple):
-    """The end of a connection. first_bytes: what the other side had sent at the very beginning, for diagnose()."""
+    """The end of a connection. first_bytes: the first bytes that the other side had sent, for diagnose()."""
 
     state: ChannelState
     cause: str
@@ -75,9 +75,9 @@ class Disconnect(NamedTuple):
 class NetEvents:
     """What happened in one process().
 
-    sent: connections whose parked frame went out since; a frame that send() wrote at once is not among them.
-    received holds at most one frame per connection, without its size prefix; what is left is handed out by the next process().
-    Frames that arrived before the other side closed come before the disconnect, in earlier events.
+    sent: connections whose parked frame was written; a frame that send() wrote at once is not among them. received: at most one frame per
+    connection, without its size prefix; the next process() returns further ones. Frames that arrived before the other side closed come
+    before the disconnect, in earlier events.
     """
 
     connected: list[ConnId] = field(default_factory=list)
@@ -90,21 +90,21 @@ class NetEvents:
 
 
 class Selectable(Protocol):
-    """Connections by id."""
+    """The connections of one client, by id."""
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
+        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
         ...
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return by what a connection that is not made yet ends if its time is over now: one of those with TIMED_OUT."""
+        """Return how a connection that is not established ends if its time is over now: one of those with TIMED_OUT."""
         ...
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Write one frame, size prefix included, as far as it goes now; True when all of it went: then no event follows.
+        """Write one frame, size prefix included, as far as possible now. True when all of it was written; then no event follows.
 
-        frame: its pieces, which must stay as they are until it went or the connection ended. What did not go at once, `sent` reports later,
-        or `disconnected` that the write failed. IllegalStateError while another frame is parked.
+        frame: its pieces, which must not change until they are written or the connection has ended. The rest is written later, and reported
+        in `sent`, or in `disconnected` if that fails. IllegalStateError while another frame is parked.
         """
         ...
 
@@ -113,13 +113,13 @@ class Selectable(Protocol):
         ...
 
     def forget(self, conn_id: ConnId) -> None:
-        """Close a connection, and drop what is kept for the next one of this id, such as which address is tried next."""
+        """Close a connection, and forget what is kept for the next connection of this id, such as which address comes next."""
         ...
 
     def select(self, timeout_ms: int) -> Any:
-        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing.
+        """Wait for I/O, a wakeup, or the timeout; return what process() has to be called with. Changes nothing.
 
-        It may return a little before the time, with nothing; the caller waits for the rest then.
+        It may return a little too early, without a result; the caller then waits for the rest of the time.
         """
         ...
 
@@ -129,19 +129,19 @@ class Selectable(Protocol):
 
     @property
     def has_events(self) -> bool:
-        """Whether process() has something to tell although no socket is ready."""
+        """Whether process() has something to report although no socket is ready."""
         ...
 
     def wakeup(self) -> None:
-        """End the running select(), or the next one, at once. From any thread."""
+        """End the running select(), or the next one, at once. Any thread may call it."""
         ...
 
     def notify(self) -> None:
-        """As wakeup(), and seen by an event loop, too, that only watches whether there is something to select."""
+        """As wakeup(); an event loop notices it, too, which only watches whether there is something to select."""
         ...
 
     def shutdown(self) -> None:
-        """Close everything, for ever."""
+        """Close everything, for good."""
         ...
 
 
@@ -156,7 +156,7 @@ _ENDINGS = {
 
 
 def ending_of(error: Exception) -> Ending:
-    """Return by what a connection ended that met this error."""
+    """Return how a connection ended, by its error."""
     if isinstance(error, ProtocolError):
         return Ending.BAD_FRAME
     if isinstance(error, TlsError):
@@ -165,7 +165,7 @@ def ending_of(error: Exception) -> Ending:
 
 
 def text_of(error: Exception) -> str:
-    """Return the short form of an error."""
+    """Return a short text for an error."""
     if isinstance(error, OSError) and error.errno is not None:
         return errno.errorcode.get(error.errno, str(error))
     return str(error) or type(error).__name__

@@ -75,7 +75,7 @@ class Selector:
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
         self._registers_live = isinstance(self._poll, _LIVE)
         self._descriptor = self._poll.fileno() if self._registers_live and short_io.COMPILED else None  # type: ignore[attr-defined]
-        """What short_io can ask whether anything is ready; None where it cannot."""
+        """The descriptor with which short_io checks whether a socket is ready; None where the system has none."""
         self._events = NetEvents()
         self._routes: dict[ConnId, Route] = {}
         self._opening: dict[ConnId, Opening] = {}
@@ -99,7 +99,7 @@ class Selector:
     # What is wanted
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
+        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
         if conn_id in self._opening or conn_id in self._channels or conn_id in self._ending:
             raise IllegalStateError(f"connection {conn_id} exists already")
         route = self._routes.get(conn_id)
@@ -110,7 +110,7 @@ class Selector:
         self._wake_for_events()
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return by what a connection that is not made yet ends if its time is over now: what it waits for did not come."""
+        """Return how a connection that is not established ends if its time is over now, by what it was waiting for."""
         if self._opening.get(conn_id) in self._resolving:
             return Ending.LOOKUP_TIMED_OUT
         channel = self._channels.get(conn_id)
@@ -155,7 +155,7 @@ class Selector:
         _withdraw(self._events, conn_id)
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when a socket is ready or a look-up has ended, for an event loop to watch.
+        """Return a descriptor for an event loop: it is readable when a socket is ready or a look-up has ended.
 
         Raises AttributeError where the system's selector has none.
         """
@@ -167,7 +167,7 @@ class Selector:
         self._routes.pop(conn_id, None)
 
     def wakeup(self) -> None:
-        """End the running select(), or the next one, at once. From any thread."""
+        """End the running select(), or the next one, at once. Any thread may call it."""
         if self._woken:
             return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
@@ -175,7 +175,7 @@ class Selector:
             self._write_wakeup()
 
     def notify(self) -> None:
-        """Something is there for whoever drives this; from a thread that is not its own."""
+        """Wake the thread or event loop that drives this selector, from another thread."""
         self._woken = True
         # Also while no thread is in select(): who waits may be an event loop, which watches fileno() and sees only what is written.
         self._write_wakeup()
@@ -193,12 +193,12 @@ class Selector:
     # The rhythm
 
     def select(self, timeout_ms: int) -> Ready:
-        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing.
+        """Wait for I/O, a wakeup, or the timeout; return what process() has to be called with. Changes nothing.
 
-        A long wait ends a little before the time, for the rest of which to call again: the kernel would end it a little too late.
-        What is known to be there needs no system call, but at most once in a row: other connections must get their turns, too. Where there
-        is nothing to wait for, the interpreter's lock is given up only when a socket is ready: a program that makes such calls in a loop
-        would keep its other threads from running (see short_io).
+        A long wait ends a little too early, because the kernel would end it a little too late; the caller waits for the rest. When
+        something is known to be there, no system call is made, but at most once in a row, so that other connections get their turn. With
+        timeout 0, the interpreter's lock is released only when a socket is ready: a program that makes such calls in a loop would otherwise
+        keep its other threads from running (see short_io).
         """
         if timeout_ms < 0:
             raise ValueError(f"select() cannot wait {timeout_ms} ms")
@@ -265,7 +265,7 @@ class Selector:
             self._wake_writer.send(b"\0")
 
     def _wake_for_events(self) -> None:
-        """Something to report came up while another thread may wait for it."""
+        """Wake a waiting thread, because there is something to report."""
         if self._selecting and self._has_work():
             self.wakeup()
 
@@ -277,7 +277,7 @@ class Selector:
             self._attempt_next(opening)
 
     def _attempt_next(self, opening: Opening) -> None:
-        """Try addresses until one connects or is under way; report the failure when they are used up."""
+        """Try addresses until one connects or is being connected to; report the failure after the last one."""
         route = opening.route
         if route.exhausted and opening.address is None and not route.error:
             self._resolver.start(route)
@@ -335,7 +335,7 @@ class Selector:
             self._shake_hands(channel)
 
     def _shake_hands(self, channel: Channel) -> None:
-        """Go on with the transport's handshake; the connection is made when that is done."""
+        """Continue the transport's handshake; the connection is established when it is done."""
         try:
             done = channel.handshake()
         except OSError as error:
@@ -392,14 +392,14 @@ class Selector:
         return True
 
     def _read_staged(self, channels: list[Channel]) -> None:
-        """Hand out what connections had staged before this process(), unless they have had their turn in it."""
+        """Deliver frames that connections had read before this process(), unless they have delivered one in it."""
         served = {conn_id for conn_id, _ in self._events.received}
         for channel in channels:
             if channel.conn_id not in served and self._staged.get(channel.conn_id) is channel:
                 self._read(channel)
 
     def _read(self, channel: Channel) -> None:
-        """Hand out one frame, reading for it when none is staged."""
+        """Deliver one frame, after reading if there is none yet."""
         try:
             channel.read()
         except (OSError, ProtocolError) as error:
@@ -433,7 +433,7 @@ class Selector:
     # Ending
 
     def _begin_end(self, channel: Channel, error: Exception | None) -> None:
-        """Stop using a connection; what it sent before its end is read now and delivered first."""
+        """Stop using a connection. Frames that arrived before its end are read now and delivered first."""
         ending = Ending.CLOSED if error is None else ending_of(error)
         failure = Disconnect(channel.state, "" if error is None else text_of(error), ending, channel.first_bytes)
         if channel.state is ChannelState.READY:
@@ -479,7 +479,7 @@ class Selector:
 
 
 def _withdraw(events: NetEvents, conn_id: ConnId) -> None:
-    """Take back what was not reported yet about a connection that the caller has just forgotten."""
+    """Remove events that were not reported yet of a connection that the caller has just forgotten."""
     events.connected[:] = [other for other in events.connected if other != conn_id]
     events.sent[:] = [other for other in events.sent if other != conn_id]
     events.received[:] = [pair for pair in events.received if pair[0] != conn_id]

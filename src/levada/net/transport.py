@@ -1,7 +1,7 @@
-"""What a channel reads from and writes to: bare TCP here; TLS puts itself between with the same interface.
+"""The transport of a connection: plaintext TCP here; net/tls has the same interface. As Java's TransportLayer.
 
-Client and broker use the same. Reads, writes and the handshake never wait: "not now" is None or 0, an end is zero bytes read, and what
-fails is an OSError.
+Client and broker use the same transports. Reads, writes and the handshake never wait: None or 0 mean "not now", zero bytes read mean the
+end of the stream, and failures are OSErrors.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Protocol
 from levada.net import short_io
 
 SHORT_BYTES = 1 << 16
-"""What is copied in less time than it takes to get the interpreter's lock back from a busy thread."""
+"""Copying this much takes less time than getting the interpreter's lock back from a busy thread."""
 
 
 class SocketLike(Protocol):
     """The part of a connected, non-blocking socket that a transport uses."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """Read what is there."""
+        """Read the bytes that have arrived."""
         ...
 
     def send(self, data: memoryview, /) -> int:
-        """Write what fits."""
+        """Write as much as fits."""
         ...
 
     def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
-        """Write what fits of several pieces."""
+        """Write as much as fits of several pieces."""
         ...
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class TransportLayer(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether application bytes may flow: any handshake is done."""
+        """Whether the handshake is done and application bytes may be sent."""
         ...
 
     @property
@@ -54,16 +54,16 @@ class TransportLayer(Protocol):
 
     @property
     def wants_write(self) -> bool:
-        """Whether the handshake waits for the socket to take bytes, too; otherwise it waits for some to arrive."""
+        """Whether the handshake waits for the socket to take bytes; otherwise it waits for bytes to arrive."""
         ...
 
     @property
     def peer_name(self) -> str:
-        """As whom the other side is known by its certificate, "" without one."""
+        """The subject of the other side's certificate, "" without one."""
         ...
 
     def handshake(self) -> None:
-        """Go on with the handshake as far as the bytes at hand allow; `ready` tells whether it is done. OSError when it failed."""
+        """Continue the handshake as far as possible now; `ready` says whether it is done. Raises OSError when it failed."""
         ...
 
     def read_into(self, buffer: memoryview) -> int | None:
@@ -84,7 +84,7 @@ class TransportLayer(Protocol):
 
 
 class PlaintextTransport:
-    """TCP as it is: always ready, nothing buffered in user space. host: the name of the other side, which is not verified here."""
+    """Plaintext TCP: always ready, without buffers of its own. host: the name of the other side, which is not verified."""
 
     __slots__ = ("_socket",)
 
@@ -97,7 +97,7 @@ class PlaintextTransport:
         self._socket = socket
 
     def handshake(self) -> None:
-        """There is none."""
+        """Do nothing: plaintext has no handshake."""
 
     def read_into(self, buffer: memoryview) -> int | None:
         """Return how many bytes were read, 0 at the end of the stream, None when there are none now."""
@@ -144,5 +144,5 @@ class PromptTransport(PlaintextTransport):
 
 
 def plaintext(socket: SocketLike, host: str = "") -> PlaintextTransport:
-    """Return the best plaintext transport that there is here."""
+    """Return the best plaintext transport for this system."""
     return (PromptTransport if short_io.COMPILED else PlaintextTransport)(socket, host)

@@ -1,1 +1,1 @@
-"""The mechanisms of SASL: what they say and check, without requests, sockets or clocks. Both clients and brokers use them."""
+"""The SASL mechanisms: their messages and checks, without requests, sockets or clocks. Clients and brokers use the same."""

@@ -1,6 +1,6 @@
-"""AWS_MSK_IAM: a request to AWS that is signed by its rules (Signature Version 4) and sent to nobody; a broker of Amazon MSK is shown it.
+"""AWS_MSK_IAM: the client signs a request to AWS (Signature Version 4) and shows it to the broker of Amazon MSK instead of sending it.
 
-The message is the request's query as a JSON object, names in lower case, with the broker's host. The secret itself is never sent.
+The message is the request's query as a JSON object, with lower-case names and the broker's host. The secret itself is never sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUERY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AwsCredentials:
-    """Who signs. session_token: of credentials that end, None of others."""
+    """The credentials to sign with. session_token: of temporary credentials, None of others."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -38,7 +38,7 @@ class AwsCredentials:
 
 
 def signed_message(host: str, region: str, credentials: AwsCredentials, wall_ms: int, user_agent: str) -> bytes:
-    """Return what a client says to a broker. wall_ms: now, in ms since the epoch; the signature is good for 15 minutes."""
+    """Return the client's message. wall_ms: the time, in ms since the epoch; the signature is valid for 15 minutes."""
     signed_at = datetime.fromtimestamp(wall_ms // 1000, UTC).strftime(DATE_FORMAT)
     scope = f"{signed_at[:8]}/{region}/{SERVICE}/{_END}"
     said = {

@@ -1,10 +1,10 @@
-"""GSSAPI (RFC 4752): Kerberos proves both sides to one another, and then they agree on what it is to protect beyond that: nothing.
+"""GSSAPI (RFC 4752): Kerberos authenticates both sides, and then they agree on no further protection, because TLS protects the records.
 
     client  its tokens                              server  its tokens, until both contexts are complete
     client  empty, unless the last token was its    server  wrapped: the protections it has, and a size
     client  wrapped: the protection, a size, as whom to act
 
-What makes and checks tokens is a context, which levada.net.sasl.kerberos gets from the system. Records are protected by TLS.
+A context makes and checks the tokens; levada.net.sasl.kerberos gets it from the system.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final, Protocol
 from levada.credentials import BlockingStep, Exchange, SaslError
 
 _NO_PROTECTION: Final = 1
-"""The bit for it among the protections."""
+"""Its bit among the protections."""
 _AGREEMENT: Final = bytes([_NO_PROTECTION, 0, 0, 0])
-"""The protection, and the longest message that one takes with another one, in three bytes."""
+"""The chosen protection, and the longest message with another protection, in three bytes."""
 
 _PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]*)")
-"""A principal that Kafka's rules understand: a name, perhaps a host or a role, and a realm."""
+"""A principal that Kafka's rules accept: a name, perhaps a host or a role, and a realm."""
 
 
 class Context(Protocol):
@@ -29,7 +29,7 @@ class Context(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether both sides are proven."""
+        """Whether both sides are authenticated."""
         ...
 
     @property
@@ -43,20 +43,20 @@ class Context(Protocol):
         ...
 
     def step(self, token: bytes | None) -> bytes:
-        """Take the other side's token, None to begin; return what it is to have, empty for nothing."""
+        """Take the other side's token, None at first; return the token to send, empty for none."""
         ...
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message with proof of who has sent it."""
+        """Return a message with a signature."""
         ...
 
     def unwrap(self, message: bytes) -> bytes:
-        """Return a message whose proof is right."""
+        """Return a message after checking its signature."""
         ...
 
 
 def client(begin: Callable[[], Context]) -> Exchange:
-    """Prove who we are, and have the broker prove itself. begin: makes a context; it and the first step may ask a ticket server."""
+    """The client's side. begin: makes a context; it and the first step may ask a ticket server."""
 
     def first() -> tuple[Context, bytes]:
         context = begin()
@@ -72,9 +72,9 @@ def client(begin: Callable[[], Context]) -> Exchange:
 
 
 class GssapiServer:
-    """A broker's part, for one client.
+    """The broker's side, for one client.
 
-    user: who it is, by the rule DEFAULT of sasl.kerberos.principal.to.local.rules; "" before that is known.
+    user: the client's name by the rule DEFAULT of sasl.kerberos.principal.to.local.rules; "" before it is known.
     """
 
     def __init__(self, context: Context) -> None:
@@ -99,7 +99,7 @@ class GssapiServer:
 
 
 def _user_of(principal: str, broker: str) -> str:
-    """Return the first part of a principal. One of another realm, or with more parts, may be somebody else of the same name."""
+    """Return the first part of a principal. A principal of another realm, or with more parts, may be another user of the same name."""
     found = _PRINCIPAL.fullmatch(principal)
     if found is None or found["realm"] != broker.rpartition("@")[2]:
         raise SaslError(f"no rule says who {principal!r} is here")

@@ -1,4 +1,4 @@
-"""What a JSON web token (RFC 7519) claims, without a look at its signature: enough to know how long it lasts, and for unsigned ones."""
+"""Reads the claims of a JSON web token (RFC 7519) without checking its signature: for its lifetime, and for unsecured tokens."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def claims(token: str) -> Mapping[str, Any]:
 
 
 def expiry_s(token: str) -> float | None:
-    """Return when a token ends, in seconds since the epoch; None where it does not say so, or is no JSON web token.
+    """Return when a token expires, in seconds since the epoch; None if it does not say so, or is no JSON web token.
 
-    Raises JwtError for a JSON web token whose end is no time.
+    Raises JwtError for a JSON web token whose expiry is no time.
     """
     try:
         claimed = claims(token)
@@ -39,7 +39,7 @@ def expiry_s(token: str) -> float | None:
 
 
 def number(claimed: Mapping[str, Any], name: str) -> float | None:
-    """Return a claim that is a number, None where there is none. Raises JwtError for anything else."""
+    """Return a claim that is a number, None if it is missing. Raises JwtError for anything else."""
     value = claimed.get(name)
     if value is None:
         return None
@@ -49,7 +49,7 @@ def number(claimed: Mapping[str, Any], name: str) -> float | None:
 
 
 def unsecured(claimed: Mapping[str, Any]) -> str:
-    """Return a token without a signature, for brokers that are told to believe such."""
+    """Return a token without a signature, for brokers that are configured to accept such."""
     return f"{_encoded({'alg': 'none'})}.{_encoded(claimed)}."
 
 

@@ -1,7 +1,7 @@
-"""Kerberos of the system, through the package gssapi: whom a client is known as, and whom a broker believes.
+"""The system's Kerberos, through the package gssapi: the client's credentials, and the broker's keytab.
 
-Tickets come from where the system's krb5.conf says. A keytab's are fetched into memory, and again when they are about to end; without
-a keytab those of the user are taken, as kinit has left them.
+Tickets come from the servers in the system's krb5.conf. With a keytab they are fetched into memory, and again before they expire; without
+one, the user's tickets are used, as kinit has stored them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from levada.net.sasl import gssapi
 GSSAPI: Final = "GSSAPI"
 _MISSING: Final = "sasl.mechanism=GSSAPI needs the package gssapi, which needs MIT Kerberos: pip install 'levada[gssapi]'"
 _KDC_UNREACHABLE: Final = (1 << 32) - 1_765_328_228
-"""KRB5_KDC_UNREACH of MIT Kerberos, as the minor status that it is."""
+"""KRB5_KDC_UNREACH of MIT Kerberos, as a minor status."""
 
 
 class Kerberos:
-    """How a client logs in, for sasl.mechanism. Raises ConfigError.
+    """A client's login, for sasl.mechanism. Raises ConfigError.
 
-    service: the first part of brokers' principals; their host is the second. principal, keytab: as whom, and the file with its key; None
-    for the user's own tickets.
+    service: the first part of brokers' principals; the host is the second. principal, keytab: the client's principal, and the file with its
+    key; None for the user's own tickets.
     """
 
     name = GSSAPI
@@ -43,7 +43,7 @@ class Kerberos:
         self._tickets = f"MEMORY:levada-{secrets.token_hex(8)}"
 
     def begin(self, host: str) -> Exchange:
-        """Show a broker a ticket for its host."""
+        """Begin an exchange with a ticket for the broker's host."""
         return gssapi.client(lambda: self._context(host))
 
     def _context(self, host: str) -> gssapi.Context:
@@ -85,7 +85,7 @@ class Keytab:
 
 
 class _SystemContext:
-    """A context of the package gssapi, with our errors."""
+    """A context of the package gssapi that raises levada's errors."""
 
     def __init__(self, library: Any, context: Any) -> None:
         self._gssapi = library
@@ -119,7 +119,7 @@ class _SystemContext:
 
 
 def _is_readable(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a file, and not a FIFO say, for whose other end Kerberos would wait."""
+    """Whether it is a file that can be read. A FIFO is not, because Kerberos would wait for its other end."""
     return Path(path).is_file() and os.access(path, os.R_OK)
 
 
@@ -133,7 +133,7 @@ def _package() -> Any:
 
 @contextmanager
 def _explained(library: Any, about: str = "") -> Iterator[None]:
-    """Raise what Kerberos says as SaslError, and as TokenError that is retriable where no ticket server answers. about: begins the text."""
+    """Raise an error of Kerberos as SaslError, or as a retriable TokenError where no ticket server answers. about: begins the text."""
     try:
         yield
     except library.exceptions.GSSError as error:

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token that somebody else gave it. Whoever reads the token can use it.
+"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token that it got elsewhere. Whoever reads the token can use it, so use TLS.
 
 client  n,, ^A auth=Bearer TOKEN ^A name=value ^A ^A      server  (nothing), or {"status":"invalid_token"}
                                                           client  ^A after a refusal, which the server answers with its error
@@ -25,7 +25,7 @@ _LONGEST_STATUS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class FirstMessage:
-    """What a client said. acting_as: whom it wants to be, "" for whom the token is about."""
+    """A client's first message. acting_as: the user that it wants to act as, "" for the token's."""
 
     token: str = field(repr=False)
     extensions: Mapping[str, str]
@@ -33,7 +33,7 @@ class FirstMessage:
 
 
 def fault_of(token: str, extensions: Mapping[str, str]) -> str:
-    """Return why these cannot be sent, "" where they can. The text quotes neither the token nor a value."""
+    """Return why a token or its extensions cannot be sent, "" if they can. The text quotes neither the token nor a value."""
     if not _TOKEN.match(token):
         return "a token has letters, digits and - _ . ~ + / only, and is not empty"
     for name, value in extensions.items():
@@ -45,7 +45,7 @@ def fault_of(token: str, extensions: Mapping[str, str]) -> str:
 
 
 def client(token: str, extensions: Mapping[str, str]) -> Messages:
-    """Show a token. The broker has nothing to prove."""
+    """The client's side: send a token. The broker proves nothing."""
     if fault := fault_of(token, extensions):
         raise SaslError(fault)
     said = [f"n,,{_SEPARATOR}auth=Bearer {token}", *(f"{name}={value}" for name, value in extensions.items()), "", ""]
@@ -57,7 +57,7 @@ def client(token: str, extensions: Mapping[str, str]) -> Messages:
 
 
 def parsed(message: bytes) -> FirstMessage:
-    """Return what a client's first message says. Raises SaslError, which quotes nothing of it."""
+    """Return a client's first message. Raises SaslError, which quotes nothing of it."""
     try:
         header, *pairs, last, end = message.decode().split(_SEPARATOR)
     except ValueError as error:
@@ -79,12 +79,12 @@ def parsed(message: bytes) -> FirstMessage:
 
 
 def refusal(status: str = "invalid_token") -> bytes:
-    """Return what a broker answers to a token that it does not accept."""
+    """Return a broker's answer to a token that it does not accept."""
     return json.dumps({"status": status}, separators=(",", ":")).encode()
 
 
 def _status(answer: bytes) -> str:
-    """Return what a refusal says, or as much of it as is text."""
+    """Return the status of a refusal, or as much of it as is text."""
     try:
         status = json.loads(answer)["status"]
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): user and password as they are, so it belongs into TLS."""
+"""PLAIN (RFC 4616): user and password in clear text, so use TLS."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from levada.credentials import Messages, SaslError
 
 
 def client(user: str, password: str) -> Messages:
-    """Say who we are; the broker has nothing to prove."""
+    """The client's side: send user and password. The broker proves nothing."""
     yield b"\0".join([b"", user.encode(), password.encode()])
 
 
 def parsed(message: bytes) -> tuple[str, str]:
-    """Return user and password out of a client's message. Raises SaslError, also where the client wants to act as somebody else."""
+    """Return user and password of a client's message. Raises SaslError, also when the client wants to act as another user."""
     try:
         acting_as, user, password = message.decode().split("\0")
     except ValueError as error:

@@ -22,21 +22,21 @@ from levada.credentials import Messages, SaslError
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 1 << 20
-"""About a second of work. A broker that asks for more would only keep the client busy."""
+"""About a second of computing. A broker that asks for more would only keep the client busy."""
 _HEADER: Final = "n,,"
 _BINDING: Final = "c=biws"
-"""The header in base64, with `c=` before it: no channel is bound."""
+"""The header in base64, with `c=` before it: without channel binding."""
 _NONCE_BYTES: Final = 24
 _LONGEST_REASON: Final = 200
 _MANDATORY_EXTENSION: Final = "m"
-"""RFC 5802 reserves it: who does not know what it means has to end the exchange."""
+"""Reserved by RFC 5802: a side that does not know its meaning has to end the exchange."""
 TOKENAUTH: Final = "tokenauth"
 """The extension that says, if it is `true`, that user and password are a delegation token's id and hmac (KIP-48)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker keeps of a password."""
+    """What a broker stores of a password."""
 
     salt: bytes
     iterations: int
@@ -65,12 +65,12 @@ def salted(mechanism: str, password: str | bytes, salt: bytes, iterations: int) 
 
 
 def stored_key(mechanism: str, salted_password: bytes) -> bytes:
-    """Return what the broker checks a proof against."""
+    """Return the key with which the broker checks a proof."""
     return _hash(mechanism, _mac(mechanism, salted_password, b"Client Key"))
 
 
 def client(mechanism: str, user: str, password: str, *, nonce: str | None = None, with_token: bool = False) -> Messages:
-    """Prove who we are, and have the broker prove that it knows us. with_token: user and password are those of a delegation token."""
+    """The client's side: both prove that they know the password. with_token: user and password are those of a delegation token."""
     nonce = secrets.token_urlsafe(_NONCE_BYTES) if nonce is None else nonce
     first = f"n={_escaped(user)},r={nonce}" + (f",{TOKENAUTH}=true" if with_token else "")
     server_first = _text((yield f"{_HEADER}{first}".encode()))
@@ -92,13 +92,13 @@ def client(mechanism: str, user: str, password: str, *, nonce: str | None = None
 
 
 Find: TypeAlias = Callable[[str, Mapping[str, str]], ScramCredential | None]
-"""Finds the credential of a user, None where there is none; it is told the client's extensions."""
+"""Called with a user and the client's extensions; returns the user's credential, None without one."""
 
 
 class ScramServer:
-    """A broker's part, for one client.
+    """The broker's side, for one client.
 
-    user: whom the client claims to be, once its first message was read.
+    user: the user that the client claims to be, once its first message was read.
     """
 
     def __init__(self, mechanism: str, find: Find, *, nonce: str | None = None) -> None:
@@ -128,7 +128,7 @@ class ScramServer:
         return answer.encode()
 
     def last(self, message: bytes) -> bytes:
-        """Check the client's proof, and return ours. Raises SaslError where it is wrong."""
+        """Check the client's proof, and return the server's signature. Raises SaslError if the proof is wrong."""
         assert self._credential is not None, "first() comes before last()"
         without_proof, comma, proof = _text(message).rpartition(",p=")
         if not comma or not hmac.compare_digest(without_proof.encode(), f"{_BINDING},r={self._both_nonces}".encode()):

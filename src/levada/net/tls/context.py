@@ -1,7 +1,7 @@
-"""From settings to an ssl.SSLContext: whom to trust, who we are, and what to speak.
+"""Makes an ssl.SSLContext from the settings: trusted authorities, the own certificate, protocols and ciphers.
 
-Files are read again when one of them has changed, for the connections that are made from then on: certificates are renewed while programs
-run. Keys that come as text reach OpenSSL, which reads files only, through a file in memory or one that nobody else may read.
+Files that have changed are read again for later connections, because certificates are renewed while programs run. OpenSSL reads keys only
+from files, so a key that is given as text is passed in a file in memory, or in one that no other user can read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What TLS needs; every name is the option's of that name, with `ssl.` before it.
+    """The settings of TLS; each is named as the option without `ssl.`.
 
-    Of the truststore and of the keystore, each is a file or text, or nothing: then the system's authorities are trusted, and no certificate
-    is shown. Files of PKCS12 are opened with their password. context: one of the user's own, instead of all others.
+    Truststore and keystore are each a file or text. Without a truststore, the system's authorities are trusted; without a keystore, no
+    certificate is sent. PKCS12 files are opened with their password. context: the user's own SSLContext, used instead of all other
+    settings.
     """
 
     truststore_location: str | None = None
@@ -56,7 +57,7 @@ class TlsSettings:
 
 
 class ClientContext:
-    """The context for a client's next connection. Raises ConfigError at construction where the settings do not give one."""
+    """The context for a client's next connection. Raises ConfigError at construction for settings that cannot be used."""
 
     def __init__(self, settings: TlsSettings) -> None:
         self._settings = settings
@@ -64,7 +65,7 @@ class ClientContext:
         self._context = client_context(settings)
 
     def get(self) -> ssl.SSLContext:
-        """Return it; files that have changed since are read again, and kept as they were when that fails."""
+        """Return the context. Files that have changed are read again; if that fails, the old context stays."""
         stamps = _stamps(self._settings.files)
         if stamps != self._read:
             # A file that is being replaced is not there, or half written, for a moment.
@@ -87,7 +88,7 @@ def _stamps(files: Sequence[str]) -> list[tuple[int, int, int]]:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Return a context that verifies whom it connects to."""
+    """Return a context that verifies the broker's certificate."""
     if settings.context is not None:
         context: ssl.SSLContext = settings.context
         return context
@@ -155,7 +156,7 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def check_authorities(option: str, file: str) -> None:
-    """Raise ConfigError where a file is not there, or holds no certificates in PEM."""
+    """Raise ConfigError for a file that is missing or has no certificates in PEM."""
     _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), option, cafile=file)
 
 
@@ -223,7 +224,7 @@ def _bytes_of(option: str, file: str) -> bytes:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Give the name of a file with a key, that no other user can read and that is gone afterwards."""
+    """A context with the name of a file that holds a key. No other user can read the file, and it is deleted afterwards."""
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("levada", os.MFD_CLOEXEC), "wb") as file:  # noqa: PTH123 - it has a descriptor and no path
             file.write(content)

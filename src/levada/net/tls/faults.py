@@ -1,4 +1,4 @@
-"""From an error of OpenSSL to what was probably wrong, and what to do about it."""
+"""Turns errors of OpenSSL into what was probably wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _REASONS: Final[Mapping[str, str]] = {
     "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": f"it cannot use a certificate of the kind that was shown to it; {_OUR_CERTIFICATE}",
     "TLSV1_ALERT_ACCESS_DENIED": f"it knows the certificate that was shown to it, and does not let it in; {_OUR_CERTIFICATE}",
 }
-"""By OpenSSL's names. SSLV3_ and TLSV1_ALERT say that the other side has refused."""
+"""Causes, by OpenSSL's names. Those with SSLV3_ and TLSV1_ALERT mean that the other side has refused."""
 
 
 def fault_of(error: ssl.SSLError, name: str, tls: Any) -> TlsError:
-    """Return the error for who uses the connection. name: whom the other side should have been; tls: the SSLObject that failed."""
+    """Return the error to raise. name: the host name that the certificate was verified for; tls: the SSLObject that failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsError(f"its certificate is not accepted: {_why_not_verified(error, name, tls)}", is_refusal=True)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -72,7 +72,7 @@ def _why_not_verified(error: ssl.SSLCertVerificationError, name: str, tls: Any) 
 
 
 def _names_in_certificate(tls: Any) -> list[str]:
-    """Return the names in a certificate that was not accepted, where this Python tells: the documented call keeps it back."""
+    """Return the names in a certificate that was not accepted, if this Python has them: the documented call does not return it."""
     inner: Any = getattr(tls, "_sslobj", None)
     try:
         chain = inner.get_unverified_chain()

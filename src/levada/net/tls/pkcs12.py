@@ -1,4 +1,4 @@
-"""Certificates and keys out of PKCS #12 files, with the package cryptography: OpenSSL's own reader is out of Python's reach."""
+"""Reads certificates and keys from PKCS #12 files with the package cryptography, because Python does not expose OpenSSL's reader."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""TLS as a transport: OpenSSL works on memory, and the bytes that it makes and wants go over a socket that never waits.
+"""TLS as a transport: OpenSSL works on buffers in memory, and their bytes go over a socket that never blocks. As Java's SslTransportLayer.
 
-A TLS record is read in whole or not at all, so bytes that have been decrypted may wait here while the socket has none: has_buffered
-tells. What was encrypted cannot be taken back. So write() says that bytes were taken only once all that they became has gone out; until
-then it says 0, and its caller offers the same bytes again, as it does for a socket that is full.
+OpenSSL decrypts a whole TLS record at once, so decrypted bytes may wait here while the socket has none: has_buffered says so. Encryption
+cannot be undone. So write() counts bytes as taken only after everything that they were encrypted to has been sent; until then it returns 0,
+and the caller passes the same bytes again, as it does for a socket that is full.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from levada.net.tls.faults import closed_early, fault_of
 from levada.net.transport import SHORT_BYTES, SocketLike, TransportLayer, plaintext
 
 READ_BYTES: Final = 1 << 18
-"""What is read from a socket at once: sixteen records, which OpenSSL then decrypts one by one."""
+"""How much is read from a socket at once: sixteen records, which OpenSSL then decrypts one by one."""
 WRITE_BYTES: Final = 1 << 17
-"""How much is encrypted before it is written. More would wait in memory when the other side does not read."""
+"""How much is encrypted before it is written. More would only wait in memory if the other side does not read."""
 
 
 class TlsTransport:
-    """One connection's TLS, for either side.
+    """The TLS transport of one connection, for either side.
 
-    name: whom the other side's certificate has to name, where the context verifies names. scratch: READ_BYTES that transports may share
-    which are never used at the same time, as those under one lock are.
+    name: the host that the certificate has to name, if the context verifies host names. scratch: READ_BYTES of memory, shared by transports
+    that are never used at the same time, such as those under one lock.
     """
 
     __slots__ = (
@@ -60,27 +60,27 @@ class TlsTransport:
         self._shaken = False
         self._ended = False
         self._failure: OSError | None = None
-        """What a read has met behind bytes that it returned: the next one raises it."""
+        """An error that a read met after bytes that it returned; the next read raises it."""
         self._may_have_more = False
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes, or the end, may be read although the socket is not readable."""
+        """Whether bytes, or the end of the stream, can be read although the socket is not readable."""
         return self._may_have_more
 
     @property
     def wants_write(self) -> bool:
-        """Whether a part of the handshake waits for the socket to take it."""
+        """Whether a part of the handshake waits for the socket to take bytes."""
         return bool(self._encrypted)
 
     @property
     def peer_name(self) -> str:
-        """The subject of the other side's certificate, "" for one that has shown none, or none that was verified."""
+        """The subject of the other side's certificate as RFC 2253 text, "" without a verified certificate."""
         certificate: Any = self._tls.getpeercert() if self._shaken else None
         return distinguished_name(certificate["subject"]) if certificate else ""
 
     def handshake(self) -> None:
-        """Go on with the handshake as far as the bytes at hand allow. Raises TlsError when it failed."""
+        """Continue the handshake as far as possible now. Raises TlsError when it failed."""
         try:
             while not self._shaken and not self._encrypted:
                 self._shaken = self._step()
@@ -107,7 +107,7 @@ class TlsTransport:
     def read_into(self, buffer: memoryview) -> int | None:
         """Return how many bytes were read, 0 at the end of the stream, None when there are none now.
 
-        What arrived before the connection failed is returned first, as a socket does it.
+        Bytes that arrived before the connection failed are returned first, as a socket does.
         """
         if self._failure is not None:
             raise self._failure
@@ -136,11 +136,11 @@ class TlsTransport:
         return count if count or self._ended else None
 
     def write(self, data: memoryview) -> int:
-        """Return how many bytes were taken and have gone out, 0 when that is not done yet."""
+        """Return how many bytes were encrypted and sent, 0 when they are not sent completely yet."""
         return self.write_pieces((data,))
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
-        """Write several pieces one after the other; return as write() does. After 0 the same bytes are to be offered again."""
+        """Write several pieces one after the other; return as write() does. After 0, the same bytes have to be passed again."""
         if not self._promised:
             self._promised = self._encrypt(pieces)
         self._send()
@@ -162,7 +162,7 @@ class TlsTransport:
         return taken
 
     def close(self) -> None:
-        """Say that nothing follows, as far as the socket takes that at once, and close it."""
+        """Send close_notify, if the socket takes it at once, and close the socket."""
         if self._shaken:
             with suppress(ssl.SSLError):  # That the other side says so too is not waited for.
                 self._tls.unwrap()
@@ -172,7 +172,7 @@ class TlsTransport:
     # The socket
 
     def _receive(self, most_bytes: int) -> bool:
-        """Hand what the socket has to OpenSSL; False when it has nothing now."""
+        """Pass the socket's bytes to OpenSSL; False when it has none now."""
         received = self._raw.read_into(self._scratch[:most_bytes])
         if received is None:
             return False
@@ -183,7 +183,7 @@ class TlsTransport:
         return True
 
     def _send(self) -> None:
-        """Send what OpenSSL has made, as far as the socket takes it."""
+        """Send OpenSSL's output, as far as the socket takes it."""
         if self._outgoing.pending:
             made = self._outgoing.read()
             self._encrypted = memoryview(bytes(self._encrypted) + made if self._encrypted else made)
@@ -199,7 +199,7 @@ class TlsTransport:
 
 
 Subject: TypeAlias = Sequence[Sequence[tuple[str, str]]]
-"""As Python's ssl module has it: parts from the outermost to the innermost, each of one or more attributes."""
+"""As Python's ssl module returns it: parts from the outermost to the innermost, each with one or more attributes."""
 
 _KEYWORDS: Final[Mapping[str, str]] = {
     "commonName": "CN",
@@ -216,7 +216,7 @@ _SPECIAL: Final = re.compile(r'[,+"\\<>;]|^[ #]| $')
 
 
 def distinguished_name(subject: Subject) -> str:
-    """Return a subject as text, its innermost part first, such as CN=alice,OU=Trading,O=Example."""
+    """Return a subject in the form of Java and RFC 2253, innermost part first, such as CN=alice,OU=Trading,O=Example."""
     return ",".join("+".join(f"{_KEYWORDS.get(name, name)}={_escaped(value)}" for name, value in part) for part in reversed(subject))
 
 
@@ -225,19 +225,21 @@ def _escaped(value: str) -> str:
 
 
 class TlsConnector:
-    """The client's side. Raises ConfigError at construction where the settings give no context. Its transports are used under one lock."""
+    """Makes the transports of a client's connections, which are used under one lock. Raises ConfigError for settings that
+    cannot be used.
+    """
 
     def __init__(self, settings: TlsSettings) -> None:
         self._context = ClientContext(settings)
         self._scratch = memoryview(bytearray(READ_BYTES))
 
     def connect(self, socket: SocketLike, host: str) -> TlsTransport:
-        """Return the transport of a connection to a host, which has to be named in the other side's certificate."""
+        """Return the transport of a connection to a host, which the other side's certificate has to name."""
         return TlsTransport(socket, self._context.get(), self._scratch, name=host)
 
 
 class TlsAcceptor:
-    """The listener's side."""
+    """Makes the transports of a listener's connections."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
