@@ -1,1 +1,1 @@
-"""The flows of an admin client, one module per subject; sans-IO and clock-less."""
+"""The requests of KafkaAdmin, as flows without I/O and clock, one module per subject."""

@@ -29,13 +29,13 @@ from levada.protocol.schema import Request
 K = TypeVar("K")
 
 FIRST_VERSION_WITH_PATTERNS = 1
-"""Brokers before Kafka 2.0 know literal patterns only."""
+"""Brokers before Kafka 2.0 know only literal patterns."""
 
 _Outcomes: TypeAlias = Callable[[Any], Iterator[Outcome]]
 
 
 def describe_acls(wanted: AclBindingFilter, attempts: Attempts) -> Flow[list[AclBinding]]:
-    """Return the rules that a filter means."""
+    """Return the rules that match a filter."""
     asked = Asked(
         lambda _: "describe ACLs",
         lambda _: DescribeAclsRequest(**_filter_fields(wanted)),
@@ -46,7 +46,7 @@ def describe_acls(wanted: AclBindingFilter, attempts: Attempts) -> Flow[list[Acl
 
 
 def create_acls(bindings: Collection[AclBinding], attempts: Attempts) -> Flow[dict[AclBinding, None]]:
-    """Create rules; one that is there already is no error."""
+    """Create rules; a rule that exists already is no error."""
     return _carry_out(
         Doing(lambda binding: f"create the ACL {binding}", ON_ADMIN_ERROR, attempts, CreateAclsRequest.NAME),
         bindings,
@@ -57,7 +57,7 @@ def create_acls(bindings: Collection[AclBinding], attempts: Attempts) -> Flow[di
 
 
 def delete_acls(filters: Collection[AclBindingFilter], attempts: Attempts) -> Flow[dict[AclBindingFilter, list[AclBinding]]]:
-    """Delete the rules that filters mean; return what each has meant."""
+    """Delete the rules that match filters; return the deleted rules of each filter."""
     return _carry_out(
         Doing(lambda wanted: f"delete the ACLs of {wanted}", ON_ADMIN_ERROR, attempts, DeleteAclsRequest.NAME),
         filters,
@@ -70,7 +70,7 @@ def delete_acls(filters: Collection[AclBindingFilter], attempts: Attempts) -> Fl
 def _carry_out(
     doing: Doing, keys: Collection[K], request: Callable[[list[K]], Request[Any]], outcomes: _Outcomes, min_version: int
 ) -> Flow[dict[K, Any]]:
-    """Ask about all keys. outcomes: reads an answer, which has one for each key in their order."""
+    """Send a request about all keys. outcomes: returns the outcomes in a response, in the order of the keys."""
 
     def ask(node: Whom, wanted: list[K]) -> Flow[Answer[K, Any]]:
         try:

@@ -1,4 +1,4 @@
-"""The cluster as a whole: its brokers, what they have finalized, and the quorum of its controllers."""
+"""The cluster: its brokers, its finalized features, and the quorum of its controllers."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ NOT_TOLD_MS = -1
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers of a cluster. controller: the broker that passes on administrative requests, None where none is named.
+    """The brokers of a cluster. controller: the broker that forwards requests to the controller, None if none is named.
 
     Brokers before 0.10 name no controller, and those before 0.10.1 no cluster id. authorized_operations: what this user may do with the
-    cluster, None where it was not asked. fenced: the ids of those of the brokers that are registered and not in use, such as those that
-    are down; they are listed on request.
+    cluster, None if it was not asked for. fenced: the ids of brokers that are registered but not in use, such as those that are down; they
+    are included only on request.
     """
 
     cluster_id: str | None
@@ -52,16 +52,16 @@ class ClusterDescription(NamedTuple):
 
 
 class FeatureLevels(NamedTuple):
-    """From which level of a feature to which, both included."""
+    """The lowest and the highest level of a feature, both included."""
 
     min_version: int
     max_version: int
 
 
 class FeatureMetadata(NamedTuple):
-    """What a cluster has finalized, and what the broker that was asked supports (KIP-584); by the feature's name.
+    """The finalized features of a cluster, and the features that the asked broker supports (KIP-584), by name.
 
-    epoch: of what is finalized; it grows with each change, None before the first.
+    epoch: grows with each change of the finalized features; None before the first.
     """
 
     finalized: Mapping[str, FeatureLevels]
@@ -70,7 +70,9 @@ class FeatureMetadata(NamedTuple):
 
 
 class UpgradeType(KafkaWord):
-    """What may become of a feature's level: UPGRADE, only a higher one; the others also a lower one, UNSAFE_DOWNGRADE with loss of data."""
+    """Which change of a feature's level is allowed. UPGRADE: only to a higher one. The others: also to a lower one; UNSAFE_DOWNGRADE may
+    lose data.
+    """
 
     UPGRADE = "Upgrade"
     SAFE_DOWNGRADE = "SafeDowngrade"
@@ -82,16 +84,16 @@ _UPGRADES = {UpgradeType.UPGRADE: 1, UpgradeType.SAFE_DOWNGRADE: 2, UpgradeType.
 
 
 class FeatureUpdate(NamedTuple):
-    """The level that a feature is to have; 0 takes it away."""
+    """The new level of a feature; 0 removes it."""
 
     max_version: int
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
 
 class QuorumReplica(NamedTuple):
-    """A node's copy of the metadata log. Times are in ms since the epoch, None where the leader does not know them.
+    """A node's copy of the metadata log. Times are in ms since the epoch, None if the leader does not know them.
 
-    directory_id: of the folder it is in, None before 3.9.
+    directory_id: the id of its folder, None before 3.9.
     """
 
     node_id: int
@@ -110,9 +112,9 @@ class RaftEndpoint(NamedTuple):
 
 
 class QuorumDescription(NamedTuple):
-    """The controllers of a cluster in KRaft mode (KIP-595). voters elect the leader among them; observers, such as brokers, only follow.
+    """The controllers of a cluster in KRaft mode (KIP-595). voters elect the leader; observers, such as brokers, only follow it.
 
-    endpoints: of each voter by its id, where brokers tell it (since 3.9).
+    endpoints: of each voter by its id, if brokers report them (since 3.9).
     """
 
     leader_id: int
@@ -129,7 +131,7 @@ class QuorumDescription(NamedTuple):
 def describe_cluster(
     attempts: Attempts, *, authorized_operations: bool = False, fenced: bool = False, of_controllers: bool = False
 ) -> Flow[ClusterDescription]:
-    """Ask any node who belongs to the cluster. fenced: also those brokers that are registered and not in use (Kafka since 4.0).
+    """Ask any node for the nodes of the cluster. fenced: include brokers that are registered but not in use (Kafka since 4.0).
 
     of_controllers: ask a controller, for the controllers.
     """
@@ -160,7 +162,7 @@ def _describe_cluster(authorized_operations: bool, fenced: bool, endpoint_type: 
 
 
 def _by_metadata(authorized_operations: bool) -> Flow[ClusterDescription]:
-    """Ask a broker before 2.8."""
+    """Describe the cluster by Metadata, for brokers before 2.8."""
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=authorized_operations)
     oldest = FIRST_METADATA_VERSION_WITH_OPERATIONS if authorized_operations else 0
     response: MetadataResponse = yield Call(request, min_version=oldest)
@@ -174,7 +176,7 @@ def _named(nodes: Iterable[Node], node_id: int) -> Node | None:
 
 
 def unregister_broker(broker_id: int, attempts: Attempts) -> Flow[None]:
-    """Have a cluster in KRaft mode forget a broker that is down."""
+    """Remove a broker that is down from a cluster in KRaft mode."""
     asked = Asked(
         lambda _: f"unregister broker {broker_id}",
         lambda _: UnregisterBrokerRequest(broker_id=broker_id),
@@ -185,7 +187,7 @@ def unregister_broker(broker_id: int, attempts: Attempts) -> Flow[None]:
 
 
 def unregister_controller(controller_id: int, attempts: Attempts) -> Flow[None]:
-    """Have a cluster in KRaft mode forget a controller that is down."""
+    """Remove a controller that is down from a cluster in KRaft mode."""
     asked = Asked(
         lambda _: f"unregister controller {controller_id}",
         lambda _: UnregisterControllerRequest(controller_id=controller_id),
@@ -198,7 +200,7 @@ def unregister_controller(controller_id: int, attempts: Attempts) -> Flow[None]:
 
 
 def describe_features(attempts: Attempts) -> Flow[FeatureMetadata]:
-    """Ask any broker."""
+    """Ask any broker for features."""
     return from_any("describe features", attempts, _describe_features)
 
 
@@ -239,7 +241,7 @@ def update_features(
 
 
 def describe_metadata_quorum(attempts: Attempts) -> Flow[QuorumDescription]:
-    """Ask any broker, which asks the leader of the quorum."""
+    """Ask any broker for the quorum; it asks the leader of the quorum."""
     topics = [describe_quorum.TopicData(topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData()])]
 
     def outcomes(response: DescribeQuorumResponse) -> dict[None, Outcome]:
@@ -255,7 +257,7 @@ def describe_metadata_quorum(attempts: Attempts) -> Flow[QuorumDescription]:
 def add_raft_voter(
     voter_id: int, directory_id: UUID, endpoints: Sequence[RaftEndpoint], attempts: Attempts, *, cluster_id: str | None, timeout_ms: int
 ) -> Flow[None]:
-    """Make a controller that only follows a voter (KIP-853)."""
+    """Make a controller a voter that was an observer (KIP-853)."""
     listeners = [Listener(name=one.name, host=one.host, port=one.port) for one in endpoints]
     asked = Asked(
         lambda _: f"add voter {voter_id} with directory {directory_id}",
@@ -269,7 +271,7 @@ def add_raft_voter(
 
 
 def remove_raft_voter(voter_id: int, directory_id: UUID, attempts: Attempts, *, cluster_id: str | None) -> Flow[None]:
-    """Make a voter a controller that only follows (KIP-853)."""
+    """Make a voter an observer (KIP-853)."""
     asked = Asked(
         lambda _: f"remove voter {voter_id} with directory {directory_id}",
         lambda _: RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id),

@@ -23,7 +23,7 @@ FIRST_LIST_VERSION_WITH_TYPES = 1
 
 
 class ConfigResourceType(KafkaWord):
-    """What has settings. CLIENT_METRICS: a subscription, by which brokers ask clients for metrics (KIP-714)."""
+    """The types of resources that have settings. CLIENT_METRICS: a subscription by which brokers ask clients for metrics (KIP-714)."""
 
     TOPIC = "Topic"
     BROKER = "Broker"
@@ -44,7 +44,7 @@ _TYPES = {number: kind for kind, number in NUMBERS.items()}
 
 
 class ConfigResource(NamedTuple):
-    """Something that has settings. name: a broker's is its id as text; "" stands for the settings that hold for all brokers."""
+    """A resource that has settings. name: for a broker, its id as text; "" means the settings of all brokers."""
 
     type: ConfigResourceType
     name: str
@@ -54,10 +54,10 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSource(StrEnum):
-    """Who set a value. UNKNOWN: the broker does not tell (before 1.1), or is newer than levada.
+    """Where a value comes from. UNKNOWN: the broker does not report it (before 1.1), or is newer than levada.
 
-    The first ones go before the last ones: a topic's own value before that of its broker, that before the one of all brokers, that before
-    the broker's file, and last what Kafka has without any.
+    Earlier members override later ones: a topic's own value, then its broker's, then that of all brokers, then that of the broker's file,
+    and last Kafka's default.
     """
 
     DYNAMIC_TOPIC_CONFIG = "DynamicTopicConfig"
@@ -75,7 +75,7 @@ _SOURCES = dict(enumerate(tuple(ConfigSource)[:-1], 1))
 
 
 class ConfigType(StrEnum):
-    """What a value is. UNKNOWN: the broker does not tell (before 2.6), or is newer than levada."""
+    """The type of a value. UNKNOWN: the broker does not report it (before 2.6), or is newer than levada."""
 
     BOOLEAN = "Boolean"
     STRING = "String"
@@ -93,7 +93,7 @@ _CONFIG_TYPES = dict(enumerate(tuple(ConfigType)[:-1], 1))
 
 
 class ConfigSynonym(NamedTuple):
-    """A value that holds where those before it are not set, under the name that it has there."""
+    """A value that would be used if those before it were not set, with its name there."""
 
     name: str
     value: str | None
@@ -101,9 +101,9 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting. value: None where it has none, and where it is sensitive: brokers never tell passwords.
+    """A setting. value: None if it has none or is sensitive, because brokers never return passwords.
 
-    is_read_only: it cannot be changed while the broker runs. synonyms, documentation: where they were asked for.
+    is_read_only: it cannot be changed while the broker runs. synonyms, documentation: if they were asked for.
     """
 
     name: str
@@ -117,12 +117,12 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether the value is the default because the setting was not set."""
+        """Whether the value is a default, because the setting was not set."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
 class AlterConfigOp(NamedTuple):
-    """A change of one setting. operation: "Set"; "Delete", after which the default holds; "Append" to, or "Subtract" from, a list."""
+    """A change of one setting. operation: "Set"; "Delete", which restores the default; "Append" to, or "Subtract" from, a list."""
 
     operation: str
     value: str | None = None
@@ -138,7 +138,7 @@ OPERATIONS: Mapping[str, int] = {"Set": 0, "Delete": 1, "Append": 2, "Subtract":
 def describe_configs(
     resources: Collection[ConfigResource], attempts: Attempts, spawn: Spawn, *, synonyms: bool, documentation: bool
 ) -> Flow[dict[ConfigResource, dict[str, ConfigEntry]]]:
-    """Describe the settings of resources, a broker's own by that broker."""
+    """Describe the settings of resources. A broker's own settings are asked of that broker."""
     asked = Asked(
         lambda resource: f"describe the settings of {resource}",
         lambda wanted: DescribeConfigsRequest(
@@ -161,7 +161,7 @@ def describe_configs(
 def incremental_alter_configs(
     changes: Mapping[ConfigResource, Mapping[str, AlterConfigOp]], attempts: Attempts, spawn: Spawn, *, validate_only: bool
 ) -> Flow[dict[ConfigResource, None]]:
-    """Change single settings of resources; those of each resource all or none."""
+    """Change single settings of resources. Of each resource, all changes are made or none."""
     asked = Asked(
         lambda resource: f"alter the settings of {resource}",
         lambda wanted: IncrementalAlterConfigsRequest(
@@ -189,7 +189,7 @@ def incremental_alter_configs(
 
 
 def list_config_resources(types: Collection[ConfigResourceType], attempts: Attempts) -> Flow[list[ConfigResource]]:
-    """List the resources that have settings of their own; no types are all types."""
+    """List the resources that have settings of their own. Without types, those of all types."""
     try:
         return (yield from _list(ListConfigResourcesRequest(resource_types=[NUMBERS[kind] for kind in types]), attempts))
     except UnsupportedVersionError:
@@ -212,7 +212,7 @@ def _list(
 
 
 def _knows(resource: ConfigResource) -> Whom:
-    """Only a broker itself knows what it was started with, and how its loggers are set."""
+    """Return the broker that has to be asked: only a broker itself knows its start-up settings and its loggers' levels."""
     is_of_one = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name
     return ThisNode(int(resource.name)) if is_of_one else ANY_NODE
 

@@ -1,4 +1,4 @@
-"""Administrative calls about groups and transactional ids, each of which its coordinator has to be asked about."""
+"""Admin calls about groups and transactional ids, which have to be sent to each one's coordinator."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def each_at_its_coordinator(
     *,
     kind: CoordinatorKind = CoordinatorKind.GROUP,
 ) -> Flow[dict[str, V]]:
-    """Ask coordinators about what they keep, all coordinators at once. ask: asks one of them once. kind: of the keys.
+    """Ask the coordinators of all keys, all coordinators at once. ask: sends one request to one of them. kind: of the keys.
 
-    Before a key is asked about again, its coordinator is looked for again.
+    Before a key is asked about again, its coordinator is looked up again.
     """
     coordinators: dict[str, ConnectionKey] = {}
 
@@ -72,6 +72,6 @@ def _find(
 def take_group(
     doing: Doing, finder: CoordinatorFinder, answer: Answer[str, V], group: str, code: int, value: V, message: str | None = None
 ) -> None:
-    """Put what a coordinator said about one group where it belongs."""
+    """Add a coordinator's result about one group to the answer."""
     if take(doing, answer, group, code, value, message) is Reaction.REFIND:
         finder.forget(CoordinatorKind.GROUP, group)

@@ -1,7 +1,7 @@
-"""Describe groups of each type.
+"""Descriptions of groups of each type.
 
-Whether a group of consumers is of the classic protocol or of KIP-848 only its coordinator knows. It is asked as about a consumer group
-first; where there is none of that id, and by brokers that have none, as about a classic group.
+Only the coordinator knows whether a group of consumers uses the classic protocol or KIP-848. It is asked as for a consumer group first; if
+there is none of that id, or if the broker knows no consumer groups, it is asked as for a classic group.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOT_THERE = "there is no such group, or it is of another type; list_groups() tel
 def describe_consumer_groups(
     groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, authorized_operations: bool
 ) -> Flow[dict[str, ConsumerGroupDescription]]:
-    """Describe groups of consumers, of either protocol."""
+    """Describe groups of consumers of either protocol."""
     doing = Doing(lambda group: f"describe consumer group '{group}'", ON_GROUP_ERROR, attempts, ConsumerGroupDescribeRequest.NAME)
     classic: set[str] = set()
 
@@ -117,7 +117,7 @@ def _ask_about_classic(
     authorized_operations: bool,
     read: Callable[[describe_groups.DescribedGroup, int], V],
 ) -> Flow[Answer[str, V]]:
-    """Ask a coordinator about classic groups once. read: makes a description of one, as the coordinator with this node id gave it."""
+    """Ask a coordinator about classic groups once. read: makes the description of one, with the coordinator's node id."""
     request = DescribeGroupsRequest(groups=groups, include_authorized_operations=authorized_operations)
     response: DescribeGroupsResponse = yield Call(request, coordinator)
     answer: Answer[str, V] = Answer(refresh=False)
@@ -179,7 +179,7 @@ def _classic_members(group: describe_groups.DescribedGroup) -> tuple[MemberDescr
 
 
 def _assigned(data: bytes) -> frozenset[TopicPartition]:
-    """Return what a leader gave a member; no bytes are nothing."""
+    """Return the assignment that a leader gave a member; no bytes mean none."""
     topics = decode_prefixed(ConsumerProtocolAssignment, data).assigned_partitions if data else []
     return frozenset(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
 

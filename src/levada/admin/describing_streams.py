@@ -1,4 +1,4 @@
-"""Describe groups of Kafka Streams (KIP-1071): members are threads of applications, which have tasks instead of partitions."""
+"""Descriptions of groups of Kafka Streams (KIP-1071). Members are threads of applications, and have tasks instead of partitions."""
 
 from __future__ import annotations
 

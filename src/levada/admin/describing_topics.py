@@ -1,4 +1,4 @@
-"""Describe topics: page by page by DescribeTopicPartitions (KIP-966), and by Metadata where brokers do not have it."""
+"""Descriptions of topics: page by page with DescribeTopicPartitions (KIP-966), or with Metadata for brokers that do not have it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from levada.protocol.schema import ZERO_UUID
 from levada.types import PartitionInfo
 
 _DESCRIBED = (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
-"""What is said of a topic that can be described: all is well, or a partition of it has no leader."""
+"""Error codes of a topic that can be described: no error, or a partition without a leader."""
 
 
 class TopicDescription(NamedTuple):
-    """A topic as the brokers see it. authorized_operations: what this user may do with it, None where the broker does not tell."""
+    """A topic as the brokers describe it. authorized_operations: what this user may do with it, None if the broker does not say."""
 
     name: str
     topic_id: UUID | None
@@ -83,7 +83,7 @@ def _describe_once(names: list[str]) -> Flow[dict[str, Outcome]]:
 
 
 def _page_by_page(names: Iterable[str]) -> Flow[dict[str, Outcome]]:
-    """Ask for all partitions of topics. The broker goes through the names in their order, and says where the next page begins."""
+    """Ask for all partitions of topics. The broker goes through the names in order, and says where the next page begins."""
     wanted = [TopicRequest(name=name) for name in sorted(names)]
     found: dict[str, Outcome] = {}
     cursor: describe_topic_partitions.Cursor | None = None
@@ -100,7 +100,7 @@ def _page_by_page(names: Iterable[str]) -> Flow[dict[str, Outcome]]:
 
 
 def _joined(before: Outcome | None, page: Outcome) -> Outcome:
-    """Return what two pages say about one topic."""
+    """Return one description of two pages about the same topic."""
     if before is None or before.value is None or page.value is None:
         return page
     return page._replace(value=before.value._replace(partitions=before.value.partitions + page.value.partitions))

@@ -1,9 +1,9 @@
-"""Ending a transaction that its producer has handed over (TransactionHandle): in another process, and as often as it takes.
+"""Ends a transaction that its producer has handed over (TransactionHandle), in another process, and with as many attempts as needed.
 
-EndTxn is asked for by the producer id and epoch of the handle and never by any others: a new InitProducerId would abort what is open, and
-make it impossible to learn what became of it. So a repetition is safe: what was carried out is answered as if it had just been. What
-brokers of Kafka 3.9 and 4.4 answer in other cases is the table below, under two conditions that are the caller's: an end is repeated by
-the same version, which the handle keeps, and the transactional id is not used again before the outcome is known.
+EndTxn is sent with the producer id and epoch of the handle and never with others: a new InitProducerId would abort the open transaction,
+and make it impossible to learn how it ended. So a retry is safe: an end that was carried out before is answered as if it had just been. The
+table below has the answers of Kafka 3.9 and 4.4 in all other cases, under two conditions that the caller meets: a retry uses the same
+version, which the handle has, and the transactional id is not used again before the outcome is known.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.types import TransactionHandle
 
 FIRST_WITH_NEW_EPOCH = 5
-"""The version of EndTxn that belongs to the newer transaction protocol; those before it are alike."""
+"""The first version of EndTxn of the newer transaction protocol (KIP-890); those before it are alike."""
 
 
 class TransactionOutcome(Enum):
-    """What became of a transaction that was handed over, as long as its transactional id was not used again meanwhile.
+    """The outcome of a transaction that was handed over, if its transactional id was not used again meanwhile.
 
-    LOST: it was aborted, and not by this call: it took longer than transaction.timeout.ms, or somebody ended it before. A commit will never
-    succeed. UNKNOWN: there was no answer in time, or its coordinator has forgotten the transactional id.
+    LOST: it was aborted, but not by this call: it took longer than transaction.timeout.ms, or somebody ended it before. A commit will never
+    succeed. UNKNOWN: there was no answer in time, or the coordinator has forgotten the transactional id.
     """
 
     COMMITTED = "committed"
@@ -43,7 +43,7 @@ class TransactionOutcome(Enum):
 
 
 class Meaning(NamedTuple):
-    """What an error code says of a transaction. outcome: where the caller keeps the conditions above."""
+    """The meaning of an error code for a transaction. outcome: if the caller meets the conditions above."""
 
     text: str
     outcome: TransactionOutcome
@@ -73,17 +73,17 @@ _ABORT_SAYS: Mapping[ErrorCode, Meaning] = {
     ),
 }
 _SAID = {True: _COMMIT_SAYS, False: _ABORT_SAYS}
-"""What an error code means for the transaction, of a commit and of an abort; others tell nothing about it."""
+"""The meaning of error codes for the transaction, of a commit and of an abort; other codes say nothing about it."""
 
 Reasons = dict[TransactionHandle, str]
-"""What was said last of each transaction."""
+"""The last reason for each transaction that has no outcome yet."""
 
 
 def end(handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, *, commits: bool) -> Flow[None]:
-    """Commit or abort, and ask again until it is answered.
+    """Commit or abort, and retry until there is an answer.
 
-    Returns at once for a transaction that nothing was written to: no coordinator knows of it. Raises BrokerError with what the code means,
-    and TransactionOutcomeUnknownError when the time is over.
+    Returns at once for a transaction without records, which no coordinator knows of. Raises BrokerError with the meaning of the code, and
+    TransactionOutcomeUnknownError when the time is over.
     """
     reasons: Reasons = {}
     try:
@@ -105,10 +105,10 @@ def end_all(
     commits: bool,
     reached: Callable[[], bool],
 ) -> Flow[dict[TransactionHandle, TransactionOutcome]]:
-    """Commit or abort several transactions as end() does, all at the same time, and return what became of each.
+    """Commit or abort several transactions as end() does, all at the same time, and return the outcome of each.
 
-    reached: whether any broker has answered this client. Where none has, the end of the time is a TimeoutError. Once all were tried, raises
-    the first error that tells nothing of its transaction, such as a missing permission, with what became of the others.
+    reached: whether any broker has answered this client; if none has, the end of the time is a TimeoutError. Once all were tried, raises
+    the first error that says nothing about its transaction, such as a missing permission, with the outcomes of the others.
     """
     reasons: Reasons = {}
     under_way = {handle: spawn.start(_outcome(handle, coordinators, attempts, reasons, commits=commits)) for handle in handles}
@@ -143,7 +143,7 @@ def _outcomes(
 def _outcome(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[TransactionOutcome | BrokerError]:
-    """End one of several; an error is returned only where it tells nothing of the transaction, and asking again would not help."""
+    """End one of several; an error is returned only if it says nothing about the transaction, and a retry would not help."""
     try:
         yield from _until_answered(handle, coordinators, attempts, reasons, commits=commits)
     except BrokerError as error:
@@ -158,7 +158,7 @@ def _outcome(
 def _until_answered(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[None]:
-    """Ask until there is an answer; raise BrokerError with what it means."""
+    """Ask until there is an answer; raise BrokerError with its meaning."""
     if not handle.partitions and not handle.groups:
         return
     tries = 0

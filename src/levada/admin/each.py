@@ -1,7 +1,6 @@
 """Admin calls about many keys (topics, groups, ...): each key has its own destination, its own retries and its own outcome.
 
-A call tries all of them, and then raises the first error in the order given, with what became of the others: they were tried all the same
-(ADR 54).
+A call tries all keys, and then raises the first error in the order given, with the outcomes of all (ADR 54).
 """
 
 from __future__ import annotations
@@ -30,13 +29,15 @@ ON_ADMIN_ERROR = RetryPolicy(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED: Reaction.RETRY,
     }
 )
-"""Other codes are raised: for an admin client, a topic that does not exist is an answer, not a temporary failure."""
+"""The retriable error codes. All others are raised: for an admin client, a topic that does not exist is an answer, not a
+temporary failure.
+"""
 
 
 class Attempts(Retries):
-    """The repetitions of one administrative request. retries: how often at most for each topic, partition or id.
+    """The retries of one admin call. retries: the largest number for each topic, partition or id.
 
-    answers_lost: requests that were sent and never answered, so that the cluster may have done what they asked for.
+    answers_lost: requests that were sent and never answered, so that the cluster may have carried them out.
     """
 
     def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, retries: int) -> None:
@@ -44,7 +45,7 @@ class Attempts(Retries):
         self.answers_lost = 0
 
     def controller(self) -> Peer | None:
-        """Return the controller that metadata names, None for any node."""
+        """Return the controller that metadata names, None for any node. In KRaft mode any broker forwards requests to the controller."""
         controller = self.metadata.snapshot.controller
         return None if controller is None else controller.id
 
@@ -57,9 +58,9 @@ _MAYBE_DONE = "(an earlier attempt of this call got no answer, and may have done
 
 
 class Doing(NamedTuple):
-    """What a call does to each key. name: says it in an error's words. policy: what its API's error codes mean.
+    """What a call does to each key. name: says it, for error messages. policy: the table of the API's error codes.
 
-    api: by its name, for what permission an error is about; "" where errors are made elsewhere.
+    api: the API's name, for the permission that an error is about; "" where errors are made elsewhere.
     """
 
     name: Callable[[Any], str]
@@ -76,10 +77,10 @@ def each(
     route: Callable[[K], Whom],
     ask: Callable[[Whom, list[K]], Flow[Answer[K, V]]],
 ) -> Flow[dict[K, V]]:
-    """Ask about all keys, then again about those that may yet succeed; raise the first error once nothing is left to try.
+    """Ask about all keys, then again about those with retriable errors; raise the first error once no retry is left.
 
-    spawn: has all destinations asked at once; None asks one after the other. ask: asks one of them once, and sorts its answer by take().
-    A TimeoutError has the outcomes too: of the keys that were not settled, a TimeoutError that says why not.
+    spawn: asks all destinations at once; None asks one after the other. ask: sends one request to one of them, and sorts its response by
+    take(). A TimeoutError has the outcomes too; keys without an outcome have a TimeoutError that says why.
     """
     asking: FanOut[K, V] = FanOut(doing.attempts, spawn, route=route, ask=ask)
     try:
@@ -102,7 +103,7 @@ def _when_over(doing: Doing, asking: FanOut[K, Any], key: K) -> KafkaError | Non
 
 
 def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, message: str | None = None) -> Reaction:
-    """Put what was said about one key where it belongs, and return what is to be done about it."""
+    """Add the result of one key to the answer, and return the reaction to its error code."""
     if code == ErrorCode.NONE:
         answer.found[key] = value
         return Reaction.NOTHING
@@ -117,9 +118,9 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
 
 
 def after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode | None, message: str | None) -> str | None:
-    """Return a broker's message; where an attempt before got no answer, and may have led to this error, with that.
+    """Return a broker's message. If an earlier attempt got no answer and may have led to this error, the message says so.
 
-    done_already: the error that means that what was asked for is done.
+    done_already: the error which means that the request had been carried out already.
     """
     if attempts.answers_lost and code == done_already:
         return f"{message} {_MAYBE_DONE}" if message else _MAYBE_DONE
@@ -127,7 +128,7 @@ def after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode | 
 
 
 def _named_by(key: object) -> dict[ResourceType, str]:
-    """Return what a key names, by the type of resource that an error may be about."""
+    """Return the resource that a key names, by its type, for errors about permissions."""
     if isinstance(key, TopicPartition):
         return {ResourceType.TOPIC: key.topic}
     named = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
@@ -135,7 +136,9 @@ def _named_by(key: object) -> dict[ResourceType, str]:
 
 
 def lost(doing: Doing, keys: Iterable[K], fault: ConnectError) -> Answer[K, Any]:
-    """Return the answer that did not come: what may be asked again is, though it may have been done; of the rest the fault is the error."""
+    """Return the answer for a request whose response was lost. Keys are asked about again where that is safe; of others this
+    is the error.
+    """
     answer: Answer[K, Any] = Answer()
     for key in keys:
         if doing.attempts.may_go_on(key):

@@ -1,6 +1,6 @@
-"""Offsets of groups, as an administrator sees and changes them.
+"""The committed offsets of groups, for an admin client.
 
-A group without members takes every change. Of one with members the coordinator refuses it.
+For a group without members every change is accepted. If the group has members, its coordinator refuses changes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ON_ALTER_ERROR = RetryPolicy({**ON_COMMIT_ERROR.on_error, ErrorCode.UNKNOWN_TOPI
 def list_group_offsets(
     group_id: str, partitions: Collection[TopicPartition] | None, attempts: Attempts, finder: CoordinatorFinder, *, stable: bool
 ) -> Flow[Committed]:
-    """Return what a group has committed for these partitions, None for all that it has committed for."""
+    """Return the committed offsets of a group for these partitions, None for all partitions with a committed offset."""
     return fetch_offsets(finder, group_id, partitions, attempts, Waiting(stable))
 
 
 def list_offsets_of_groups(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, stable: bool
 ) -> Flow[dict[str, Committed]]:
-    """Return what each of several groups has committed. wanted: for which partitions of each, None for all that it has committed for."""
+    """Return the committed offsets of several groups. wanted: the partitions of each, None for all with a committed offset."""
     return fetch_offsets_of_groups(finder, wanted, attempts, spawn, stable=stable)
 
 
@@ -53,7 +53,7 @@ def alter_group_offsets(
 def delete_group_offsets(
     group_id: str, partitions: Collection[TopicPartition], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Have a group forget what it has committed for these partitions."""
+    """Delete the committed offsets of a group for these partitions."""
     doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_GROUP_ERROR, attempts, OffsetDeleteRequest.NAME)
 
     def ask(coordinator: Whom, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:

@@ -1,4 +1,4 @@
-"""What an administrator sees of groups: listings, descriptions, and the words in them."""
+"""Listings and descriptions of groups, and the enumerations in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BITS = 32
 
 
 class GroupType(KafkaWord):
-    """What kind of group it is, in Kafka's words. UNKNOWN: a newer Kafka knows others."""
+    """The type of a group. UNKNOWN: a type of a newer Kafka."""
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
@@ -23,11 +23,11 @@ class GroupType(KafkaWord):
 
 
 class GroupState(KafkaWord):
-    """Where a group stands, in Kafka's words; which of them a group can be in depends on its type. UNKNOWN: a newer Kafka knows others.
+    """The state of a group; which states are possible depends on its type. UNKNOWN: a state of a newer Kafka.
 
-    EMPTY: it has no members, and may have offsets. STABLE: every member has what it is to have. PREPARING_REBALANCE and
-    COMPLETING_REBALANCE: of classic groups, while members join, and while they wait for their assignment. ASSIGNING and RECONCILING: of
-    consumer groups, while a new target is computed, and while members are on their way to it. NOT_READY: of streams groups.
+    EMPTY: it has no members, and may have offsets. STABLE: every member has its assignment. PREPARING_REBALANCE and COMPLETING_REBALANCE:
+    of classic groups, while members join, and while they wait for their assignment. ASSIGNING and RECONCILING: of consumer groups, while a
+    new target is computed, and while members move to it. NOT_READY: of streams groups.
     """
 
     EMPTY = "Empty"
@@ -51,9 +51,8 @@ _COMPLETING_BEFORE_KAFKA_1 = "AwaitingSync"
 class GroupListing(NamedTuple):
     """A group that some broker coordinates.
 
-    type: CLASSIC, too, where the broker does not tell it (before 3.8).
-    protocol_type: "consumer" for groups of consumers, whatever their type; "" for a group that has offsets and never had members;
-    "connect" for workers of Kafka Connect; or what else the members called it.
+    type: also CLASSIC if the broker does not report it (before 3.8). protocol_type: "consumer" for groups of consumers of either type; ""
+    for a group that has offsets and never had members; "connect" for workers of Kafka Connect; or what else the members have chosen.
     """
 
     group_id: str
@@ -65,10 +64,10 @@ class GroupListing(NamedTuple):
 class MemberDescription(NamedTuple):
     """A member of a group.
 
-    assignment: what it has; of a member of a consumer group, with what it is still giving up; nothing where the members are no consumers.
-    While a classic group rebalances, brokers before 4.0 report no assignment for any member.
-    Of members of consumer groups (KIP-848), None of others: target_assignment, what it is to have; member_epoch; and upgraded, whether
-    it speaks the new protocol, which is None where the broker does not tell.
+    assignment: the partitions that it has; for a member of a consumer group, including those that it is still giving up; empty if the
+    members are no consumers. While a classic group rebalances, brokers before 4.0 report no assignment for any member. Only for members of
+    consumer groups (KIP-848), otherwise None: target_assignment, the partitions that it is to have; member_epoch; and upgraded, whether it
+    uses the new protocol, which is None if the broker does not report it.
     """
 
     member_id: str
@@ -82,11 +81,11 @@ class MemberDescription(NamedTuple):
 
 
 class ConsumerGroupDescription(NamedTuple):
-    """A group of consumers, of either protocol, as its coordinator has it.
+    """A group of consumers of either protocol, as its coordinator describes it.
 
-    is_simple_consumer_group: whether it has offsets and never had members. partition_assignor: who shares out, "" where that is not
-    settled. authorized_operations: what this user may do with the group, None where it was not asked. group_epoch, target_assignment_epoch:
-    of consumer groups (KIP-848), None of others.
+    is_simple_consumer_group: whether it has offsets and never had members. partition_assignor: the assignor's name, "" if none is chosen
+    yet. authorized_operations: what this user may do with the group, None if it was not asked for. group_epoch, target_assignment_epoch: of
+    consumer groups (KIP-848), None for others.
     """
 
     group_id: str
@@ -104,8 +103,8 @@ class ConsumerGroupDescription(NamedTuple):
 class ClassicGroupDescription(NamedTuple):
     """A group of the classic protocol, whatever its members are: consumers, workers of Kafka Connect, ...
 
-    protocol_type: what the members are, "" for a group that never had any. protocol_data: what they have agreed on, such as an assignor's
-    name. The members of a group that is not of consumers have no assignment here.
+    protocol_type: what the members are, "" for a group that never had any. protocol_data: the protocol that they have agreed on, such as an
+    assignor's name. Only members of groups of consumers have an assignment here.
     """
 
     group_id: str
@@ -128,7 +127,7 @@ class ShareMemberDescription(NamedTuple):
 
 
 class ShareGroupDescription(NamedTuple):
-    """A share group (KIP-932) as its coordinator has it. authorized_operations: None where it was not asked."""
+    """A share group (KIP-932), as its coordinator describes it. authorized_operations: None if it was not asked for."""
 
     group_id: str
     state: GroupState
@@ -140,7 +139,7 @@ class ShareGroupDescription(NamedTuple):
 
 
 class StreamsTasks(NamedTuple):
-    """Tasks of Kafka Streams: partitions by the id of their subtopology. active: at work. standby, warmup: with a copy of a state."""
+    """Tasks of Kafka Streams: partitions by the id of their subtopology. active: processing. standby, warmup: with a copy of the state."""
 
     active: Mapping[str, frozenset[int]]
     standby: Mapping[str, frozenset[int]]
@@ -148,10 +147,10 @@ class StreamsTasks(NamedTuple):
 
 
 class StreamsMemberDescription(NamedTuple):
-    """A member of a streams group, a thread of an application. endpoint: host and port at which others ask it for its state, None for none.
+    """A member of a streams group, which is a thread of an application. endpoint: host and port for interactive queries, None without one.
 
-    task_offsets, task_end_offsets: how far the states of its tasks have come, and could come, by subtopology and partition.
-    is_classic: whether it still speaks the classic protocol.
+    task_offsets, task_end_offsets: the current and the last offsets of its tasks' states, by subtopology and partition. is_classic: whether
+    it still uses the classic protocol.
     """
 
     member_id: str
@@ -172,7 +171,7 @@ class StreamsMemberDescription(NamedTuple):
 
 
 class StreamsInternalTopic(NamedTuple):
-    """A topic that an application makes for itself. partitions: 0 for as many as what it is made from has."""
+    """A topic that an application creates for itself. partitions: 0 for as many as its source has."""
 
     name: str
     partitions: int
@@ -191,9 +190,9 @@ class StreamsSubtopology(NamedTuple):
 
 
 class StreamsGroupDescription(NamedTuple):
-    """A streams group (KIP-1071) as its coordinator has it. topology_epoch: None where it has no topology yet.
+    """A streams group (KIP-1071), as its coordinator describes it. topology_epoch: None while it has no topology.
 
-    authorized_operations: None where it was not asked.
+    authorized_operations: None if it was not asked for.
     """
 
     group_id: str
@@ -208,7 +207,7 @@ class StreamsGroupDescription(NamedTuple):
 
 
 def operations(bits: int, not_asked: int) -> frozenset[AclOperation] | None:
-    """Return the operations of a set of bits, None for the number that says that it was not asked for."""
+    """Return the operations of a bit set, None for the value which means that they were not asked for."""
     if bits == not_asked:
         return None
     numbers = [number for number in range(AclOperation.READ.number, _BITS) if bits >> number & 1]

@@ -30,14 +30,14 @@ LONGEST_REASON = 255
 
 
 class GroupFilter(NamedTuple):
-    """Which groups are listed; an empty part lets all pass."""
+    """Selects groups to list; an empty part selects all."""
 
     types: frozenset[GroupType] = frozenset()
     states: frozenset[GroupState] = frozenset()
     protocol_types: frozenset[str] = frozenset()
 
     def passes(self, group: GroupListing) -> bool:
-        """Whether a group is to be listed."""
+        """Whether a group is selected."""
         return (
             (not self.types or group.type in self.types)
             and (not self.states or group.state in self.states)
@@ -49,7 +49,7 @@ class GroupFilter(NamedTuple):
 
 
 def list_groups(attempts: Attempts, spawn: Spawn, wanted: GroupFilter) -> Flow[list[GroupListing]]:
-    """Ask all brokers for the groups that they coordinate, and return those that pass the filter, sorted by id."""
+    """Ask all brokers for the groups that they coordinate, and return the selected ones, sorted by id."""
     doing = Doing(lambda node: f"list the groups of node {node}", ON_GROUP_ERROR, attempts, ListGroupsRequest.NAME)
 
     def ask(_: Whom, nodes: list[int]) -> Flow[Answer[int, list[GroupListing]]]:
@@ -80,7 +80,7 @@ def list_groups(attempts: Attempts, spawn: Spawn, wanted: GroupFilter) -> Flow[l
 
 
 def _ask_for_list(node: ThisNode, wanted: GroupFilter) -> Flow[ListGroupsResponse]:
-    """Have a broker filter where it can; one that cannot lists all of its groups."""
+    """Ask a broker for groups. It filters them itself if it can; otherwise it lists all of its groups."""
     oldest = FIRST_LIST_VERSION_WITH_TYPES if wanted.types else FIRST_LIST_VERSION_WITH_STATES if wanted.states else 0
     request = ListGroupsRequest(states_filter=sorted(wanted.states), types_filter=sorted(wanted.types))
     try:
@@ -93,7 +93,7 @@ def _ask_for_list(node: ThisNode, wanted: GroupFilter) -> Flow[ListGroupsRespons
 
 
 def _states_that_are_missing(node: ThisNode, response: ListGroupsResponse) -> Flow[Mapping[str, GroupState]]:
-    """Brokers before 2.6 do not list states: they are asked for besides."""
+    """Describe groups whose states are missing from the list, which brokers before 2.6 do not report."""
     missing = [group.group_id for group in response.groups if not group.group_state]
     if not missing:
         return {}
@@ -105,7 +105,7 @@ def _states_that_are_missing(node: ThisNode, response: ListGroupsResponse) -> Fl
 
 
 def delete_groups(groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn) -> Flow[dict[str, None]]:
-    """Delete groups that have no members, with what they have committed."""
+    """Delete groups without members, and their committed offsets."""
     doing = Doing(lambda group: f"delete group '{group}'", ON_GROUP_ERROR, attempts, DeleteGroupsRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, None]]:
@@ -126,7 +126,7 @@ def delete_groups(groups: Collection[str], attempts: Attempts, finder: Coordinat
 def remove_members(
     group: str, instance_ids: Iterable[str] | None, reason: str, attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, None]]:
-    """Have static members leave a group (KIP-345), or all members, whose ids are asked for first. reason: for the broker's log."""
+    """Remove static members from a group (KIP-345), or all members, whose ids are asked for first. reason: for the broker's log."""
     if instance_ids is None:
         leavers = yield from _all_members(group, attempts, finder, spawn)
     else:

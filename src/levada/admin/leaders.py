@@ -1,4 +1,4 @@
-"""Administrative calls about partitions, each of which its leader has to be asked about."""
+"""Admin calls about partitions, which have to be sent to each partition's leader."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ AskLeader = Callable[[ThisNode, list[TopicPartition]], Flow[Answer[TopicPartitio
 def each_at_its_leader(
     doing: Doing, partitions: Collection[TopicPartition], spawn: Spawn, ask: AskLeader[V]
 ) -> Flow[dict[TopicPartition, V]]:
-    """Ask leaders about their partitions, all leaders at once, having asked any broker who leads. ask: asks one leader once.
+    """Ask the leaders of all partitions, all leaders at once, after asking any broker for the leaders. ask: sends one request to one
+    leader.
 
-    Before a leader is asked again, any broker is asked anew who leads.
+    Before a leader is asked again, the leaders are looked up again.
     """
     leaders: dict[TopicPartition, ThisNode] = {}
 
@@ -57,7 +58,7 @@ def each_at_its_leader(
 
 
 def _find_leaders(doing: Doing, tps: list[TopicPartition], leaders: dict[TopicPartition, ThisNode]) -> Flow[Answer[TopicPartition, Any]]:
-    """Learn who leads; what is wrong with a partition goes into the answer."""
+    """Look up leaders; errors of partitions are added to the answer."""
     response: MetadataResponse = yield from these_topics(*(tp.topic for tp in tps), may_create=False)
     topics = {topic.name: topic for topic in response.topics}
     answer: Answer[TopicPartition, Any] = Answer(refresh=False)

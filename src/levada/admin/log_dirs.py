@@ -1,4 +1,4 @@
-"""The folders in which brokers keep logs (KIP-113)."""
+"""The folders in which brokers keep their logs (KIP-113)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class LogDirReplica(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """A folder of a broker. error: why it cannot be used, None where it can.
+    """A folder of a broker. error: why it cannot be used, None if it can.
 
-    total_bytes, usable_bytes: of its volume, None where the broker does not tell (before 3.3). is_cordoned: it takes no new replicas (4.3).
+    total_bytes, usable_bytes: of its volume, None if the broker does not report them (before 3.3). is_cordoned: it takes no new replicas
+    (4.3).
     """
 
     error: BrokerError | None
@@ -44,7 +45,7 @@ class LogDirDescription(NamedTuple):
 
 
 class ReplicaLogDirs(NamedTuple):
-    """Where a replica is, None where the broker has none of it. future: where it is being moved to, None without such a move."""
+    """The folder of a replica, None if the broker has none of it. future: the folder that it is being moved to, None if it is not."""
 
     current: str | None = None
     current_offset_lag: int | None = None
@@ -55,7 +56,7 @@ class ReplicaLogDirs(NamedTuple):
 def describe_log_dirs(
     broker_ids: Collection[int] | None, attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[int, dict[str, LogDirDescription]]]:
-    """Describe the folders of brokers, of all with None; by the broker's id, and by the folder's path."""
+    """Describe the folders of these brokers, None for all; by broker id, and by path."""
     if broker_ids is None:
         broker_ids = [node.id for node in (yield from describe_cluster(attempts)).nodes]
     asked = Asked(
@@ -69,7 +70,7 @@ def describe_log_dirs(
 def describe_replica_log_dirs(
     replicas: Collection[TopicPartitionReplica], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartitionReplica, ReplicaLogDirs]]:
-    """Say where replicas are."""
+    """Return the folders of replicas."""
 
     def outcomes(response: Any) -> dict[TopicPartitionReplica, Outcome]:
         dirs = _dirs(response.results)
@@ -82,7 +83,7 @@ def describe_replica_log_dirs(
 def alter_replica_log_dirs(
     targets: Mapping[TopicPartitionReplica, str], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartitionReplica, None]]:
-    """Have brokers move replicas to other folders of theirs; a replica that does not exist will be created there."""
+    """Move replicas to other folders of their brokers; a replica that does not exist will be created there."""
 
     def request(wanted: list[TopicPartitionReplica]) -> AlterReplicaLogDirsRequest:
         dirs: dict[str, list[TopicPartition]] = {}

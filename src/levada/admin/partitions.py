@@ -1,4 +1,4 @@
-"""Partitions: offsets by every spec, deletion of records, elections of leaders, and where replicas are."""
+"""Partitions: ListOffsets, DeleteRecords, leader elections, and reassignments."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SINCE: Mapping[int, tuple[int, str]] = {
     OffsetSpec.LATEST_TIERED: (9, "3.9"),
     OffsetSpec.EARLIEST_PENDING_UPLOAD: (11, "4.2"),
 }
-"""The first version that knows a spec, and the first release with it."""
+"""The first version with a spec, and the first release with it."""
 
 
 class ElectionType(KafkaWord):
-    """PREFERRED: the first of the replicas, if it is in sync. UNCLEAN: any replica where none is in sync; records may be lost."""
+    """PREFERRED: the first replica becomes leader, if it is in sync. UNCLEAN: any replica if none is in sync; records may be lost."""
 
     PREFERRED = "Preferred"
     UNCLEAN = "Unclean"
@@ -55,7 +55,9 @@ _ELECTIONS = {ElectionType.PREFERRED: 0, ElectionType.UNCLEAN: 1}
 
 
 class PartitionReassignment(NamedTuple):
-    """A reassignment that is under way. replicas: all of now; adding: of them, those that are new; removing: those that go at its end."""
+    """A reassignment that is in progress. replicas: all current ones; adding: the new ones among them; removing: those that
+    go at the end.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -99,7 +101,7 @@ def list_offsets(
 def delete_records(
     before: Mapping[TopicPartition, int], attempts: Attempts, spawn: Spawn, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, int]]:
-    """Delete the records before an offset of each partition, -1 for all that are committed; return where each begins now (KIP-107)."""
+    """Delete the records before an offset of each partition, -1 for all committed ones; return the new start offsets (KIP-107)."""
     doing = Doing(lambda tp: f"delete the records of {tp} before offset {before[tp]}", ON_LEADER_ERROR, attempts, DeleteRecordsRequest.NAME)
 
     def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, int]]:
@@ -125,7 +127,7 @@ def delete_records(
 def elect_leaders(
     election: ElectionType, partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, bool]]:
-    """Elect leaders, of all partitions with None (KIP-183, KIP-460). True: there was an election; False: none was needed."""
+    """Elect leaders, None for all partitions (KIP-183, KIP-460). True: there was an election; False: none was needed."""
     if partitions is None:
         return (yield from _elect_all(election, attempts, timeout_ms))
     asked = Asked(
@@ -138,7 +140,7 @@ def elect_leaders(
 
 
 def _elect_all(election: ElectionType, attempts: Attempts, timeout_ms: int) -> Flow[dict[TopicPartition, bool]]:
-    """Ask for the partitions that need an election; only the answer says which these were."""
+    """Elect leaders of all partitions that need it; the response says which these were."""
     asked = Asked(
         lambda _: "elect leaders",
         lambda _: _election(election, None, timeout_ms),
@@ -169,7 +171,7 @@ def _election(election: ElectionType, wanted: Iterable[TopicPartition] | None, t
 
 
 def _elected(response: Any, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Outcome]:
-    """Return what became of each partition; an error of the whole request is of all."""
+    """Return the outcome of each partition. An error of the whole request is the outcome of all."""
     if response.error_code:
         return dict.fromkeys(wanted, Outcome(response.error_code))
     return {
@@ -184,7 +186,7 @@ def _elected(response: Any, wanted: Iterable[TopicPartition]) -> dict[TopicParti
 def alter_partition_reassignments(
     replicas: Mapping[TopicPartition, Sequence[int] | None], attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, None]]:
-    """Move partitions to other brokers, the preferred leader first; None cancels what is under way (KIP-455)."""
+    """Move partitions to other brokers, the preferred leader first; None cancels a reassignment in progress (KIP-455)."""
 
     def request(wanted: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:
         topics = [
@@ -213,7 +215,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments that are under way, of all partitions with None (KIP-455)."""
+    """Return the reassignments in progress, None for those of all partitions (KIP-455)."""
     topics = (
         None
         if partitions is None

@@ -14,14 +14,14 @@ from levada.protocol.messages.alter_client_quotas import AlterClientQuotasReques
 from levada.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 FIELDS: Mapping[str, str] = {"user": "user", "client-id": "client_id", "ip": "ip"}
-"""The types of the protocol, and their names here."""
+"""The entity types of the protocol, and their names in ClientQuotaEntity."""
 _EXACT, _DEFAULT, _ANY = range(3)
 
 
 class ClientQuotaName(Enum):
     """What may stand in place of a name.
 
-    DEFAULT: all users, or clients, that have no quota by name. ANY: every name, and the default; in filters only.
+    DEFAULT: all users, or clients, without a quota by name. ANY: every name and the default; only in filters.
     """
 
     DEFAULT = "default"
@@ -32,7 +32,7 @@ Named: TypeAlias = str | ClientQuotaName | None
 
 
 class ClientQuotaEntity(NamedTuple):
-    """Who has quotas: a user, a client id, a user with a client id, or an address. None: the entity has no such part."""
+    """The entity of a quota: a user, a client id, a user with a client id, or an address. None: the entity has no such part."""
 
     user: Named = None
     client_id: Named = None
@@ -43,9 +43,9 @@ class ClientQuotaEntity(NamedTuple):
 
 
 class ClientQuotaFilter(NamedTuple):
-    """Which entities are wanted: those that have these parts. None: whatever the part is. strict: none but these parts.
+    """Selects entities that have these parts. None: whatever the part is. strict: entities with further parts are not selected.
 
-    Without any part, all entities.
+    Without any part, it selects all entities.
     """
 
     user: Named = None
@@ -55,7 +55,7 @@ class ClientQuotaFilter(NamedTuple):
 
 
 def describe_client_quotas(wanted: ClientQuotaFilter, attempts: Attempts) -> Flow[dict[ClientQuotaEntity, dict[str, float]]]:
-    """Return the quotas of the entities that a filter lets through."""
+    """Return the quotas of the entities that a filter selects."""
     asked = Asked(
         lambda _: "describe client quotas",
         lambda _: DescribeClientQuotasRequest(
@@ -69,7 +69,7 @@ def describe_client_quotas(wanted: ClientQuotaFilter, attempts: Attempts) -> Flo
 def alter_client_quotas(
     changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], attempts: Attempts, *, validate_only: bool
 ) -> Flow[dict[ClientQuotaEntity, None]]:
-    """Change quotas, those of each entity all or none; None removes one."""
+    """Change quotas. Of each entity, all changes are made or none. None removes a quota."""
     asked = Asked(
         lambda entity: f"alter the quotas of {entity}",
         lambda wanted: AlterClientQuotasRequest(entries=[_entry(one, changes[one]) for one in wanted], validate_only=validate_only),

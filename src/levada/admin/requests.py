@@ -1,7 +1,6 @@
-"""Administrative requests that name many things and go to one node: the controller, any node, or for each thing the node that it names.
+"""Admin requests about many keys that go to one node: the controller, any node, or for each key the node that it names.
 
-What the answer says of each thing is an outcome of its own: `carry_out` retries those that may yet succeed, and raises the first error once
-nothing is left to try.
+A response has an outcome for each key. `carry_out` retries keys with retriable errors, and raises the first error once no retry is left.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ EXISTENCE: Mapping[int, str] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist",
     ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already",
 }
-"""What is said instead of the brokers' own words, which speak of partitions that a server hosts, or name the topic again."""
+"""Texts that replace the brokers' own, which speak of partitions that a server hosts, or repeat the topic's name."""
 
 
 class Outcome(NamedTuple):
-    """What a broker said about one thing: an error, or a value."""
+    """A broker's result about one key: an error, or a value."""
 
     error_code: int
     message: str | None = None
@@ -37,9 +36,9 @@ class Outcome(NamedTuple):
 class Asked(NamedTuple):
     """One kind of request.
 
-    name: what is asked for one thing, in an error's words. request: asks for some things at once. outcomes: reads an answer, which need not
-    have all of them. done_already: the error that may mean that an attempt before, whose answer was lost, has done it. min_version: below
-    which the request does not say what is meant.
+    name: what is done to one key, for error messages. request: makes the request for some keys. outcomes: reads a response, which need not
+    have all of them. done_already: the error which may mean that an earlier attempt, whose response was lost, was carried out. min_version:
+    the first version in which the request means what is wanted.
     """
 
     name: Callable[[Any], str]
@@ -59,9 +58,9 @@ def carry_out(
     route: Callable[[Any], Whom] | None = None,
     spawn: Spawn | None = None,
 ) -> Flow[dict[Any, Any]]:
-    """Ask for all things, then again for those that may yet succeed; return the value of each.
+    """Send the request for all keys, then again for those with retriable errors; return the value of each.
 
-    route: who is asked about a thing; None is the controller as metadata names it. spawn: has several nodes asked at once.
+    route: returns the node for a key; None is the controller that metadata names. spawn: asks several nodes at once.
     """
     doing = Doing(asked.name, asked.policy, attempts)
 
@@ -72,13 +71,13 @@ def carry_out(
 
 
 def of_all(asked: Asked, attempts: Attempts, *, route: Callable[[Any], Whom] | None = None) -> Flow[Any]:
-    """Carry out a request that is about one thing; return its value."""
+    """Send a request that is about one key; return its value."""
     found = yield from carry_out(asked, [None], attempts, route=route)
     return found[None]
 
 
 def from_any(what: str, attempts: Attempts, ask: Callable[[], Flow[T]]) -> Flow[T]:
-    """Ask any node, and again where its connection is lost. ask: asks once, in as many requests as it takes. what: in an error's words."""
+    """Ask any node, and again when its connection is lost. ask: asks once, in as many requests as needed. what: for error messages."""
     doing = Doing(lambda _: what, ON_ADMIN_ERROR, attempts, "")
 
     def once(_: Whom, wanted: list[None]) -> Flow[Answer[None, T]]:
@@ -92,7 +91,7 @@ def from_any(what: str, attempts: Attempts, ask: Callable[[], Flow[T]]) -> Flow[
 
 
 def _ask(asked: Asked, wanted: list[Any], node: Whom, doing: Doing) -> Flow[Answer[Any, Any]]:
-    """Ask once."""
+    """Send one request."""
     request = asked.request(wanted)
     doing = doing._replace(api=request.NAME)
     try:

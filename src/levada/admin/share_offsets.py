@@ -1,6 +1,6 @@
-"""Where share groups are in their partitions, as an administrator sees and changes it (KIP-932).
+"""The offsets of share groups, for an admin client (KIP-932).
 
-A group without members takes every change. Of one with members the coordinator refuses it.
+For a group without members every change is accepted. If the group has members, its coordinator refuses changes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ K = TypeVar("K")
 
 
 class SharePartitionOffset(NamedTuple):
-    """Where a share group is in a partition. start_offset: of the first record that is not done with.
+    """The progress of a share group in a partition. start_offset: of the first record that is not accepted, rejected or archived.
 
-    lag: how many records are not done with, None where the broker does not tell (before 4.2).
+    lag: how many records are not done, None if the broker does not report it (before 4.2).
     """
 
     start_offset: int
@@ -60,7 +60,7 @@ ShareOffsets = dict[TopicPartition, SharePartitionOffset | None]
 def list_share_offsets(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, ShareOffsets]]:
-    """Return where share groups are. wanted: in which partitions of each, None for all that it has begun with."""
+    """Return the progress of share groups. wanted: the partitions of each, None for all in which it has begun."""
     doing = Doing(
         lambda group: f"list the offsets of share group '{group}'", ON_GROUP_ERROR, attempts, DescribeShareGroupOffsetsRequest.NAME
     )
@@ -82,7 +82,7 @@ def list_share_offsets(
 def alter_share_offsets(
     group: str, offsets: Mapping[TopicPartition, int], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Have a share group go on from other offsets."""
+    """Set the offsets of a share group."""
     doing = Doing(
         lambda tp: f"alter the offset of share group '{group}' for {tp}", ON_GROUP_ERROR, attempts, AlterShareGroupOffsetsRequest.NAME
     )
@@ -105,7 +105,7 @@ def alter_share_offsets(
 
 
 def delete_share_offsets(group: str, topics: Collection[str], attempts: Attempts, finder: CoordinatorFinder) -> Flow[dict[str, None]]:
-    """Have a share group forget where it is in these topics."""
+    """Delete the offsets of a share group for these topics."""
     doing = Doing(
         lambda topic: f"delete the offsets of share group '{group}' for topic '{topic}'",
         ON_GROUP_ERROR,
@@ -131,7 +131,9 @@ def _change(
     request: Callable[[list[K]], Request[Any]],
     said: Callable[[Any], Mapping[K, Outcome]],
 ) -> Flow[dict[K, None]]:
-    """Ask a group's coordinator for a change of each key. said: reads its answer about them; a code about the group is of all."""
+    """Ask a group's coordinator for a change of each key. said: reads its response about them; an error code of the group
+    applies to all.
+    """
     destination = Coordinator(CoordinatorKind.GROUP, group)
 
     def ask(_: Whom, wanted: list[K]) -> Flow[Answer[K, None]]:

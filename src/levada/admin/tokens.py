@@ -1,4 +1,4 @@
-"""Delegation tokens: what programs log in with on behalf of a user, without the user's password (KIP-48, KIP-373)."""
+"""Delegation tokens: programs log in with them on behalf of a user, without the user's password (KIP-48, KIP-373)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_VERSION_WITH_OWNERS = 3
 
 
 class Principal(NamedTuple):
-    """Who somebody is to a cluster."""
+    """A principal: its type, such as User, and its name."""
 
     type: str
     name: str
@@ -31,10 +31,10 @@ class Principal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token. A client logs in with token_id and password as user and password of SCRAM, and sasl.tokenauth=true; it is its owner then.
+    """A token. A client logs in as its owner by SCRAM, with token_id as user, password, and sasl.tokenauth=true.
 
-    owner, requester, renewers: principals, as User:name; requester is "" on brokers before 3.3. Times are milliseconds since the epoch:
-    expiry_timestamp, until when it is good unless it is renewed, and max_timestamp, until when it can be renewed.
+    owner, requester, renewers: principals, as User:name; requester is "" on brokers before 3.3. Times are milliseconds since the epoch.
+    expiry_timestamp: when it expires unless it is renewed. max_timestamp: until when it can be renewed.
     """
 
     token_id: str
@@ -55,7 +55,7 @@ class DelegationToken:
 def create_delegation_token(
     owner: Principal | None, renewers: Sequence[Principal], max_lifetime_ms: int, attempts: Attempts
 ) -> Flow[DelegationToken]:
-    """Create a token, by default for who asks."""
+    """Create a token, by default with the requester as its owner."""
     asked = Asked(
         lambda _: "create a delegation token" + (f" of {owner}" if owner else ""),
         lambda _: CreateDelegationTokenRequest(
@@ -71,17 +71,17 @@ def create_delegation_token(
 
 
 def renew_delegation_token(hmac: bytes, period_ms: int, attempts: Attempts) -> Flow[int]:
-    """Let a token live longer; return when it ends."""
+    """Renew a token; return when it expires."""
     return _change("renew", RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms), attempts)
 
 
 def expire_delegation_token(hmac: bytes, period_ms: int, attempts: Attempts) -> Flow[int]:
-    """Let a token end after a period, with a negative one at once; return when it ends."""
+    """Let a token expire after a period, with a negative one at once; return when it expires."""
     return _change("expire", ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms), attempts)
 
 
 def describe_delegation_token(owners: Collection[Principal] | None, attempts: Attempts) -> Flow[list[DelegationToken]]:
-    """Return the tokens that belong to owners, or all that may be seen."""
+    """Return the tokens of these owners, or all that this user may see."""
     named = None if owners is None else [DescribeDelegationTokenOwner(principal_type=one.type, principal_name=one.name) for one in owners]
     asked = Asked(
         lambda _: "describe delegation tokens",

@@ -1,4 +1,4 @@
-"""Create, delete and list topics, and give them more partitions."""
+"""Create, delete and list topics, and add partitions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from levada.types import NewPartitions, NewTopic
 BROKER_DEFAULT = -1
 FIRST_VERSION_WITH_DEFAULTS = 4
 LAST_DELETE_VERSION_BY_NAME = 5
-"""Later versions name topics in another field, and offer nothing more for names."""
+"""Later versions have the names in another field, and offer nothing more for names."""
 FIRST_DELETE_VERSION_BY_ID = 6
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created. What the broker does not say (before 2.4) is -1, and None for the id (before 2.8)."""
+    """A topic that was created. Numbers that the broker does not report (before 2.4) are -1; the id is None before 2.8."""
 
     name: str
     topic_id: UUID | None
@@ -36,7 +36,7 @@ class CreatedTopic(NamedTuple):
 
 
 def create_topics(topics: Sequence[NewTopic], attempts: Attempts, *, timeout_ms: int, validate_only: bool) -> Flow[dict[str, CreatedTopic]]:
-    """Create topics; with validate_only, only check whether they could be created."""
+    """Create topics; with validate_only, check only whether they could be created."""
     by_name = {topic.name: topic for topic in topics}
     needs_defaults = any(not topic.assignment and BROKER_DEFAULT in (topic.partitions, topic.replication_factor) for topic in topics)
     asked = Asked(
@@ -69,7 +69,7 @@ def delete_topics(names: Sequence[str], attempts: Attempts, *, timeout_ms: int) 
 
 
 def delete_topics_by_id(ids: Collection[UUID], attempts: Attempts, *, timeout_ms: int) -> Flow[dict[UUID, None]]:
-    """Delete topics by their ids, so that none is meant that was created anew under its name (KIP-516)."""
+    """Delete topics by id, so that a topic that was created anew under the same name is not deleted (KIP-516)."""
     asked = Asked(
         lambda topic_id: f"delete the topic with id {topic_id}",
         lambda ids: DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=one) for one in ids], timeout_ms=timeout_ms),
@@ -83,7 +83,7 @@ def delete_topics_by_id(ids: Collection[UUID], attempts: Attempts, *, timeout_ms
 def create_partitions(
     wanted: Mapping[str, NewPartitions], attempts: Attempts, *, timeout_ms: int, validate_only: bool
 ) -> Flow[dict[str, None]]:
-    """Give topics more partitions; with validate_only, only check whether they could have them."""
+    """Add partitions to topics; with validate_only, check only whether they could be added."""
     asked = Asked(
         lambda name: f"create partitions of topic '{name}'",
         lambda names: CreatePartitionsRequest(
@@ -96,7 +96,7 @@ def create_partitions(
 
 
 def list_topics(attempts: Attempts, *, internal: bool) -> Flow[list[str]]:
-    """Return the names of the topics this user may see, sorted; internal ones on request."""
+    """Return the sorted names of the topics that this user may see; internal topics are included on request."""
     response: MetadataResponse = yield from from_any("list topics", attempts, all_topics)
     return sorted(topic.name for topic in response.topics if topic.name is not None and (internal or not topic.is_internal))
 

@@ -1,4 +1,4 @@
-"""Look at transactions and their producers, and end those that hang (KIP-664; behaviour X2)."""
+"""Describe transactions and their producers, fence producers, and end transactions that hang (KIP-664)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ON_TRANSACTION_ERROR = RetryPolicy(
 
 
 class TransactionState(StrEnum):
-    """Where a transactional id stands, in Kafka's words. UNKNOWN: a newer Kafka knows others."""
+    """The state of a transactional id. UNKNOWN: a state of a newer Kafka."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -66,11 +66,11 @@ class TransactionState(StrEnum):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id as its coordinator has it.
+    """A transactional id, as its coordinator describes it.
 
-    timeout_ms: after which an open transaction is aborted. start_time_ms: of the open transaction, since the
-    epoch; None without one (Kafka before 4.0 keeps that of the last one).
-    partitions: of the open transaction; those of __consumer_offsets stand for groups whose offsets are part of it.
+    timeout_ms: after which an open transaction is aborted. start_time_ms: of the open transaction, since the epoch; None without one (Kafka
+    before 4.0 keeps that of the last one). partitions: of the open transaction; those of __consumer_offsets stand for groups whose offsets
+    are part of it.
     """
 
     coordinator_id: int
@@ -91,11 +91,11 @@ class TransactionListing(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """A producer as a partition remembers it.
+    """A producer, as a partition's leader remembers it.
 
     last_timestamp: of its last record, in ms since the epoch. coordinator_epoch: of its last transaction's end, None before one.
-    current_transaction_start_offset: of its open transaction's first record here, None while it has none. With the other numbers it is what
-    abort_transaction() needs.
+    current_transaction_start_offset: the first offset here of its open transaction, None without one. Together with the other numbers it is
+    what abort_transaction() needs.
     """
 
     producer_id: int
@@ -107,7 +107,7 @@ class ProducerState(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """The producer id and epoch that a transactional id has now; producers with an older epoch are refused."""
+    """The new producer id and epoch of a transactional id; producers with an older epoch are refused."""
 
     producer_id: int
     producer_epoch: int
@@ -119,7 +119,7 @@ class FencedProducer(NamedTuple):
 def describe_transactions(
     ids: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, TransactionDescription]]:
-    """Describe transactional ids, those of one coordinator in one request."""
+    """Describe transactional ids, with one request per coordinator."""
     doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts, DescribeTransactionsRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
@@ -143,7 +143,7 @@ def fence_producers(
 ) -> Flow[dict[str, FencedProducer]]:
     """Give each transactional id a new epoch, which fences its producers and aborts their open transaction.
 
-    timeout_ms: the transaction timeout that the ids get, until a producer begins with its own.
+    timeout_ms: the transaction timeout of the ids until a producer sets its own.
     """
     doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts, InitProducerIdRequest.NAME)
 
@@ -178,7 +178,7 @@ def list_transactions(
     duration_ms: int | None,
     pattern: str | None,
 ) -> Flow[list[TransactionListing]]:
-    """Ask all brokers for the transactional ids that they coordinate, and that pass all filters; sorted by id."""
+    """Ask all brokers for the transactional ids that they coordinate and that match all filters; sorted by id."""
     doing = Doing(lambda node: f"list the transactions of node {node}", ON_TRANSACTION_ERROR, attempts, ListTransactionsRequest.NAME)
     request = ListTransactionsRequest(state_filters=[state.value for state in states], producer_id_filters=list(producer_ids))
     oldest = 0
@@ -216,7 +216,7 @@ def list_transactions(
 def describe_producers(
     partitions: Collection[TopicPartition], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Describe the producers that partitions remember, as their leaders do."""
+    """Describe the producers that the partitions' leaders remember."""
     doing = Doing(lambda tp: f"describe the producers of {tp}", ON_LEADER_ERROR, attempts, DescribeProducersRequest.NAME)
 
     def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, tuple[ProducerState, ...]]]:
@@ -235,7 +235,7 @@ def describe_producers(
 
 
 def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts, spawn: Spawn) -> Flow[None]:
-    """Have a partition's leader write the marker that aborts a producer's transaction there, and there alone."""
+    """Have a partition's leader write the abort marker for a producer's transaction, in that partition only."""
     doing = Doing(
         lambda tp: f"abort the transaction of producer {spec.producer_id} in {tp}", ON_LEADER_ERROR, attempts, WriteTxnMarkersRequest.NAME
     )

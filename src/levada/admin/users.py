@@ -1,4 +1,4 @@
-"""Users of SCRAM: which mechanisms they have a credential of, and new ones (KIP-554)."""
+"""SCRAM credentials of users (KIP-554)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from levada.protocol.messages.alter_user_scram_credentials import (
 from levada.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 
 NUMBERS: Final[Mapping[str, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""The mechanisms, as the protocol has them."""
+"""The mechanisms, with their numbers in the protocol."""
 _MECHANISMS: Final = {number: name for name, number in NUMBERS.items()}
 DEFAULT_ITERATIONS: Final = 4096
 
 
 class ScramCredentialInfo(NamedTuple):
-    """A credential that a user has. mechanism: such as "SCRAM-SHA-256", "UNKNOWN" for one that levada does not know."""
+    """A credential of a user. mechanism: such as "SCRAM-SHA-256"; "UNKNOWN" for one that levada does not know."""
 
     mechanism: str
     iterations: int
@@ -31,7 +31,7 @@ class ScramCredentialInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """A credential to create, or to put in the place of the one that the user has of this mechanism.
+    """A credential to create, or to replace the user's credential of this mechanism.
 
     salt: random by default. The password is salted here, and never sent.
     """
@@ -52,7 +52,7 @@ class UserScramCredentialDeletion:
 
 
 def describe_user_scram_credentials(users: Collection[str] | None, attempts: Attempts) -> Flow[dict[str, tuple[ScramCredentialInfo, ...]]]:
-    """Describe users, or all that have a credential."""
+    """Describe these users, or all that have a credential."""
     if users is None:
         return of_all(
             Asked(
@@ -76,7 +76,7 @@ def describe_user_scram_credentials(users: Collection[str] | None, attempts: Att
 def alter_user_scram_credentials(
     upsertions: Sequence[ScramCredentialUpsertion], deletions: Sequence[ScramCredentialDeletion], attempts: Attempts
 ) -> Flow[dict[str, None]]:
-    """Alter the credentials of users, those of each user all or none."""
+    """Change the credentials of users. Of each user, all changes are made or none."""
     asked = Asked(
         lambda user: f"alter the SCRAM credentials of user '{user}'",
         lambda wanted: AlterUserScramCredentialsRequest(

@@ -1,4 +1,4 @@
-"""Kafka's own words for states and types, as enums of text."""
+"""A base for enumerations of Kafka's states and types."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Self
 
 
 class KafkaWord(StrEnum):
-    """A word of Kafka's, whichever of its letters are capital: brokers, Java's enums and its tools differ in that.
+    """A state or type of Kafka. Its case does not matter, because brokers, Java's enums and Kafka's tools write it differently.
 
-    A subclass has a member UNKNOWN, which stands for the words of a newer Kafka.
+    A subclass has a member UNKNOWN, which stands for values of a newer Kafka.
     """
 
     @classmethod

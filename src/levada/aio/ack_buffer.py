@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class AckBuffer(WaitingAckBuffer):
-    """levada.AckBuffer with waits to be awaited. Ids may be marked from any thread; tasks of several event loops may wait."""
+    """levada.AckBuffer, awaited. Any thread may mark ids; tasks of several event loops may wait."""
 
     async def put(self, id: Any, timeout: float | None = None) -> int:
-        """Take an id in, and return its sequence, as levada.AckBuffer.put(). A put() that is cancelled while it waits takes nothing in."""
+        """Add an id, and return its sequence, as levada.AckBuffer.put(). If it is cancelled while it waits, the id is not added."""
         taken: list[Any] = []
         try:
             sequence = self._try_put(id, taken)
@@ -29,7 +29,7 @@ class AckBuffer(WaitingAckBuffer):
             raise
 
     async def get(self, timeout: float | None = None) -> Any:
-        """Return the next id, as levada.AckBuffer.get(). A get() that is cancelled while it waits takes nothing out."""
+        """Return the next id, as levada.AckBuffer.get(). If it is cancelled while it waits, the id stays in the buffer."""
         id = self._take()
         return id if id is not None else await _sleep_through(lambda wake: self._getting(timeout, wake))
 
@@ -77,7 +77,7 @@ class Sleeper:
 
 
 async def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
-    """Run a flow, suspended where it waits."""
+    """Run a flow, and suspend the task where it waits."""
     sleeper = Sleeper()
     steps = start(sleeper.wake)
     try:

@@ -1,4 +1,4 @@
-"""Records handed out one by one, to be acknowledged: consumer.acks() for tasks."""
+"""consumer.acks() for tasks: records one by one, to be acknowledged in any order."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ T = TypeVar("T")
 
 
 class Acks(Generic[K, V]):
-    """What consumer.acks() returns on asyncio. One task takes records; any task, and any thread, says what becomes of each."""
+    """The context manager that consumer.acks() returns. One task takes records; any task and any thread may acknowledge them."""
 
     def __init__(self, consumer: object, driver: Driver, sole: AbstractContextManager[None], acking: Acking) -> None:
         self._consumer = consumer
-        """So that it is not dropped before its records are done."""
+        """A reference, so that the consumer is not dropped before its records are done."""
         self._driver = driver
         self._sole = sole
         self._acking = acking
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[AckRecord[K, V]]:
-        """Return records to work on, waiting up to `timeout` seconds for the first (None: without limit).
+        """Return records to process, waiting up to `timeout` seconds for the first one (None: without limit).
 
-        As many as their lanes allow, up to max_records. Raises what a poll() of the consumer raises, the error that was given to a record's
-        fail(), and ProcessingError for a record that could not be written to the dead-letter topic.
+        It returns as many as `lanes` and `ordering` allow, at most max_records. Raises what poll() of the consumer raises, the error that
+        was passed to a record's fail(), and ProcessingError for a record that could not be written to the dead-letter topic.
         """
         found: list[AckRecord[Any, Any]] = await self._call(self._acking.poll(timeout, max_records))
         return found
 
     async def __aiter__(self) -> AsyncIterator[AckRecord[K, V]]:
-        """Yield record after record, polling in between also when that takes none; raises as poll() does.
+        """Yield record after record, and keep the consumer in its group meanwhile. Raises as poll() does.
 
         It ends where a loop over the consumer ends (stop.at.end, consumer.timeout.ms, ends given to assign()), once every record is done.
         """
@@ -56,25 +56,26 @@ class Acks(Generic[K, V]):
             loop.leave()
 
     async def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until ack(), nack(), reject() or fail() was called for every record that was handed out; hand out none meanwhile.
+        """Wait until ack(), nack(), reject() or fail() was called for every record; no further records are handed out meanwhile.
 
-        The consumer stays in its group, and commits. timeout: seconds. Raises TimeoutError, WakeupError, and what a poll() raises.
+        The consumer stays in its group, and commits. timeout: seconds; None waits without limit. Raises TimeoutError, WakeupError, and what
+        poll() of the consumer raises.
         """
         await self._call(self._acking.wait_empty(timeout))
 
     @property
     def at_work(self) -> int:
-        """How many records the program has, those on their way to the dead-letter topic included."""
+        """How many records the program has not acknowledged yet, including those on their way to the dead-letter topic."""
         self._acking.settle()
         return self._acking.unacked.at_work
 
     @property
     def is_idle(self) -> bool:
-        """Whether the program works on nothing. On a record that has failed by handler_timeout it may still work."""
+        """Whether the program processes no record. It may still process one that has failed by handler_timeout."""
         return not self.at_work and not self._acking.unacked.has_overdue
 
     async def close(self) -> None:
-        """Give up what is not done, without waiting for it; the consumer's positions go back to the first such record. Idempotent.
+        """Give up the records that are not done, without waiting; the consumer's positions go back to the first of them. Idempotent.
 
         Nothing is committed here, and these records are delivered again. ack(), nack() and reject() have no effect on them any more.
         """

@@ -1,4 +1,4 @@
-"""KafkaAdmin on asyncio: an administrator's calls, awaited. What they do stands in levada.api.admin (ADR 54)."""
+"""KafkaAdmin of the asyncio API. Its operations are in levada.api.admin (ADR 54)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ V = TypeVar("V")
 def _call(
     operation: Callable[Concatenate[Administering, P], Operation[T]],
 ) -> Callable[Concatenate[KafkaAdmin, P], Coroutine[Any, Any, T]]:
-    """Return the method that carries out an operation; its arguments and its docstring are the operation's."""
+    """Return a method that runs an operation and awaits it. Arguments and docstring are the operation's."""
 
     @wraps(operation)
     async def method(self: KafkaAdmin, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,7 +44,7 @@ def _call(
 
 @lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
-    """Manages topics, partitions, settings, brokers, groups, and sends any other request(): levada.KafkaAdmin, awaited."""
+    """Manages topics, partitions, settings, brokers, transactions and groups, and sends any other request(): levada.KafkaAdmin, awaited."""
 
     _asking: Administering
 
@@ -63,7 +63,7 @@ class KafkaAdmin(KafkaClient):
     async def outcomes(
         self, call: Callable[P, Coroutine[Any, Any, dict[K, V]]], /, *args: P.args, **kwargs: P.kwargs
     ) -> dict[K, V | KafkaError]:
-        """Make a call of this client about several things, and return what became of each; as levada.KafkaAdmin.outcomes()."""
+        """Make a call about several things, and return the outcome of each, as levada.KafkaAdmin.outcomes()."""
         try:
             return {**await call(*args, **kwargs)}
         except KafkaError as error:
@@ -178,13 +178,15 @@ class KafkaAdmin(KafkaClient):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> Committed | dict[str, Committed]:
-        """Return what a group has committed for these partitions, None for nothing; by default all that it has committed.
+        """Return the committed offsets of a group, None for partitions without one; by default of all partitions with a committed offset.
 
-        group_id: or, for several groups at once, a mapping of each one's id to its partitions or None; what each has committed is returned
-        by id. require_stable: wait for transactions that may change the offsets when they end; raises TimeoutError while one stays open,
-        and UnsupportedVersionError where the group's coordinator cannot, which brokers can since Kafka 2.5. Name the partitions then: when
-        none are named, a coordinator leaves out those that the group has committed nothing for yet, even if an open transaction will. A
-        group that does not exist has committed nothing.
+        group_id: the group; or a mapping from several group ids to their partitions or None, and the result is by group id.
+
+        require_stable: wait for open transactions that may change the offsets. Raises TimeoutError while one stays open, and
+        UnsupportedVersionError if the group's coordinator is older than Kafka 2.5. Name the partitions then: when none are named, a
+        coordinator leaves out partitions whose first offset is part of an open transaction.
+
+        A group that does not exist has no committed offsets.
         """
         if isinstance(group_id, Mapping):
             return await self._run(

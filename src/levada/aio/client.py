@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 
 class KafkaClient(HoldsConnections):
-    """Sends any request of Kafka's protocol: levada.KafkaClient, awaited. To be made within a running event loop, and used in that loop."""
+    """Sends any request of Kafka's protocol: levada.KafkaClient, awaited. It is created in a running event loop, and used only in that
+    loop.
+    """
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class KafkaClient(HoldsConnections):
     async def request(
         self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None
     ) -> T:
-        """Send a request once and return its response as it came; as levada.KafkaClient.request()."""
+        """Send a request once and return its response as it came, as levada.KafkaClient.request()."""
         return await self._run(self._asking.request(message, node, version, timeout))
 
     async def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
@@ -63,17 +65,19 @@ class KafkaClient(HoldsConnections):
         return dict(versions)
 
     def metrics(self) -> Metrics:
-        """Return what the client has counted so far, under Java's names: see docs/METRICS.md. Waits for nothing; from any thread."""
+        """Return the client's metrics under the names of Java's metrics: see docs/METRICS.md. It waits for nothing; any
+        thread may call it.
+        """
         return self._reporting.metrics()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaClient.client_instance_id()."""
+        """Return the id that the cluster has given this client for telemetry, as levada.KafkaClient.client_instance_id()."""
         return await self._driver.call(self._reporting.client_instance_id(timeout))
 
     async def close(self, timeout: float | None = None) -> None:
-        """Close the connections; a call still running in another task ends with ClosedError. Idempotent.
+        """Close the connections; calls of other tasks end with ClosedError. Idempotent.
 
-        timeout: seconds, for the last push of telemetry, if any. Raises IllegalStateError in another event loop.
+        timeout: seconds for the last push of telemetry, if there is one. Raises IllegalStateError in another event loop.
         """
         if not self._driver.has_ended():
             try:

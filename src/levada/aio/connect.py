@@ -1,4 +1,4 @@
-"""From a configuration to an engine on real sockets, driven by the running event loop."""
+"""Makes a client's engine and its driver on the running event loop from its configuration, and starts the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from levada.errors import ClosedError
 
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
-    """Build an engine and its driver, not yet started."""
+    """Return an engine on real sockets and its driver, which is not started."""
     name = client_name(config, kind)
     loop = running_loop(f"{kind} '{name}'")
     login = login_for(config, start_helper, finish_in(loop))
@@ -35,7 +35,7 @@ def start(client: object, driver: Driver) -> None:
 
 
 def finish_in(loop: asyncio.AbstractEventLoop) -> Finish:
-    """Return what has an awaitable run in a loop, for a helper's thread to wait for."""
+    """Return the function with which a helper's thread has an awaitable run in the loop, and waits for its result."""
 
     def finish(found: Any) -> Any:
         if not inspect.isawaitable(found):

@@ -1,4 +1,4 @@
-"""Sending dead letters with a producer of asyncio, in tasks beside the one that polls."""
+"""Sends dead letters with a producer of levada.aio, in tasks beside the one that polls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from levada.interceptors import ProducerRecord
 
 
 def posting(to: DeadLetter | None) -> Post | None:
-    """Return what sends dead letters, None where none are wanted."""
+    """Return the function that sends dead letters, None without a DeadLetter."""
     return None if to is None else _Posting(to)
 
 
 class _Posting:
-    """Keeps the tasks: a loop refers to them only weakly."""
+    """Sends dead letters, and keeps references to the tasks, because an event loop has only weak ones."""
 
     def __init__(self, to: DeadLetter) -> None:
         self._producer = to.producer

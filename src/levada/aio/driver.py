@@ -1,10 +1,10 @@
-"""The asyncio driver: runs an engine on the event loop of the task that made the client.
+"""The driver of the asyncio API: runs an engine on the event loop of the task that made the client.
 
-A step is: process what the sockets have, complete, advance; never waiting. It happens when the loop finds the sockets ready, when the
-engine's deadline comes, and when a call changes something. A call is a caller's flow: where it waits, its task awaits a future; long pieces
-of decoding run in the loop's executor, one at a time. A cancelled task has its CancelledError thrown into the flow at the step it waits at.
+A step is: process the events of the sockets, complete, advance; it never waits. It is taken when the loop finds sockets ready, at the
+engine's deadline, and when a call changes something. A call is a caller's flow: where the flow waits, its task awaits a future; long pieces
+of decoding run in the loop's executor, one at a time. A cancelled task has its CancelledError thrown into the flow where it waits.
 
-User callbacks run in the loop, between steps. Signal handlers that raise are deferred during a step (levada.base.signals).
+User callbacks run in the loop, between steps. Signal handlers are delayed during a step (levada.base.signals).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from levada.net.selectable import Selectable
 T = TypeVar("T")
 
 INLINE_BYTES = 256 << 10
-"""Pieces of decoding up to this size run in the loop, which they hold for some milliseconds at most; longer ones in its executor."""
+"""Pieces of decoding up to this size run in the loop, which they block for some milliseconds at most; longer ones run in its executor."""
 
 
 class Driver:
-    """See the module's theory. name: of the client in messages. when_dropped: as the blocking driver's."""
+    """Runs the engine of one asyncio client. name: of the client in messages. when_dropped: as in the blocking driver."""
 
     def __init__(self, engine: Engine, selectable: Selectable, *, name: str, when_dropped: WhenDropped | None = None) -> None:
         clock = SystemClock()
@@ -97,7 +97,7 @@ class Driver:
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
 
     def has_ended(self) -> bool:
-        """Whether nothing is left that could be closed here. Raises IllegalStateError in another event loop, which cannot close it."""
+        """Whether there is nothing left to close. Raises IllegalStateError in another event loop, which cannot close it."""
         try:
             self.check_usable()
         except (*ENDED, ForkedError):
@@ -105,17 +105,17 @@ class Driver:
         return False
 
     def is_within(self) -> bool:
-        """Whether the calling thread holds the lock: a finalizer may find itself there."""
+        """Whether the calling thread holds the lock, as a finalizer may."""
         within: bool = self.lock._is_owned()  # type: ignore[attr-defined]
         return within
 
     def wakeup(self) -> None:
-        """Have the engine act soon. From any thread, a signal handler and a finalizer."""
+        """Have the engine act soon. Any thread, signal handler or finalizer may call it."""
         with suppress(RuntimeError):  # The loop is closed.
             self.loop.call_soon_threadsafe(self._step)
 
     def look(self) -> None:
-        """Have the engine act on what has just changed."""
+        """Have the engine act on a change."""
         with DeferredSignals(), self.lock:
             self._advance()
 
@@ -124,11 +124,13 @@ class Driver:
         return DeferredSignals()
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Signal handlers wait during a step only, and user code runs between steps."""
+        """Return a context for user code. It does nothing: signal handlers are delayed only during a step, and user code runs between
+        steps.
+        """
         return nullcontext()
 
     def run_handlers(self) -> None:
-        """None waits, as user_code() says."""
+        """Do nothing: no signal handler waits between steps."""
 
     def due_now(self) -> None:
         """Have the engine act with the next step."""
@@ -169,7 +171,7 @@ class Driver:
         return await self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def future(self, promise: Promise[T]) -> asyncio.Future[T]:
-        """Return a future that is settled as a promise."""
+        """Return a future that is settled with a promise."""
         future: asyncio.Future[T] = self.loop.create_future()
 
         def settle(done: Promise[T]) -> None:
@@ -184,7 +186,7 @@ class Driver:
         return future
 
     def abandon(self) -> None:
-        """The last reference to the client is gone: have the loop end it. Takes no lock."""
+        """Have the loop end the client, because its last reference is gone. Takes no lock."""
         try:
             self.loop.call_soon_threadsafe(self._end_by_itself)
         except RuntimeError:
@@ -193,7 +195,7 @@ class Driver:
             self._shut_down()
 
     def close(self) -> None:
-        """Close every connection, reject whatever waits. Idempotent; in a forked child it does nothing."""
+        """Close every connection, reject everything that waits. Idempotent; no effect in a forked child."""
         if self._closed or Process.id != self._pid:
             return
         self._closed = True
@@ -307,7 +309,7 @@ class Driver:
     # The end
 
     def _crashed(self, crash: BaseException) -> None:
-        """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
+        """Stop, because a bug has left the engine's state undefined, and tell every caller."""
         self._crash = crash
         with suppress(Exception):
             self._engine.stop_taking(how_it_ended(self.name, crash))
@@ -316,10 +318,10 @@ class Driver:
         self.loop.call_soon(self.close)
 
     def _end_by_itself(self) -> None:
-        """The client is no longer used: run its last flow, then close.
+        """Run the client's last flow, then close: the client is not used any more.
 
         A task waits for the flow, so that asyncio.run() finds and cancels it when it ends the loop. A cancelled task closes the client at
-        once, and the flow logs how much was not sent; for that it must have begun before the task.
+        once, and the flow logs how many records were not sent; for that the flow must have begun before the task.
         """
         if self._closed or self._ending is not None:
             return

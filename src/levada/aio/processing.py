@@ -14,13 +14,13 @@ from levada.errors import KafkaError
 from levada.logs import Log
 
 Settle: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Says of a record what follows from the end of `run`."""
+"""Acknowledges a record by the outcome of `run`."""
 
 
 class Processing:
     """Runs a handler for every record of an acks().
 
-    run: calls it, and returns its end to be awaited. seconds: after how long it is cancelled, None for never.
+    run: calls the handler; its outcome is awaited. seconds: after how long the handler is cancelled, None for never.
     """
 
     def __init__(self, acks: Acks[Any, Any], run: Callable[[Any], object], settle: Settle, seconds: float | None, log: Log) -> None:
@@ -33,9 +33,9 @@ class Processing:
         self._ends_at_once = False
 
     async def until_over(self, finish_s: float) -> None:
-        """Handle records until the loop ends. finish_s: how long an error, or wakeup(), waits for handlers that run.
+        """Handle records until the loop ends. finish_s: how long running handlers are waited for after an error or wakeup().
 
-        When this is cancelled, so are they.
+        When this is cancelled, so are the handlers.
         """
         try:
             async for record in self._acks:

@@ -1,4 +1,4 @@
-"""KafkaProducer on asyncio: records and columns into topics."""
+"""KafkaProducer on asyncio: sends records and columns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @lacks(PRODUCER)
 class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
-    """Sends records: levada.KafkaProducer, awaited. To be made within a running event loop, and used in that loop, by any of its tasks."""
+    """Sends records: levada.KafkaProducer, awaited. It is created in a running event loop, and any task of that loop may use it."""
 
     def __init__(
         self,
@@ -68,12 +68,13 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         ack: Ack | None = None,
         **unknown: Never,
     ) -> Delivery:
-        """Put a record on its way; return a handle, to be awaited for the RecordMetadata.
+        """Send a record; return a handle, to be awaited for the RecordMetadata.
 
-        Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
-        what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop. A coroutine that never begins,
-        since its task is cancelled before its first step, cannot know of it: the sequence of `ack` stays as it is, and is to be failed by
-        the program. So it is for send_many() and send_arrow().
+        It suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, outcomes and exceptions
+        are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
+
+        A coroutine whose task is cancelled before its first step never runs, so the sequence of `ack` stays as it is, and the program has
+        to fail it. The same holds for send_many() and send_arrow().
         """
         try:
             if unknown:
@@ -201,30 +202,34 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return await self._driver.call(self._transacting.hand_over(timeout))
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
-        """Describe a topic's partitions, waiting for metadata. Brokers that create topics by being asked for them create this one.
+        """Describe a topic's partitions, after waiting for metadata. Brokers with auto.create.topics.enable create a missing topic.
 
-        timeout: seconds, default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then, TimeoutError.
+        timeout: seconds, by default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then,
+        TimeoutError.
         """
         return await self._driver.call(self._producing.partitions_for(topic, timeout))
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything now and wait until each record sent before is acknowledged or has failed.
+        """Send everything now, and wait until each record sent before is acknowledged or has failed.
 
-        The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
-        at. Raises FlushTimeout, whose `remaining` says how many records are not done, and which changes nothing about them.
+        The handles and callbacks of the records report failures; one warning has the number of failures that the program has not looked at.
+        timeout: seconds; None waits until all are done. Raises FlushTimeout, whose `remaining` is the number of records that are not done
+        and stay as they are.
         """
         await self._driver.call(self._producing.flush(timeout))
 
     def metrics(self) -> Metrics:
-        """Return what the producer has counted so far, under Java's names: see docs/METRICS.md. Waits for nothing; from any thread."""
+        """Return the producer's metrics under the names of Java's metrics: see docs/METRICS.md. It waits for nothing; any thread may call
+        it.
+        """
         return self._producing.reporting.metrics()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaProducer.client_instance_id()."""
+        """Return the id that the cluster has given this client for telemetry, as levada.KafkaProducer.client_instance_id()."""
         return await self._driver.call(self._producing.reporting.client_instance_id(timeout))
 
     def abort_pending(self) -> int:
-        """Give up every record that is neither acknowledged nor failed, and return how many there were. Waits for nothing.
+        """Fail every record that is neither acknowledged nor failed, and return how many there were. It waits for nothing.
 
         As levada.KafkaProducer.abort_pending(); callbacks run in the event loop soon after.
         """
@@ -233,10 +238,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
-        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. Then interceptors,
-        serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
-        Of a transaction it ends what levada.KafkaProducer.close() does, another task's commit included.
-        Raises IllegalStateError in another event loop.
+        timeout: seconds; then the remaining records fail with ClosedError. None waits as long as delivery.timeout.ms allows. An open
+        transaction, and another task's commit, end as in levada.KafkaProducer.close(). Then interceptors, serializers and the partitioner
+        that have a close() are closed; exceptions of theirs are logged. Raises IllegalStateError in another event loop.
         """
         await self._end(self._producing.close(timeout))
 

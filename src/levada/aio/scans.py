@@ -1,4 +1,4 @@
-"""scan() on asyncio: read a bounded piece of topics, and end by itself."""
+"""scan() on asyncio: reads a bounded part of topics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Loss", "Scan", "scan"]
 
 
 class Scan(Generic[K, V]):
-    """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own."""
+    """A bounded read, returned by scan(). Each iteration reads it from the start over connections of its own."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         self._request = request
@@ -36,7 +36,7 @@ class Scan(Generic[K, V]):
 
     @property
     def losses(self) -> list[Loss]:
-        """What the last iteration had to skip."""
+        """The records that the last iteration had to skip."""
         return self._request.plan.losses
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:

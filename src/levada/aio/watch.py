@@ -1,7 +1,7 @@
-"""How an event loop learns that a client's sockets are ready.
+"""Tells an event loop that a client's sockets are ready.
 
-A Selector's own file descriptor (epoll, kqueue) becomes readable when any of its sockets does, so the loop watches that one. Where the loop
-has no add_reader (Windows' proactor), or the Selector no descriptor, a thread of our own selects and calls the loop.
+The Selector's own file descriptor (epoll, kqueue) becomes readable when any of its sockets is ready, so the loop watches that one. If the
+loop has no add_reader (Windows' proactor), or the Selector no descriptor, a thread calls select() and then the loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_SELECT_MS = 1_000
 
 
 class Watch(Protocol):
-    """Calls back, in the loop, when there may be something to do."""
+    """Calls a function, in the loop, when sockets may be ready."""
 
     def close(self) -> None:
         """Stop watching."""
@@ -25,7 +25,7 @@ class Watch(Protocol):
 
 
 def watch(loop: asyncio.AbstractEventLoop, selectable: Selectable, on_ready: Callable[[Any], None], name: str) -> Watch:
-    """Have on_ready(what select() returned) called in the loop whenever the sockets are ready."""
+    """Have on_ready(result of select()) called in the loop whenever sockets are ready."""
     fileno = getattr(selectable, "fileno", None)
     if fileno is not None:
         try:

@@ -1,1 +1,1 @@
-"""The blocking API: clients whose calls wait, and the thread driver under them."""
+"""The blocking API: clients whose calls wait, and the driver that runs an engine on a thread."""

@@ -18,34 +18,36 @@ T = TypeVar("T")
 
 
 class AckBuffer(WaitingAckBuffer):
-    """Turns acknowledgements that come in any order into the id up to which everything is safe.
+    """Turns acknowledgements in any order into the id up to which everything is safe.
 
-    For a program that reads a queue or a log, sends each message somewhere, and has to know from where to read on after a restart.
-    Each message has an id that is larger than the one before: an offset, a position in a file, (file, position), anything that > compares.
+    It is for a program that reads a queue or a log, sends each message somewhere, and has to know where to continue after a restart. Each
+    message has an id that is larger than the one before: an offset, a position in a file, a tuple (file, position), anything that can be
+    compared.
 
         sequence = buffer.put(position)
         producer.send(topic, value, ack=(buffer, sequence))     # marks the sequence when the record is written, fails it if it is not
         store(buffer.safe)
 
-    size: how many ids have room; put() waits while all slots are used. Make it larger than what is on its way to Kafka at a time.
-    after: the id that is safe at the beginning, as the program stored it; the first id that is put must be larger.
-    retain: keep ids in their slots until get() or drain() take them. False: a slot is free as soon as its id is safe, for a program that
-    looks only at `safe`.
+    size: the number of slots for ids; put() waits while all of them are used. Make it larger than the number of messages in flight.
 
-    All methods may be called from any thread, but for what callbacks of producers cannot wait for: put(), in them, raises. Waits are
-    ended by Ctrl-C and other signal handlers that raise; where put() raises, the id is not taken in. Leaving a `with` block closes the
-    buffer. In a child made by fork() what waits or changes something raises ForkedError.
+    after: the id that is safe at the beginning, as the program has stored it. The first id must be larger.
+
+    retain: keep ids in their slots until get() or drain() take them. With False, a slot is free as soon as its id is safe, for a program
+    that reads only `safe`.
+
+    Any thread may call any method, except that put() raises in a producer's callback, because it would wait for callbacks. Ctrl-C and other
+    signal handlers that raise end a wait; an id whose put() raised is not in the buffer. Leaving a `with` block closes the buffer. In a
+    child made by fork(), methods that wait or change something raise ForkedError.
     """
 
     def put(self, id: Any, timeout: float | None = None) -> int:
-        """Take an id in, and return its sequence: 0, 1, 2, ... Waits while there is no free slot.
+        """Add an id, and return its sequence: 0, 1, 2, ... Waits while there is no free slot.
 
-        An id that has failed may be put again: it keeps its place and its sequence, is pending again, and needs no free slot. Ids behind
-        it stay as they are, marked or not, so sending its record again changes the order in which records reach Kafka.
+        An id that has failed may be put again: it keeps its place and its sequence, is pending again, and needs no free slot. Later ids
+        stay as they are, marked or not, so sending its record again changes the order in which records reach Kafka.
 
-        timeout: seconds. Raises ValueError when the id does not come after the one before; TimeoutError, with the id not taken;
-        NotAcknowledgedError instead of waiting when an id has failed; IllegalStateError in a callback of a client, which the
-        acknowledgements wait for; ClosedError.
+        timeout: seconds; None waits without limit. Raises ValueError when the id is not larger than the one before; TimeoutError, with the
+        id not added; NotAcknowledgedError instead of waiting when an id has failed; IllegalStateError in a client's callback; ClosedError.
         """
         if threading.get_ident() in CALLBACK_THREADS:
             raise not_written(IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it"))
@@ -58,10 +60,10 @@ class AckBuffer(WaitingAckBuffer):
             raise
 
     def get(self, timeout: float | None = None) -> Any:
-        """Return the next id in the order of put(), when it and all before it are marked, and free its slot.
+        """Return the next id in the order of put(), once it and all ids before it are marked, and free its slot.
 
-        timeout: seconds. Raises TimeoutError, NotAcknowledgedError when that id has failed, ClosedError, and IllegalStateError without
-        `retain`.
+        timeout: seconds; None waits without limit. Raises TimeoutError; NotAcknowledgedError when that id has failed; ClosedError;
+        IllegalStateError with retain=False.
         """
         id = self._take()
         return id if id is not None else _sleep_through(lambda wake: self._getting(timeout, wake))
@@ -79,7 +81,7 @@ class AckBuffer(WaitingAckBuffer):
 
 
 def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
-    """Run a flow, asleep where it waits. What a signal's handler raises ends the sleep, with nothing changed."""
+    """Run a flow, and sleep where it waits. An exception of a signal handler ends the sleep, and nothing has changed."""
     _refuse_to_wait_for_itself()
     waiter = Waiter()
     steps = start(waiter.wake)

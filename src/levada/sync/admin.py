@@ -1,4 +1,4 @@
-"""KafkaAdmin: an administrator's calls, which wait for what they return. What they do stands in levada.api.admin (ADR 54)."""
+"""KafkaAdmin of the blocking API. Its operations are in levada.api.admin (ADR 54)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ V = TypeVar("V")
 
 
 def _call(operation: Callable[Concatenate[Administering, P], Operation[T]]) -> Callable[Concatenate[KafkaAdmin, P], T]:
-    """Return the method that carries out an operation; its arguments and its docstring are the operation's."""
+    """Return a method that runs an operation and waits for it. Arguments and docstring are the operation's."""
 
     @wraps(operation)
     def method(self: KafkaAdmin, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,11 +44,12 @@ def _call(operation: Callable[Concatenate[Administering, P], Operation[T]]) -> C
 class KafkaAdmin(KafkaClient):
     """Manages topics, partitions, settings, brokers, transactions, groups and their offsets, and sends any other request().
 
-    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, default
-    default.api.timeout.ms. Any thread may use it. Every call raises BootstrapError when no broker can be reached, TimeoutError when its
-    time is over, and the error of a broker that refuses. A call about several topics, partitions or ids tries all of them, and then raises
-    the first error, whose notes and `outcomes` tell what became of each, and `results` what it would have returned of the others;
-    outcomes() returns all of that instead. docs/ADMIN.md lists the calls and the brokers that they need.
+    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, by
+    default default.api.timeout.ms. Any thread may use it. docs/ADMIN.md lists the calls and the brokers that they need.
+
+    Every call raises BootstrapError when no broker can be reached, TimeoutError when its time is over, and the error of a broker that
+    refuses. A call about several topics, partitions or ids tries all of them, and then raises the first error. Its notes and its `outcomes`
+    say what happened to each; its `results` has the values of those that succeeded. outcomes() returns all of that instead of raising.
     """
 
     _asking: Administering
@@ -66,10 +67,10 @@ class KafkaAdmin(KafkaClient):
         self._asking = Administering(parsed, self._engine)
 
     def outcomes(self, call: Callable[P, dict[K, V]], /, *args: P.args, **kwargs: P.kwargs) -> dict[K, V | KafkaError]:
-        """Make a call of this client about several things, and return what became of each: a value, or the error that is about it.
+        """Make a call about several things, and return the outcome of each: a value, or its error.
 
-        As in `admin.outcomes(admin.describe_topics, ["orders", "payments"])`. When the time of the call is over, what was not answered
-        has a TimeoutError. Raises only errors that are about the whole call, such as BootstrapError.
+        Example: `admin.outcomes(admin.describe_topics, ["orders", "payments"])`. When the time of the call is over, things without an
+        answer have a TimeoutError. Raises only errors about the whole call, such as BootstrapError.
         """
         try:
             return {**call(*args, **kwargs)}
@@ -185,13 +186,15 @@ class KafkaAdmin(KafkaClient):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> Committed | dict[str, Committed]:
-        """Return what a group has committed for these partitions, None for nothing; by default all that it has committed.
+        """Return the committed offsets of a group, None for partitions without one; by default of all partitions with a committed offset.
 
-        group_id: or, for several groups at once, a mapping of each one's id to its partitions or None; what each has committed is returned
-        by id. require_stable: wait for transactions that may change the offsets when they end; raises TimeoutError while one stays open,
-        and UnsupportedVersionError where the group's coordinator cannot, which brokers can since Kafka 2.5. Name the partitions then: when
-        none are named, a coordinator leaves out those that the group has committed nothing for yet, even if an open transaction will. A
-        group that does not exist has committed nothing.
+        group_id: the group; or a mapping from several group ids to their partitions or None, and the result is by group id.
+
+        require_stable: wait for open transactions that may change the offsets. Raises TimeoutError while one stays open, and
+        UnsupportedVersionError if the group's coordinator is older than Kafka 2.5. Name the partitions then: when none are named, a
+        coordinator leaves out partitions whose first offset is part of an open transaction.
+
+        A group that does not exist has no committed offsets.
         """
         if isinstance(group_id, Mapping):
             return self._run(group_offsets.list_offsets_of_groups(self._asking, group_id, require_stable=require_stable, timeout=timeout))

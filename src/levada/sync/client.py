@@ -30,11 +30,11 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class KafkaClient(HoldsConnections):
-    """Sends any request of Kafka's protocol, in any version that both sides speak, to any node.
+    """Sends any request of Kafka's protocol, in any version that both sides support, to any node.
 
-    For what the other clients have no method for. The messages are in `levada.protocol.messages`, one module per API; docs/PROTOCOL.md
-    lists them. Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in
-    seconds, default default.api.timeout.ms. Any thread may use it.
+    It is for requests that no other client has a method for. The messages are in `levada.protocol.messages`, one module per API;
+    docs/PROTOCOL.md lists them. Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md.
+    Timeouts are in seconds, by default default.api.timeout.ms. Any thread may use it.
     """
 
     def __init__(
@@ -55,22 +55,23 @@ class KafkaClient(HoldsConnections):
         start(self, self._driver)
 
     def request(self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> T:
-        """Send a request once and return its response as it came; error codes in it raise nothing (see levada.errors.broker_error).
+        """Send a request once and return its response as it came. Error codes in it raise nothing (see levada.errors.broker_error).
 
-        node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
-        drafts have to be named. A Produce with acks=0 has no response: None. With a timeout longer than request.timeout.ms the broker
-        may take that long to answer. A node answers in order, so a request to it waits behind those that other threads sent before.
+        node: a node id; "controller"; None for the least loaded node. version: None for the newest one that both sides have released;
+        unreleased versions have to be named. A Produce with acks=0 has no response: None is returned. timeout: if it is longer than
+        request.timeout.ms, the broker may take that long to answer. A node answers in order, so a request waits behind those that other
+        threads sent before.
 
-        Raises UnsupportedVersionError, naming what both sides speak, before anything is sent; BootstrapError when no broker can be
-        reached, ConnectError when that node cannot, DisconnectError when the answer is lost (what was asked may have been done),
-        TimeoutError.
+        Raises UnsupportedVersionError, which names the versions of both sides, before anything is sent; BootstrapError when no broker can
+        be reached; ConnectError when that node cannot be; DisconnectError when the response is lost (the request may have been carried
+        out); TimeoutError.
         """
         return self._run(self._asking.request(message, node, version, timeout))
 
     def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
-        """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch"). Raises as request().
+        """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch"). Raises as request() does.
 
-        With broker.version.fallback no node is asked: these are the versions of that release.
+        With broker.version.fallback no node is asked, and these are the versions of that release.
         """
         assumed = self._asking.assumed_versions()
         if assumed is not None:
@@ -80,19 +81,19 @@ class KafkaClient(HoldsConnections):
         return dict(versions)
 
     def metrics(self) -> Metrics:
-        """Return what the client has counted so far, under the names of Java's metrics: see docs/METRICS.md."""
+        """Return the client's metrics under the names of Java's metrics: see docs/METRICS.md. Any thread may call it."""
         return self._reporting.metrics()
 
     def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """Return the id under which the cluster knows this client's telemetry, waiting until a broker has given it (KIP-714).
+        """Return the id that the cluster has given this client for telemetry, after waiting for it (KIP-714).
 
-        timeout: seconds, default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError, with
-        the cause as far as it is known: a cluster without a plugin for telemetry gives no ids.
+        timeout: seconds, by default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError,
+        with the cause if it is known: a cluster without a plugin for telemetry gives no ids.
         """
         return self._driver.call(self._reporting.client_instance_id(timeout))
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
+        """Close the connections; calls of other threads end with ClosedError. Idempotent. timeout: seconds, by default 30."""
         limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
         try:
             self._driver.call(self._reporting.close(deadline_ms(self._driver.now_ms(), limit_s)))

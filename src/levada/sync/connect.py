@@ -1,4 +1,4 @@
-"""From a configuration to an engine on real sockets and the thread that drives it."""
+"""Makes a client's engine and driver from its configuration, and starts the driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levada.sync.driver import Driver
 
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
-    """Build an engine and its driver, not yet started."""
+    """Return an engine on real sockets and its driver, which is not started."""
     name = client_name(config, kind)
     check_blocking_provider(config.sasl_oauth_token_provider)
     login = login_for(config, start_helper, finish_nothing)
@@ -27,8 +27,9 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
 def start(client: object, driver: Driver) -> None:
     """Start a client's driver. It ends by itself when the last reference to the client is gone.
 
-    Nothing the driver holds may refer to the client. The garbage collector drops things in any thread, between any two bytecodes, so this
-    only leaves a note for the I/O thread. It comes before the start: a signal handler may raise in a constructor as well.
+    So the driver must not refer to the client. The garbage collector may drop the client in any thread and between any two bytecodes, so
+    the finalizer only leaves a note for the I/O thread. It is registered before the driver starts, because a signal handler may raise in
+    the client's constructor.
     """
     weakref.finalize(client, driver.abandon).atexit = False
     driver.start()

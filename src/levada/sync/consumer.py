@@ -1,4 +1,4 @@
-"""KafkaConsumer: records and columns, from partitions that a group or the program chooses."""
+"""KafkaConsumer: reads records and columns from partitions that a group or the program chooses."""
 
 from __future__ import annotations
 
@@ -65,13 +65,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     """Reads records of subscribed topics as a member of a group, or of assigned partitions.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
-    consumer (ConcurrentUseError otherwise); wakeup() alone may be called from any. Timeouts are in seconds; those of calls that ask the
-    brokers default to default.api.timeout.ms. Every method but close() raises ClosedError after close(), ForkedError in a child process.
+    consumer (otherwise ConcurrentUseError); only wakeup() and metrics() may be called from any. Timeouts are in seconds; those of calls
+    that ask brokers are default.api.timeout.ms by default. Every method but close() raises ClosedError after close(), and ForkedError in a
+    child process.
 
-    To type checkers its parameters are the types that the deserializers return, bytes without them: KafkaConsumer[str, Order] says what is
-    read where the deserializers come in the mapping.
+    Its type parameters are the types that the deserializers return, bytes without them. Write KafkaConsumer[str, Order] where the
+    deserializers come in the mapping.
 
-    on_reset: called on the client's own thread with a PositionReset when a position could not be kept and auto.offset.reset moved it.
+    on_reset: called on the client's own thread with a PositionReset when a position was not valid any more and auto.offset.reset moved it.
     """
 
     def __init__(
@@ -94,13 +95,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None = None) -> None:
-        """Read exactly these partitions, such as partitions_for() returns.
+        """Read exactly these partitions, for example those that partitions_for() returns.
 
-        Those that stay keep their positions. Others begin where seek() says, else at what the group.id has committed, else by
-        auto.offset.reset.
-        ends: offsets to read up to, such as end_offsets() returns; nothing at or after them is fetched or handed out. When all partitions
-        are read to their ends, poll() returns at once and a loop over the consumer ends. auto.offset.reset never moves the position of a
-        partition with an end: where its records are gone, OffsetOutOfRangeError is raised.
+        Partitions that were assigned before keep their positions. Others begin where seek() says, else at the committed offset of the
+        group.id, else by auto.offset.reset.
+
+        ends: the offsets to read up to, for example from end_offsets(); records at or after them are neither fetched nor returned. When all
+        partitions have reached their ends, poll() returns at once and a loop over the consumer ends. auto.offset.reset never moves the
+        position of a partition with an end: if its records are gone, OffsetOutOfRangeError is raised.
         """
         with self._sole:
             self._consuming.assign(partitions, ends)
@@ -116,15 +118,19 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         on_lost: OnRebalance | None = None,
         **unknown: Never,
     ) -> None:
-        """Be a member of the group.id, which shares out the partitions of these topics among its members; replaces what was before.
+        """Join the group.id as a member that reads these topics; replaces an earlier subscription.
 
-        The next poll() joins, and every later one takes part in what the group does: so poll() within max.poll.interval.ms, or the
-        partitions go to others until the next call. topics: their names; one that does not exist yet is read once it does. pattern: a
-        regular expression (Python's) for whole names, matched here; new topics are found with the next metadata.max.age.ms.
-        With group.protocol=consumer a SubscriptionPattern has the brokers match them.
-        listener: hears of rebalances in the thread of poll(), unsubscribe() and close(). Or give functions, called with a list of
-        TopicPartition; without on_lost, what is lost goes to on_revoked. Raises IllegalStateError after assign(), InvalidGroupIdError
-        without a group.id.
+        The next poll() joins, and each poll() takes part in the group's rebalances. So call poll() within max.poll.interval.ms; otherwise
+        the partitions go to other members until the next call.
+
+        topics: their names; a topic that does not exist yet is read once it does. pattern: a Python regular expression for whole names,
+        matched by this client; new topics are found after metadata.max.age.ms at the latest. With group.protocol=consumer, a
+        SubscriptionPattern is matched by the brokers.
+
+        listener: called about rebalances in the thread of poll(), unsubscribe() and close(). Or pass functions, which are called with a
+        list of TopicPartition; without on_lost, lost partitions go to on_revoked.
+
+        Raises IllegalStateError after assign(), InvalidGroupIdError without a group.id.
         """
         if unknown:
             raise unknown_keyword(self.subscribe, unknown)
@@ -132,67 +138,70 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             self._consuming.subscribe(topics, listener, pattern, on_assigned, on_revoked, on_lost)
 
     def unsubscribe(self) -> None:
-        """Commit, with enable.auto.commit, give up all partitions, of which the listener hears, and leave the group. Ends assign(), too."""
+        """Give up all partitions and leave the group; also ends assign(). With enable.auto.commit it commits before; the listener is
+        called.
+        """
         self._call(self._consuming.unsubscribe())
 
     def subscription(self) -> set[str]:
-        """Return the topics that were given to subscribe(), or match its pattern; none without a subscription."""
+        """Return the topics that were given to subscribe() or that match its pattern; empty without a subscription."""
         with self._sole:
             return self._consuming.subscribing.subscription()
 
     def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
-        """Have the group rebalanced with the next poll(), as after a change that the assignor looks at. reason: for the brokers' logs.
+        """Request a rebalance with the next poll(), for example when something has changed that the assignor uses. reason: for the brokers'
+        logs.
 
-        Without effect with group.protocol=consumer, where the brokers decide.
+        No effect with group.protocol=consumer, where the brokers decide.
         """
         with self._sole:
             self._consuming.subscribing.enforce_rebalance(reason)
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions now assigned."""
+        """Return the assigned partitions."""
         with self._sole:
             return self._consuming.assignment()
 
     def finished(self) -> set[TopicPartition]:
-        """Return the partitions whose records up to the end given to assign() were all handed out."""
+        """Return the partitions of which all records up to the end given to assign() were returned."""
         with self._sole:
             return self._consuming.finished()
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset.
+        """Continue at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset.
 
-        offset: of the next record to read, a number or an OffsetAndMetadata as committed() returns. With the leader epoch of the latter a
-        log that was truncated since then is noticed (KIP-320).
+        offset: of the next record to read, as a number or as an OffsetAndMetadata from committed(). With the leader epoch of the latter,
+        the consumer notices when the log was truncated since (KIP-320).
         """
         with self._sole:
             self._consuming.seek(tp, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go on at the start of the log, looked up when needed; without partitions, of all assigned ones."""
+        """Continue at the start of the log, which is looked up when needed. Without partitions: all assigned ones."""
         with self._sole:
             self._consuming.seek_to(partitions, OffsetSpec.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go on at the end of the log (with read_committed: of the decided part), looked up when needed."""
+        """Continue at the end of the log, which is looked up when needed; with read_committed, at the last stable offset."""
         with self._sole:
             self._consuming.seek_to(partitions, OffsetSpec.LATEST)
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go on at the offsets that the group.id has committed, looked up when needed; without partitions, of all assigned ones.
+        """Continue at the committed offsets of the group.id, which are looked up when needed. Without partitions: all assigned ones.
 
-        Where nothing is committed auto.offset.reset decides; with "none" the next poll() raises NoOffsetForPartitionError. Raises
-        InvalidGroupIdError without a group.id. To be called after an aborted transaction, so that its records are read again.
+        Without a committed offset, auto.offset.reset decides; with "none" the next poll() raises NoOffsetForPartitionError. Raises
+        InvalidGroupIdError without a group.id. Call it after an aborted transaction, so that its records are read again.
         """
         with self._sole:
             self._consuming.seek_to_committed(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these partitions until resume(); positions and what is fetched already stay."""
+        """Return no records of these partitions until resume(). Positions and fetched records are kept."""
         with self._sole:
             self._consuming.pause(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on where pause() stopped."""
+        """Continue with partitions that pause() has stopped."""
         with self._sole:
             self._consuming.resume(partitions)
 
@@ -204,14 +213,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Reading
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> ConsumerRecords[K, V]:
-        """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
+        """Return the next records, waiting up to `timeout` seconds for the first one (None: without limit).
 
-        max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
-        that are hidden, such as aborted ones. Empty too while brokers cannot be reached or do not answer; a warning
-        says so once, with the cause. What time cannot mend is raised: a topic that does not exist or may not be read, an address at which
-        something else than Kafka listens. Damaged data (CorruptRecordError) and records that do not deserialize
-        (RecordDeserializationError) are raised once the records before them are out, and again until seek() moves past them.
-        So are, with auto.offset.reset=none, positions that do not hold: OffsetOutOfRangeError, LogTruncationError, TopicRecreatedError.
+        max_records: the most records in all, by default max.poll.records. The result is empty when the time is over, when a position has
+        moved past records that are not visible, such as aborted ones, and while brokers cannot be reached or do not answer; then a warning
+        with the cause is logged once.
+
+        Errors that waiting does not help against are raised: a topic that does not exist or may not be read; an address at which no Kafka
+        broker answers. Damaged data (CorruptRecordError) and records that do not deserialize (RecordDeserializationError) are raised after
+        the records before them were returned, and again until seek() moves past them. With auto.offset.reset=none, positions that are not
+        valid raise OffsetOutOfRangeError, LogTruncationError or TopicRecreatedError.
         """
         if unknown:
             raise unknown_keyword(self.poll, unknown)
@@ -225,12 +236,13 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         columns: Sequence[str] | None = None,
         text: Sequence[str] = (),
     ) -> pa.RecordBatch:
-        """Return the next records as columns, as poll() does; with no rows when there are none. Deserializers are not applied.
+        """Return the next records as an Arrow record batch, as poll() does; it has no rows when there are none. Deserializers are not
+        applied.
 
-        columns: of key, value, topic, partition, offset, timestamp (the default), timestamp_type, headers, leader_epoch. text: which of key
-        and value are UTF-8 and wanted as strings; a record that is not raises RecordDeserializationError, once those before it are out.
-        max_bytes: stop adding record batches once the columns take this much; default 16 MiB. With max_records, successive
-        results may be slices of the same memory: to keep a few rows for a long time, copy them.
+        columns: any of key, value, topic, partition, offset, timestamp (these by default), timestamp_type, headers, leader_epoch. text:
+        which of key and value are UTF-8 and become strings; a record that is not UTF-8 raises RecordDeserializationError, after those
+        before it were returned. max_bytes: add no more record batches once the columns have this size; by default 16 MiB. With max_records,
+        successive results may be slices of the same memory: copy a few rows that are to be kept for long.
         """
         return self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
 
@@ -250,12 +262,13 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             raise
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield record after record, without end, or until all partitions are read to the ends given to assign().
+        """Yield record after record, without end, or up to the ends that were given to assign().
 
-        With stop.at.end it ends where the partitions ended when it began, with consumer.timeout.ms when no record came for so long.
-        A loop that is left goes on, next time, after the last record it was given. The loop is done with a record when it asks for the next
-        one: when the consumer is closed after `break`, the automatic commit leaves the last record out, and the group is given it again,
-        unless commit() was called for it.
+        With stop.at.end it ends where the partitions ended when it began; with consumer.timeout.ms, when no record has come for that time.
+        A loop that was left continues, next time, after the last record that it was given.
+
+        The loop is done with a record when it asks for the next one. So when the consumer is closed after `break`, the automatic commit
+        leaves the last record out, and the group gets it again, unless the program called commit() for it.
         """
         loop = Loop(self._consuming)
         try:
@@ -284,17 +297,19 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         ordering: Ordering = "key",
         dead_letter: DeadLetter | None = None,
     ) -> Acks[K, V]:
-        """Hand out records one by one, to be acknowledged in any order, while many are worked on at a time; a context manager.
+        """Return a context manager that hands out records one by one, many at a time, to be acknowledged in any order.
 
-        max_unacked: a partition is read up to so many records from the first one that is not done. lanes: how many records the program
-        has at a time, None for any number. ordering: "key" hands out records of a key one after the other, "partition" those of a
-        partition; "none" keeps no order, and records without a key have none either. dead_letter: where rejected records go.
+        max_unacked: each partition is read at most so many records ahead of the first one that is not done. lanes: how many records the
+        program has at a time, None for any number. ordering: "key" hands out records with the same key one after the other, "partition"
+        those of a partition; with "none", and for records without a key, there is no order. dead_letter: where rejected records are
+        written.
 
-        Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). What is committed, automatically or by
-        commit(), is never past a record that is not done. After a transaction that was aborted call seek_to_committed(): what was
-        acknowledged for it is handed out again. Before partitions are given up, the work on their records is waited for, nine
-        tenths of max.poll.interval.ms at most. Raises IllegalStateError without a subscription or assignment, or while another acks() is
-        open, ConfigError for a producer that a dead-letter topic cannot have.
+        Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). No commit, automatic or by commit(), passes
+        a record that is not done. Call seek_to_committed() after an aborted transaction: records acknowledged for it are handed out again.
+        Before partitions are revoked, records in progress are waited for, at most nine tenths of max.poll.interval.ms.
+
+        Raises IllegalStateError without a subscription or assignment, or while another acks() is open; ConfigError for a producer that
+        cannot be used for dead letters.
         """
         return self._acks(ack_settings(max_unacked, lanes, ordering, dead_letter, awaited=False))
 
@@ -318,19 +333,20 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     ) -> None:
         """Call the handler with every record, many at a time, and commit what is done: for programs that do nothing else with the consumer.
 
-        handler: called with an AckRecord in a thread, or with a ConsumerRecord in a process. A record is done when it returns, unless it
-        has called the record's nack() or reject() itself. Where it raises, the record is handed out again, `retries` times (None: for
-        ever), each time after `retry_delay` seconds or what a function of the attempt returns; then it goes to the topic of `dead_letter`,
-        and without one ProcessingError is raised. What it returns is dropped. From a process HandlerError comes in place of an exception
-        that cannot be pickled.
-        handler_timeout: seconds for each call. In a process it is interrupted then, which counts as raising; no thread can be
+        handler: called with an AckRecord in a thread, or with a ConsumerRecord in a process. A record is done when the handler returns,
+        unless it has called the record's nack() or reject(). If it raises, the record is handed out again up to `retries` times (None:
+        without limit), each time after `retry_delay` seconds, or after what a function of the attempt's number returns; then it is written
+        to the topic of `dead_letter`, or, without one, ProcessingError is raised. The handler's result is dropped. From a process,
+        HandlerError replaces an exception that cannot be pickled.
+
+        handler_timeout: seconds for each call. In a process the handler is interrupted then, which counts as raising. A thread cannot be
         interrupted, so ProcessingError ends process(). concurrency: how many handlers run at a time. ordering, max_unacked: as in acks().
         executor: "thread", "process" (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
 
-        Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
-        for, up to max.poll.interval.ms. Worker processes end with the program, however that ends. Raises ConfigError with
-        enable.auto.commit=false, TypeError for a handler that cannot run there, ProcessingError where a worker process dies, the executor
-        breaks or retry_delay returns no number of seconds, and what acks() raises.
+        It ends as a loop over the consumer does, or by wakeup() with WakeupError. Then, and after an error, running handlers are waited
+        for, up to max.poll.interval.ms. Worker processes end with the program, however it ends. Raises ConfigError with
+        enable.auto.commit=false; TypeError for a handler that cannot run there; ProcessingError when a worker process dies, the executor
+        breaks or retry_delay returns no number of seconds; and what acks() raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.api.consumer.processing import executor_for, handler_seconds, outcomes, work_limit
@@ -348,26 +364,27 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Committing
 
     def commit(self, offsets: ToCommit | None = None, *, timeout: float | None = None, **unknown: Never) -> None:
-        """Commit offsets for the group.id, and wait until the brokers have them.
+        """Commit offsets for the group.id, and wait until the brokers have stored them.
 
         offsets: one record or several, as poll() or a loop returned them: of each partition the offset after the last of them is committed.
-        Or offsets of the next record to read, by partition, as numbers or OffsetAndMetadata. Without any, the positions after everything
-        that was handed out: also after records of a poll() that the program has not worked on yet.
-        Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError without a
-        group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError; IllegalStateError for
-        records of partitions that are not assigned, for those of an earlier assignment from before where this one has begun, and for
-        records while acks() is open.
+        Or the offsets of the next record to read, by partition, as numbers or OffsetAndMetadata. By default, the positions after all
+        returned records, including those of the last poll() that the program has not processed yet.
+
+        It waits for earlier commits too, and retries retriable errors until `timeout`, in seconds. Raises InvalidGroupIdError without a
+        group.id, BrokerError, TimeoutError (the offsets may have been committed all the same), WakeupError; IllegalStateError for records
+        of partitions that are not assigned, for records that an earlier assignment returned from before the position at which this one
+        began, and for records while acks() is open.
         """
         if unknown:
             raise unknown_keyword(self.commit, unknown)
         self._call(self._consuming.commit(offsets, timeout))
 
     def commit_async(self, offsets: ToCommit | None = None, callback: OnCommit | None = None) -> None:
-        """Send a commit at once, once, and do not wait for it. offsets: as commit() has them.
+        """Send a commit once and return without waiting. offsets: as in commit().
 
-        callback: called with the offsets and the error, None for none, in the order of the commits, inside a later poll(), commit() or
-        close(). Without one a failure is logged. An error that is `retriable` (RetriableCommitError) may be met by committing again;
-        nothing is repeated here, since that could overtake a newer commit. Raises InvalidGroupIdError without a group.id.
+        callback: called with the offsets and the error, or None, in the order of the commits, inside a later poll(), commit() or close().
+        Without a callback, failures are logged. After an error that is `retriable` (RetriableCommitError) the program may commit again; the
+        client does not retry, because that could overwrite a newer commit. Raises InvalidGroupIdError without a group.id.
         """
         with self._sole:
             self._consuming.commit_async(offsets, callback)
@@ -375,7 +392,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def committed(
         self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None, **unknown: Never
     ) -> Committed:
-        """Return what the group has committed for each of these partitions, None for nothing; transactions under way are waited for.
+        """Return the group's committed offset of each of these partitions, None without one. Waits for open transactions that may change
+        them.
 
         Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
         """
@@ -384,18 +402,18 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions after everything that was handed out, as commit() would commit them; no broker is asked.
+        """Return the positions after all returned records, which commit() would commit. No broker is asked.
 
-        With group_metadata() it is what send_offsets_to_transaction() of a producer takes.
+        Together with group_metadata() they are the arguments of send_offsets_to_transaction() of a producer.
         """
         with self._sole:
             return self._consuming.consumed_offsets()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return on whose behalf offsets are committed (KIP-447), for send_offsets_to_transaction().
+        """Return the group and member that offsets are committed for (KIP-447), for send_offsets_to_transaction().
 
-        A subscribed consumer that is out of its group keeps its last generation, so that the brokers refuse offsets of partitions that
-        others may have by now. Raises InvalidGroupIdError without a group.id.
+        A subscribed consumer that is not in its group any more keeps its last generation, so that brokers refuse offsets of partitions that
+        other members may have by now. Raises InvalidGroupIdError without a group.id.
         """
         with self._sole:
             return self._consuming.group_metadata()
@@ -403,41 +421,41 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Positions and offsets
 
     def position(self, tp: TopicPartition, *, timeout: float | None = None, **unknown: Never) -> int:
-        """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
+        """Return the offset of the next record that poll() will return; it is looked up if auto.offset.reset has to decide."""
         if unknown:
             raise unknown_keyword(self.position, unknown)
         return self._call(self._consuming.position(tp, timeout))
 
     def metrics(self) -> Metrics:
-        """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        """Return the consumer's metrics under the names of Java's metrics: see docs/METRICS.md. Any thread may call it."""
         return self._consuming.reporting.metrics()
 
     def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """Return the id under which the cluster knows this client's telemetry, waiting until a broker has given it (KIP-714).
+        """Return the id that the cluster has given this client for telemetry, after waiting for it (KIP-714).
 
-        timeout: seconds, default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError, with
-        the cause as far as it is known: a cluster without a plugin for telemetry gives no ids.
+        timeout: seconds, by default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError,
+        with the cause if it is known: a cluster without a plugin for telemetry gives no ids.
         """
         return self._call(self._consuming.reporting.client_instance_id(timeout))
 
     def health(self, *, timeout: float | None = None) -> ConsumerHealth:
-        """Return why nothing arrives: of each partition the first thing that keeps records away, and of the consumer what matters most.
+        """Return why no records arrive: for each partition the first reason, and for the consumer the most important one.
 
-        Of a transaction that keeps committed records back (isolation.level=read_committed) the partition's leader is asked which producer's
-        it is (KIP-664), which takes up to `timeout` seconds, default default.api.timeout.ms; where it cannot be told, `detail` says why.
-        Nothing else is asked. `print(consumer.health())` shows all of it.
+        If an open transaction keeps committed records back (isolation.level=read_committed), the partition's leader is asked whose it is
+        (KIP-664), within `timeout` seconds, by default default.api.timeout.ms; if that fails, `detail` says why. Nothing else is asked.
+        `print(consumer.health())` shows everything.
         """
         return self._call(self._consuming.health(timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end known from the last fetch; None before one. No broker is asked."""
+        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before one. No broker is asked."""
         with self._sole:
             return self._consuming.current_lag(tp)
 
     def current_lead(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is after the start of the log known from the last fetch; None before one (KIP-223).
+        """Return how many offsets the position is after the start of the log, as of the last fetch; None before one (KIP-223).
 
-        A small one tells of a reader that retention is about to overtake. No broker is asked.
+        A small lead means that retention may soon delete records that were not read. No broker is asked.
         """
         with self._sole:
             return self._consuming.current_lead(tp)
@@ -447,7 +465,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._call(self._consuming.ends(partitions, OffsetSpec.EARLIEST, timeout))
 
     def end_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record: the high watermark, with read_committed the last stable offset."""
+        """Return the offset after the last readable record: the high watermark; with read_committed, the last stable offset."""
         return self._call(self._consuming.ends(partitions, OffsetSpec.LATEST, timeout))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], *, timeout: float | None = None) -> Offsets:
@@ -461,7 +479,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Topics
 
     def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
-        """Describe a topic's partitions. Raises UnknownTopicOrPartitionError when it does not exist and is not created by asking."""
+        """Describe a topic's partitions. Raises UnknownTopicOrPartitionError when the topic does not exist and the brokers do not create
+        it.
+        """
         return self._call(self._consuming.partitions_for(topic, timeout))
 
     def list_topics(self, *, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
@@ -475,13 +495,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Its end
 
     def close(self, timeout: float | None = None, *, leave_group: bool | None = None, **unknown: Never) -> None:
-        """Stop reading, leave the group and close the connections, with enable.auto.commit after a last commit; idempotent.
+        """Stop reading, leave the group and close the connections; with enable.auto.commit, commit before. Idempotent.
 
-        timeout: seconds, default 30. leave_group: False keeps the partitions for a consumer that comes back within session.timeout.ms, True
-        makes a static member leave, too (KIP-1092); by default all leave but static members.
-        The end of a `with` block closes, too. Where a loop over the consumer was left, by `break` or an exception, the last commit leaves
-        out the record that it was given last, so that the group is given it again.
-        Then interceptors and deserializers are closed, those that have a close(); what one of them raises is logged.
+        timeout: seconds, by default 30. leave_group: False keeps the partitions for a consumer that comes back within session.timeout.ms,
+        True makes a static member leave, too (KIP-1092); by default all members but static ones leave.
+
+        The end of a `with` block closes, too. If a loop over the consumer was left by `break` or an exception, the last commit leaves out
+        the record that it was given last, so that the group gets it again. Then interceptors and deserializers that have a close() are
+        closed; exceptions of theirs are logged.
         """
         if unknown:
             raise unknown_keyword(self.close, unknown)

@@ -1,4 +1,4 @@
-"""Sending dead letters with a blocking producer, from the thread that polls."""
+"""Sends dead letters with a blocking producer, from the thread that polls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.interceptors import ProducerRecord
 
 
 def posting(to: DeadLetter | None) -> Post | None:
-    """Return what sends dead letters, None where none are wanted."""
+    """Return the function that sends dead letters, None without a DeadLetter."""
     if to is None:
         return None
     producer, limit = to.producer, most_bytes(to)

@@ -1,7 +1,7 @@
-"""The thread driver: runs an engine on an I/O thread of its own, and on the threads of users who wait (sync.stepper).
+"""The driver of the blocking API: runs an engine on an I/O thread, and on the threads of users who wait (sync.stepper).
 
-A call on the main thread runs with Python's signal handlers deferred (levada.base.signals): what they raise comes out where the call waits.
-User callbacks and log handlers (`engine.deferred`) run on the I/O thread only, without lock and baton, in order.
+A call on the main thread delays Python's signal handlers (levada.base.signals); their exceptions come out where the call waits. User
+callbacks and log lines (`engine.deferred`) run only on the I/O thread, in order, without the lock and the baton.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from levada.sync.threads import Waiter
 T = TypeVar("T")
 
 JOIN_MS = 50
-"""close() waits in pieces of this length: a signal's handler runs in between."""
+"""close() waits in pieces of this length, so that signal handlers run in between."""
 
 
 class Driver:
-    """See the module's theory. name: of the I/O thread, and of the client in messages.
+    """Runs the engine of one blocking client. name: of the I/O thread, and of the client in messages.
 
-    when_dropped: makes the flow to run when the client is dropped without close(), or the interpreter exits; it bounds its own time.
+    when_dropped: makes the flow to run when the client is dropped without close(), or when the interpreter exits. The flow has a time limit
+    of its own.
     """
 
     def __init__(
@@ -81,8 +82,8 @@ class Driver:
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug.
 
-        Raises IllegalStateError where the calling thread is in the middle of this client's work already: a finalizer runs between any two
-        bytecodes, and what it would wait for is its own thread.
+        Raises IllegalStateError when the calling thread is already in the middle of this client's work, as a finalizer may be, which runs
+        between any two bytecodes: it would wait for its own thread.
         """
         if Process.id != self._pid:
             raise ForkedError(
@@ -97,15 +98,15 @@ class Driver:
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
 
     def check_open(self) -> None:
-        """Raise as check_usable(), which takes any thread as well."""
+        """Raise as check_usable() does; the blocking API does not restrict threads."""
         self.check_usable()
 
     def is_within(self) -> bool:
-        """Whether the calling thread is in the middle of the client's own work: a finalizer may find itself there."""
+        """Whether the calling thread is in the middle of the client's own work, as a finalizer may be."""
         return self._stepper.is_within() or (self.in_callback and not self._calling_back)
 
     def look(self) -> None:
-        """Have the engine act on what has just changed, in this thread; called without the lock or with it."""
+        """Have the engine act on a change, in this thread; with or without the lock."""
         with self.lock:
             self._stepper.advance(self.now_ms())
 
@@ -123,19 +124,19 @@ class Driver:
         return DeferredSignals()
 
     def user_code(self) -> UserCode:
-        """Return a context in which signal handlers do not wait, for code of the user's."""
+        """Return a context for user code, in which signal handlers run as usual."""
         return UserCode()
 
     def due_now(self) -> None:
-        """Have the engine act with the next step, after that has taken in what happened to the connections meanwhile."""
+        """Have the engine act in the next step, after events of the connections were taken in."""
         with self.lock:
             self._stepper.due_now()
 
     def call(self, steps: CallerFlow[T]) -> T:
         """Run a caller's flow to its end, without the lock: wait for each Until, compute each Compute.
 
-        What a signal handler raises is thrown into the flow at the step it waits at, comes out of the user's code that the flow runs, or
-        comes out at the very end, when the result is lost: a caller that can take it back has to.
+        An exception of a signal handler is thrown into the flow where it waits, comes out of user code that the flow runs, or comes out at
+        the very end; in the last case the result is lost, and the caller has to take it back.
         """
         with DeferredSignals(self.wakeup) as signals:
             return self._run_steps(steps, signals)
@@ -143,16 +144,18 @@ class Driver:
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Block until a promise is settled; return its value or raise its error. Must be called without the lock.
 
-        Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached. KeyboardInterrupt passes.
+        Raises TimeoutError naming `what`; BootstrapError, a subclass, when no broker was ever reached. KeyboardInterrupt passes.
         """
         return promise.result() if promise.done else self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow on the engine to its end, as wait() does. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
+        """Run a flow on the engine to its end, as wait() does. An exception that interrupts the wait, such as KeyboardInterrupt, ends the
+        flow.
+        """
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
-        """The last reference to the client is gone, or the interpreter exits: have the I/O thread end it. Takes no lock."""
+        """Have the I/O thread end the client, because its last reference is gone or the interpreter exits. Takes no lock."""
         self._abandoned = True
         self.wakeup()
 
@@ -163,10 +166,10 @@ class Driver:
         return not self._thread.is_alive()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Stop the I/O thread, close every connection, reject whatever waits. Idempotent; in a forked child it does nothing.
+        """Stop the I/O thread, close every connection, reject everything that waits. Idempotent; no effect in a forked child.
 
-        From a callback, which runs on the I/O thread, it returns at once and the thread ends after the callback. timeout_s bounds
-        the wait for a callback that does not return.
+        In a callback, which runs on the I/O thread, it returns at once, and the thread ends after the callback. timeout_s: how long to wait
+        for a callback that does not return.
         """
         if Process.id != self._pid:
             return
@@ -285,7 +288,7 @@ class Driver:
             return
 
     def _end_by_itself(self) -> None:
-        """The client is no longer used: run its last flow, then close."""
+        """Run the client's last flow, then close: the client is not used any more."""
         if self._ending is None:
             flow = self.when_dropped
             if flow is None:

@@ -1,8 +1,8 @@
-"""What becomes of clients that are never closed: when the interpreter exits they are ended in order, for a limited time.
+"""Ends clients that were never closed when the interpreter exits, within a limited time.
 
-I/O threads are daemons, so that a forgotten client does not keep a program alive; a producer's unsent records would die with them. At
-exit every client still running is told to end by itself, and is waited for. Children of multiprocessing skip Python's atexit and run
-finalizers of their own. After os._exit and signals that kill nothing of this runs.
+I/O threads are daemons, so that a forgotten client does not keep a program alive; but a producer's unsent records would be lost with them.
+So at exit every running client is told to end by itself, and is waited for. Children of multiprocessing skip Python's atexit and run
+finalizers of their own. After os._exit and fatal signals nothing of this runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from levada.logs import Log
 log = Log(__name__)
 
 EXIT_LIMIT_S = 12.0
-"""How long the interpreter waits for all clients together. A producer flushes for at most ten seconds and says what it could not send."""
+"""How long the interpreter waits for all clients together. A producer flushes for at most ten seconds and logs what it could not send."""
 
 
 class Running(Protocol):
@@ -37,22 +37,22 @@ class Running(Protocol):
 
 _running: set[Running] = set()
 _registered_in: list[int] = []
-"""The processes whose multiprocessing finalizers know of us: this one, if any."""
+"""The processes whose multiprocessing finalizers include end_all(): this one, if any."""
 
 
 def began(client: Running) -> None:
-    """A client runs from now on."""
+    """Register a client that runs from now on."""
     _running.add(client)
     _register_in_child()
 
 
 def ended(client: Running) -> None:
-    """A client does not run any more. From any thread."""
+    """Remove a client that has ended. Any thread may call it."""
     _running.discard(client)
 
 
 def end_all() -> None:
-    """Have every client end by itself, and wait until they did."""
+    """Have every client end by itself, and wait until all have ended."""
     left = list(_running)
     for client in left:
         client.abandon()
@@ -71,7 +71,7 @@ def _register_in_child() -> None:
 
 
 def _forget_parent() -> None:
-    """The threads of the parent's clients did not come along."""
+    """Forget the parent's clients in a forked child, where their threads do not exist."""
     _running.clear()
 
 

@@ -1,4 +1,4 @@
-"""KafkaProducer: records and columns into topics, from any number of threads."""
+"""KafkaProducer: sends records and columns, from any number of threads."""
 
 from __future__ import annotations
 
@@ -40,33 +40,35 @@ if TYPE_CHECKING:
 
 
 class DeliveryWait:
-    """Waits on a driver, but not on the thread that runs callbacks."""
+    """Lets users' threads wait for deliveries. Handles refer to this and not to the producer, which may be dropped.
+
+    It raises on the thread that runs callbacks.
+    """
 
     def __init__(self, driver: Driver, producing: Producing) -> None:
         self._driver = driver
         self._producing = producing
 
     def one(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
-        """Wait for one batch."""
+        """Wait for one record batch."""
         self._producing.refuse_in_callback("waiting for a delivery")
         self._driver.wait(promise, timeout, what)
 
     def all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
-        """Wait for several batches."""
+        """Wait for several record batches."""
         self._producing.refuse_in_callback("waiting for deliveries")
         self._driver.run(wait_for_all(promises), timeout, what)
 
 
 @lacks(PRODUCER)
 class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
-    """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
+    """Sends records. By default it is idempotent with acks=all: records of a partition are written once and in order.
 
-    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
-    any thread; timeouts are in seconds. Every method but close() raises ClosedError after close(), ForkedError in a child process.
-    Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds, and Ctrl-C then ends it
-    at once.
+    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Any thread may call any method;
+    timeouts are in seconds. Every method but close() raises ClosedError after close(), and ForkedError in a child process. Leaving a `with`
+    block closes the producer: it waits for all records, but after an exception at most 5 seconds, and then Ctrl-C ends it at once.
 
-    To type checkers its parameters are the types that the serializers take, or Any: KafkaProducer[str, bytes] says what is sent.
+    Its type parameters are the types that the serializers take, by default Any: KafkaProducer[str, bytes].
     """
 
     def __init__(
@@ -103,12 +105,12 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     ) -> list[Delivery]:
         """Send records one after another, as send() does; return their handles, in order.
 
-        records: any iterable, read as it is sent: of values, of tuples (key, value), of tuples (key, value, headers), or mixed. A tuple is
-        always taken for one of these; a value that is itself a tuple is given as (None, value). partition, timestamp, on_delivery: of all
-        of them; headers: of those without their own. ack: an AckBuffer and one sequence for all records: marked when every record is
-        written, failed with the error of the first that is not, or with what send_many() raises.
+        records: any iterable of values, of tuples (key, value), of tuples (key, value, headers), or mixed; it is read while sending. A
+        tuple always means one of these; write (None, value) for a value that is itself a tuple. partition, timestamp, on_delivery: for all
+        records. headers: for records without their own. ack: an AckBuffer and one sequence for all records. It is marked when every record
+        is written, and failed with the error of the first record that is not, or with what send_many() raises.
 
-        What iterating raises, and wrong arguments as in send(), come out with a note that says how many records were sent before.
+        Exceptions of the iterable, and those of send() for wrong arguments, have a note that says how many records were sent before.
         """
         append = self._append
         sent: list[Delivery] = []
@@ -140,22 +142,28 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     ) -> ArrowDelivery:
         """Send every row of Arrow data: a Table, a RecordBatch, a polars or pandas frame, a DuckDB query, anything with __arrow_c_stream__.
 
-        key ... partition: names of columns; what is not named, or null, is null, none, now, or chosen as in send(). Keys and values are
-        binary or string, headers list<struct<key, value>> or map, timestamps those of any unit and zone, dates or integer milliseconds,
-        partitions integers; each may be sliced, chunked, behind a dictionary, in runs or views. Data are read piece by piece.
+        Each of these arguments names a column, or is None:
 
-        ack: an AckBuffer and one sequence for all rows: marked when every row is written, failed with the error of the first that is not,
-        or with what send_arrow() raises.
+        - key, value: binary or string; default: null
+        - headers: list<struct<key, value>> or map; default: no headers
+        - timestamp: any timestamp type, dates, or integer milliseconds since the epoch; default, and for null: now
+        - partition: integers; default, and for null: chosen as in send()
 
-        Rows share batches with the records of send(), and wait for linger.ms as they do.
+        Columns may be sliced, chunked, dictionary-encoded, run-end-encoded or views. The data are read piece by piece.
 
-        Returns the rows' outcomes. A row that cannot be sent (too large, no such partition, a negative time, a header without key) fails
-        alone, named by its number. Waits for metadata and, with every batch, for room in buffer.memory, up to max.block.ms. When that was
-        not enough once, it waits no more: rows for which there is no room fail with BufferExhaustedError.
-        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, ClosedError, SerializationError for columns that do
-        not fit, ValueError when neither key, value nor headers name a column. Once rows were taken, the rest fails with such an error, as
-        after a close() meanwhile, and those taken have their own outcomes. What reading the data raises comes through as it is; rows read
-        before may have been sent by then.
+        ack: an AckBuffer and one sequence for all rows. It is marked when every row is written, and failed with the error of the first row
+        that is not, or with what send_arrow() raises.
+
+        Rows share batches with the records of send(), and wait for linger.ms in the same way.
+
+        Returns the outcomes of the rows. A row that cannot be sent (too large, no such partition, a negative time, a header without a key)
+        fails alone, and its error names its number. The call waits for metadata and, with every batch, for room in buffer.memory, up to
+        max.block.ms. Once that time was not enough, it does not wait again: rows without room fail with BufferExhaustedError.
+
+        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, ClosedError, SerializationError for columns of the
+        wrong type, ValueError when neither key, value nor headers name a column. After the first rows were taken, such an error, for
+        example of a close() meanwhile, fails the remaining rows, and those taken have their own outcomes. Exceptions of reading the data
+        come out as they are; rows read before may have been sent.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._wait_for.all)
@@ -176,21 +184,21 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     ) -> list[SealedBatch]:
         """Turn every row of Arrow data into record batches for send_sealed(), and send nothing.
 
-        Arguments, partitions, compression and sizes are those of send_arrow(); rows are in the batches as they would be sent, and rows
-        without a timestamp get the present time. So work may be divided: one process seals, another one sends, within its own transaction.
-        Waits for metadata, up to max.block.ms. Raises what send_arrow() raises, also for a row that cannot be sent: nothing is returned
-        then; and IllegalStateError for a producer with interceptors, which could not see the records.
+        Arguments, partitions, compression and sizes are those of send_arrow(). The batches are what would be sent; rows without a timestamp
+        get the current time. So work can be divided: one process seals, and another one sends, within its own transaction. Waits for
+        metadata, up to max.block.ms. Raises what send_arrow() raises, also for a single row that cannot be sent; and IllegalStateError for
+        a producer with interceptors, which could not see the records.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return self._driver.call(self._producing.seal_arrow(topic, data, columns))
 
     def send_sealed(self, batches: Iterable[SealedBatch]) -> ArrowDelivery:
-        """Send record batches that seal_arrow() of any producer has returned, each as a whole, behind what its partition has.
+        """Send record batches that seal_arrow() of any producer has returned, each as a whole, after the partition's earlier records.
 
-        They are sent as records of this producer: idempotent, and within its transaction. Rows of the outcome are numbered through all
-        batches. The same batches may be sent again, by this or another producer; then they are other records.
-        Waits for metadata and for room in buffer.memory, up to max.block.ms. Raises CorruptRecordError for bytes that are no such batch,
-        RecordTooLargeError for a batch above max.request.size, and what send() raises; batches before the one at fault go their way.
+        They are sent as records of this producer: idempotent, and within its transaction. The rows of the outcome are numbered through all
+        batches. Batches that are sent again, by this or another producer, are new records. Waits for metadata and for room in
+        buffer.memory, up to max.block.ms. Raises CorruptRecordError for bytes that are no such batch, RecordTooLargeError for a batch above
+        max.request.size, and what send() raises; the batches before the failed one are sent.
         """
         batches = list(batches)
         delivery = ArrowDelivery(", ".join(sorted({batch.topic for batch in batches})), self._wait_for.all)
@@ -198,27 +206,27 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         return delivery
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Get ready for transactions, once, before the first of them. Needs the option transactional.id.
+        """Initialize transactions, once, before the first one. Needs the option transactional.id.
 
-        A producer of the same transactional.id that is still there is fenced, and the transaction it left open aborted.
-        timeout: seconds, default max.block.ms. Raises TimeoutError and ConnectError, TransactionalIdAuthorizationError and other errors of
-        the coordinator, after which the call may be repeated, and IllegalStateError when it was done before.
+        Another producer with the same transactional.id is fenced, and its open transaction is aborted. timeout: seconds, by default
+        max.block.ms. Raises TimeoutError, ConnectError, TransactionalIdAuthorizationError and other errors of the coordinator, after which
+        the call may be repeated; IllegalStateError when it has been done before.
         """
         self._driver.call(self._transacting.initialize(timeout))
 
     def _forget_identity(self) -> None:
-        """Become as a new producer is, which init_transactions() initializes, but keep connections and metadata.
+        """Forget the producer id and epoch, but keep connections and metadata; init_transactions() has to be called again.
 
-        For a transactional.id that several producers use in turn: each fences the one before, and goes on after it was fenced in between.
-        Raises IllegalStateError while a transaction is open, or its outcome is not known.
+        It is for a transactional.id that several producers use in turn: each fences the one before. Raises IllegalStateError while a
+        transaction is open, or its outcome is not known.
         """
         self._driver.call(self._transacting.forget_identity())
 
     def begin_transaction(self, timeout: float | None = None) -> None:
-        """Begin a transaction; every record that is sent from now on belongs to it, until it is committed or aborted.
+        """Begin a transaction. Every record that is sent from now on belongs to it, until it is committed or aborted.
 
-        Sends no request, but when the answer to the end of the transaction before was lost: then it first does as init_transactions()
-        (timeout: seconds for that, default max.block.ms). Raises IllegalStateError while one is open.
+        It sends no request, except when the response to the previous transaction's end was lost: then it does what init_transactions() does
+        (timeout: seconds for that, by default max.block.ms). Raises IllegalStateError while a transaction is open.
         """
         self._driver.call(self._transacting.begin(timeout))
 
@@ -228,113 +236,114 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """Commit offsets of a group within the transaction: they count once it is committed (KIP-98, KIP-447).
+        """Commit offsets of a group within the transaction: they are committed when it is (KIP-98, KIP-447).
 
-        Until it is ended, consumers of the group are not told where to begin: a program that may have been killed within a transaction
-        calls init_transactions() before it reads, which aborts that one.
+        Until the transaction has ended, consumers of the group cannot learn where to begin. So a program that may have been killed within a
+        transaction calls init_transactions(), which aborts that transaction, before it reads.
 
-        offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group that has no members.
-        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that
-        its group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside of one.
+        offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group without members.
+        timeout: seconds, by default max.block.ms. Raises TransactionAbortableError when the offsets were refused, for example because the
+        member has lost its partitions, or not stored in time: then the transaction can only be aborted. Raises IllegalStateError outside of
+        a transaction.
         """
         self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait until every record of the transaction is acknowledged, then commit it: readers see all of it, or nothing.
 
-        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when a record has failed, with that record's error as the
-        cause: call abort_transaction(). ProducerFencedError: another producer took over, close this one. TimeoutError: not every record was
-        acknowledged in time; the transaction is still open. TransactionOutcomeUnknownError: it may be committed or not; repeat the call to
-        learn it, or go on with begin_transaction(), as the error says. On brokers of Kafka 4.0 or newer a producer that was fenced may
-        learn that from abort_transaction() only, as in Java: until then its records, and this call, fail with errors that are not fatal.
+        timeout: seconds, by default max.block.ms. Raises TransactionAbortableError when a record has failed, with that record's error as
+        the cause: call abort_transaction(). ProducerFencedError: another producer has taken over, close this one. TimeoutError: not every
+        record was acknowledged in time; the transaction is still open. TransactionOutcomeUnknownError: it may be committed or not; repeat
+        the call to find out, or go on with begin_transaction(), as the error says. On Kafka 4.0 or newer a fenced producer may learn that
+        only from abort_transaction(), as in Java: until then its records, and this call, fail with errors that are not fatal.
         """
         self._driver.call(self._transacting.commit(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction: readers with isolation.level=read_committed see nothing of it. Records not sent yet fail.
+        """Abort the transaction: readers with isolation.level=read_committed see nothing of it. Records that were not sent yet fail.
 
-        timeout: seconds, default max.block.ms. Raises ProducerFencedError when another producer took over, and TimeoutError and
-        TransactionOutcomeUnknownError (the transaction is not committed), after which the call may be repeated. After a commit whose
-        outcome is not known it aborts the transaction, or raises IllegalStateError where it was committed; and where the coordinator can no
-        longer tell, ProducerFencedError or a TransactionOutcomeUnknownError that leads to begin_transaction().
+        timeout: seconds, by default max.block.ms. Raises ProducerFencedError when another producer has taken over; TimeoutError and
+        TransactionOutcomeUnknownError (the transaction is not committed), after which the call may be repeated. After a commit with an
+        unknown outcome it aborts the transaction, or raises IllegalStateError if that was committed; if the coordinator does not know any
+        more, it raises ProducerFencedError, or a TransactionOutcomeUnknownError after which begin_transaction() is possible.
         """
         self._driver.call(self._transacting.abort(timeout))
 
     def transaction(self, timeout: float | None = None) -> Transaction:
         """Return a block: `with producer.transaction() as txn:` begins a transaction, commits it at the end, and aborts it on an exception.
 
-        The first one does init_transactions(), where the program has not. One that reads with a group's offsets, too, calls that before it
-        reads: until then a transaction that an earlier run left open keeps the offsets back, and no record arrives.
+        The first block calls init_transactions() if the program has not. A program that also reads with a group's committed offsets calls
+        that before it reads: until then, a transaction that an earlier run left open keeps the offsets back, and no record arrives.
 
-        timeout: seconds for each step, offsets that are sent within the
-        block included, default max.block.ms. What the calls raise comes out of the block; an exception within it passes through, unless it
-        is an error of levada and the abort learns that the producer is fenced: then that comes out. Within the block commit_transaction()
-        and detach_transaction() raise IllegalStateError; after abort_transaction() its end does nothing.
+        timeout: seconds for each step, including offsets that are sent within the block; by default max.block.ms. Exceptions of the calls
+        come out of the block. An exception within the block passes through, unless it is an error of levada and the abort finds out that
+        the producer is fenced: then that error comes out. Within the block commit_transaction() and detach_transaction() raise
+        IllegalStateError; after abort_transaction() the end of the block does nothing.
         """
         return Transaction(self._driver, self._transacting, timeout)
 
     def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
-        """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
+        """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin in this or another process.
 
-        Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then;
-        repeated, the call returns the same handle. Offsets of a consumer that were sent in it are in doubt for the consumer, as after an
-        abort: consumer.seek_to_committed() waits until the transaction has ended.
-        A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
+        Returns a handle for commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can then only be closed; a
+        repeated call returns the same handle. A consumer's offsets that were sent in the transaction are in doubt, as after an abort:
+        consumer.seek_to_committed() waits until it has ended. A transaction that nobody ends is aborted after transaction.timeout.ms.
+        timeout and errors: as in commit_transaction().
         """
         return self._driver.call(self._transacting.hand_over(timeout))
 
     def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
-        """Describe a topic's partitions, waiting for metadata. Brokers that create topics by being asked for them create this one.
+        """Describe a topic's partitions, after waiting for metadata. Brokers with auto.create.topics.enable create a missing topic.
 
-        timeout: seconds, default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then, TimeoutError.
+        timeout: seconds, by default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then,
+        TimeoutError.
         """
         return self._driver.call(self._producing.partitions_for(topic, timeout))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send everything now and wait until each record sent before is acknowledged or has failed.
+        """Send everything now, and wait until each record sent before is acknowledged or has failed.
 
-        The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
-        at. timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises FlushTimeout, whose `remaining` says
-        how many records are not done and which changes nothing about them, and IllegalStateError in an on_delivery callback, where it
-        would wait for itself.
+        The handles and callbacks of the records report failures; one warning has the number of failures that the program has not looked at.
+        timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises FlushTimeout, whose `remaining` is the
+        number of records that are not done and stay as they are; and IllegalStateError in an on_delivery callback, where it would wait for
+        itself.
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
 
     def metrics(self) -> Metrics:
-        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        """Return the producer's metrics under the names of Java's metrics: see docs/METRICS.md. Any thread may call it."""
         return self._producing.reporting.metrics()
 
     def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """Return the id under which the cluster knows this client's telemetry, waiting until a broker has given it (KIP-714).
+        """Return the id that the cluster has given this client for telemetry, after waiting for it (KIP-714).
 
-        timeout: seconds, default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError, with
-        the cause as far as it is known: a cluster without a plugin for telemetry gives no ids.
+        timeout: seconds, by default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError,
+        with the cause if it is known: a cluster without a plugin for telemetry gives no ids.
         """
         return self._driver.call(self._producing.reporting.client_instance_id(timeout))
 
     def abort_pending(self) -> int:
-        """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.
+        """Fail every record that is neither acknowledged nor failed, and return how many there were. The producer can still be used.
 
-        They fail with AbortedError. Its `persisted` is "no" for what was never sent, or certainly not appended, and "unknown" for what a
-        broker may have: an attempt that is under way is not called back. Callbacks run soon after, on the client's own thread. Records of
-        a send() that waits for memory or metadata in another thread are not among them.
+        They fail with AbortedError. Its `persisted` is "no" for records that were never sent or certainly not appended, and "unknown" for
+        those that a broker may have: a request in flight cannot be withdrawn. Callbacks run soon after, on the client's own thread. Records
+        of a send() that waits for memory or metadata in another thread are not among them.
         """
         return self._producing.abort_pending()
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
-        A transaction that is open is aborted first: none of its records count, those not sent yet fail, and one warning says so.
+        timeout: seconds; then the remaining records fail with ClosedError. None waits as long as delivery.timeout.ms allows. It does not
+        wait in a callback, nor in a finalizer that interrupts the producer's own work; the records are still sent then. One warning has the
+        number of failures that the program has not looked at. In a forked child it does nothing.
 
-        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
-        for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
-        number of failures that the program has not looked at. In a forked child this does nothing.
+        An open transaction is aborted: none of its records count, those not sent yet fail, and one warning says so. A commit or abort of
+        another thread is waited for. Both take at most max.block.ms in all; what is left then is logged, and the other thread's call raises
+        TransactionOutcomeUnknownError.
 
-        In a transaction: a commit or abort that another thread has under way is waited for, and a transaction that is open is aborted,
-        for at most max.block.ms in all. What is left then is logged; the other thread's call raises TransactionOutcomeUnknownError.
-
-        Then interceptors, serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
+        Then interceptors, serializers and the partitioner that have a close() are closed; exceptions of theirs are logged.
         """
         self._end(self._producing.close(timeout), timeout)
 

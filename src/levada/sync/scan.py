@@ -1,4 +1,4 @@
-"""scan(): read a bounded piece of topics, and end by itself."""
+"""scan(): reads a bounded part of topics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Loss", "Scan", "ScanProgress", "scan"]
 
 
 class Scan(Generic[K, V]):
-    """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own. It can be pickled."""
+    """A bounded read, returned by scan(). Each iteration reads it from the start over connections of its own. It can be pickled."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         self._request = request
@@ -36,7 +36,7 @@ class Scan(Generic[K, V]):
 
     @property
     def losses(self) -> list[Loss]:
-        """What the last iteration had to skip."""
+        """The records that the last iteration had to skip."""
         return self._request.plan.losses
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
@@ -58,7 +58,7 @@ class Scan(Generic[K, V]):
         return type(empty).from_batches(self.arrow(), empty.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return a reader of the columns, piece by piece as they are taken: for pyarrow.dataset.write_dataset(), DuckDB, DataFusion, ..."""
+        """Return a pyarrow.RecordBatchReader, which reads as it is used: for pyarrow.dataset.write_dataset(), DuckDB, DataFusion, ..."""
         return self._request.reader(self.arrow())
 
     def splits(self, *, rows: int | None = None, bytes: int | None = None) -> list[Scan[K, V]]:
@@ -73,7 +73,7 @@ class Scan(Generic[K, V]):
         return [Scan(part, self._connect) for part in parts]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Let other libraries read the columns, such as polars.DataFrame(scan); each time from the start, over connections of its own."""
+        """Export the columns to other libraries, such as polars.DataFrame(scan); each time from the start, over connections of its own."""
         return self._request.stream(self.arrow(), requested_schema)
 
 

@@ -36,15 +36,15 @@ T = TypeVar("T")
 
 @lacks(SHARE_CONSUMER)
 class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
-    """Works off records of a share group, whose members share partitions and acknowledge each record (KIP-932; Kafka 4.2, preview in 4.1).
+    """Reads records of a share group, whose members share partitions and acknowledge each record (KIP-932; Kafka 4.2, preview in 4.1).
 
-    The brokers lock what they hand out for this consumer, for share.record.lock.duration.ms of the group (30 s): what it accepts or rejects
-    nobody gets again; what it releases, or does not acknowledge in time, another member gets, up to the group's share.delivery.count.limit
-    (5 times). Its records are in order only within what one call returns of a partition.
+    Brokers lock the records that this consumer gets, for the group's share.record.lock.duration.ms (30 s). Records that it accepts or
+    rejects are not delivered again. Records that it releases, or does not acknowledge in time, go to another member, up to the group's
+    share.delivery.count.limit (5 deliveries). Records are in order only within one partition of one call's result.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
-    consumer (ConcurrentUseError otherwise); wakeup() and metrics() may be called from any. Timeouts are in seconds. Every method but
-    close() raises ClosedError after close(), ForkedError in a child process.
+    consumer (otherwise ConcurrentUseError); only wakeup() and metrics() may be called from any. Timeouts are in seconds. Every method but
+    close() raises ClosedError after close(), and ForkedError in a child process.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     # What is read
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Be a member of the group.id that gets records of these topics, by name; replaces what was before.
+        """Join the group.id as a member that gets records of these topics; replaces an earlier subscription.
 
         The next poll() joins. A topic that does not exist yet is read once it does.
         """
@@ -72,12 +72,12 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._sharing.subscribe(topics)
 
     def subscription(self) -> set[str]:
-        """Return the topics that were given to subscribe(); none without a subscription."""
+        """Return the topics that were given to subscribe(); empty without a subscription."""
         with self._sole:
             return self._sharing.subscription()
 
     def unsubscribe(self) -> None:
-        """Leave the group. Records that were handed out may still be acknowledged."""
+        """Leave the group. Records that were returned may still be acknowledged."""
         with self._sole:
             self._sharing.unsubscribe()
 
@@ -86,12 +86,13 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> ShareRecords[K, V]:
         """Return the next records, as levada.ShareRecord with a delivery_count, waiting up to `timeout` seconds (None: without limit).
 
-        First it acknowledges: with share.acknowledgement.mode=implicit everything that was handed out is accepted; with explicit,
-        IllegalStateError is raised unless all of it was acknowledged. Records whose locks were renewed come again, before others.
-        max_records: over all partitions, default max.poll.records. Empty when the time is over, and while brokers cannot be reached.
-        What time cannot mend is raised, as UnsupportedVersionError by brokers without share groups. A record that does not deserialize
-        raises RecordDeserializationError once those before it are out: it is released, unless the program acknowledges error.record
-        otherwise. A damaged batch raises CorruptRecordError, and is rejected.
+        First it acknowledges: with share.acknowledgement.mode=implicit, all records returned before are accepted; with explicit, it raises
+        IllegalStateError unless all of them were acknowledged. Records whose locks were renewed come again, before others. max_records: the
+        most records in all, by default max.poll.records. The result is empty when the time is over, and while brokers cannot be reached.
+
+        Errors that waiting does not help against are raised, such as UnsupportedVersionError by brokers without share groups. A record that
+        does not deserialize raises RecordDeserializationError after those before it were returned; it is released, unless the program
+        acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected.
         """
         if unknown:
             raise unknown_keyword(self.poll, unknown)
@@ -105,11 +106,12 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         columns: Sequence[str] | None = None,
         text: Sequence[str] = (),
     ) -> pa.RecordBatch:
-        """Return the next records as columns, as poll() does; with no rows when there are none. Deserializers are not applied.
+        """Return the next records as an Arrow record batch, as poll() does; it has no rows when there are none. Deserializers are not
+        applied.
 
-        columns: those of KafkaConsumer.poll_arrow(), and delivery_count, which is part of the default. text: which of key and value are
-        UTF-8 and wanted as strings. max_records: without it all that was acquired, for which raise max.poll.records. max_bytes: stop adding
-        record batches once the columns take this much; default 16 MiB.
+        columns: as in KafkaConsumer.poll_arrow(), and delivery_count, which is among the default ones. text: which of key and value are
+        UTF-8 and become strings. max_records: by default all acquired records; raise max.poll.records for more. max_bytes: add no more
+        record batches once the columns have this size; by default 16 MiB.
         """
         return self._hand_out(self._sharing.poll_arrow(timeout, max_records, max_bytes, columns, text))
 
@@ -129,12 +131,12 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             raise
 
     def __iter__(self) -> Iterator[ShareRecord[K, V]]:
-        """Yield record after record, without end; with consumer.timeout.ms until none came for so long.
+        """Yield record after record, without end; with consumer.timeout.ms, until none has come for that time.
 
-        A record counts as handed out once it is yielded. Those that a loop which is left was not given come with the next call, as long as
-        their locks hold. With share.acknowledgement.mode=implicit a record is accepted when the loop asks for records beyond the last one
-        of a poll(), and by commit(): so a program that works on each for long sets max.poll.records low. After `break`, close() accepts
-        the records before the last one that the loop was given; that one is released, and delivered again.
+        A record counts as returned once it is yielded. The next call returns the records that a loop was not given before it was left, as
+        long as their locks hold. With share.acknowledgement.mode=implicit, records are accepted when the loop asks for records beyond those
+        of one poll(), and by commit(): so a program that takes long for each record sets max.poll.records low. After `break`, close()
+        accepts the records before the last one that the loop was given; that one is released, and delivered again.
         """
         since_ms = self._driver.now_ms()
         while True:
@@ -157,33 +159,33 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     # Acknowledging
 
     def acknowledge(self, records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]], type: Kind = AcknowledgeType.ACCEPT) -> None:
-        """Say what became of a record, or of several such as poll() returned, with share.acknowledgement.mode=explicit.
+        """Acknowledge one record, or several such as poll() returned, with share.acknowledgement.mode=explicit.
 
-        type: an AcknowledgeType, or its name. Sent with the next poll(), commit() or close(); until then it may be changed. "renew" has the
-        lock run anew once that is sent (Kafka 4.2): the record stays in hand, comes again with the next poll(), and is to be acknowledged
-        otherwise in the end. Raises IllegalStateError, and changes nothing, for records that this consumer does not have in its hands.
+        type: an AcknowledgeType, or its name. It is sent with the next poll(), commit() or close(), and may be changed until then. "renew"
+        restarts the lock (Kafka 4.2): the record comes again with the next poll(), and has to be acknowledged otherwise in the end. Raises
+        IllegalStateError, and changes nothing, for records that this consumer does not hold.
         """
         with self._sole:
             self._sharing.acknowledge(records, type)
 
     def acknowledge_offsets(self, tp: TopicPartition, offsets: int | Iterable[int], type: Kind = AcknowledgeType.ACCEPT) -> None:
-        """Do what acknowledge() does, for records of a partition by their offsets: one, a range, a list, an array."""
+        """Acknowledge records of a partition by their offsets: one offset, a range, a list, an array. As acknowledge()."""
         with self._sole:
             self._sharing.acknowledge_offsets(tp, offsets, type)
 
     def acknowledge_arrow(self, batch: pa.RecordBatch | pa.Table, type: Kind = AcknowledgeType.ACCEPT, mask: Any = None) -> None:
-        """Do what acknowledge() does, for the rows of a batch, or of a table made of such: by its columns topic, partition and offset.
+        """Acknowledge the rows of a batch, or of a table of such, by its columns topic, partition and offset. As acknowledge().
 
-        mask: booleans, one for each row, where not all of them are meant.
+        mask: booleans, one per row, to select some of the rows.
         """
         with self._sole:
             self._sharing.acknowledge_arrow(batch, type, mask)
 
     def commit(self, *, timeout: float | None = None, **unknown: Never) -> None:
-        """Send acknowledgements, and wait until the brokers have taken them; with implicit acknowledgement accept what was handed out.
+        """Send acknowledgements, and wait until the brokers have taken them. With implicit acknowledgement, accept all returned records.
 
-        timeout: seconds, default default.api.timeout.ms. Raises AcknowledgeError, with what became of each partition, where one was not
-        taken, TimeoutError (what was not confirmed may have been taken), WakeupError.
+        timeout: seconds, by default default.api.timeout.ms. Raises AcknowledgeError, with the outcome of each partition, if one was not
+        taken; TimeoutError (acknowledgements may have been taken all the same); WakeupError.
         """
         if unknown:
             raise unknown_keyword(self.commit, unknown)
@@ -191,15 +193,16 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._driver.call(self._sharing.commit(timeout))
 
     def commit_async(self) -> None:
-        """Send acknowledgements, as commit() does, without waiting. The callback is called with their outcome later."""
+        """Send acknowledgements as commit() does, without waiting. The callback is called with their outcome later."""
         with self._sole:
             self._sharing.commit_async()
 
     def set_acknowledgement_commit_callback(self, callback: OnAcknowledge | None) -> None:
-        """Have a function told what became of acknowledgements, inside a later poll(), commit() or close(); None for none.
+        """Set the function that is called with the outcome of acknowledgements, inside a later poll(), commit() or close(); None removes
+        it.
 
-        It is called with the offsets by partition, and with the error, None where they were taken. Without one, failures are logged, unless
-        commit() raises them.
+        It is called with the offsets by partition, and with the error, None if they were taken. Without a callback, failures are logged,
+        unless commit() raises them.
         """
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with offsets by partition and an error or None, got {callback!r}")
@@ -207,29 +210,29 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._sharing.on_acknowledge = callback
 
     def acquisition_lock_timeout(self) -> float | None:
-        """Return how many seconds brokers lock records for this consumer, as they last said; None before the first records."""
+        """Return for how many seconds brokers lock records, as of their last response; None before the first records."""
         with self._sole:
             return self._sharing.lock_timeout()
 
     # About itself
 
     def metrics(self) -> Metrics:
-        """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        """Return the consumer's metrics under the names of Java's metrics: see docs/METRICS.md. Any thread may call it."""
         return self._sharing.reporting.metrics()
 
     def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaConsumer.client_instance_id()."""
+        """Return the id that the cluster has given this client for telemetry, as levada.KafkaConsumer.client_instance_id()."""
         with self._sole:
             return self._driver.call(self._sharing.reporting.client_instance_id(timeout))
 
     # Its end
 
     def close(self, timeout: float | None = None) -> None:
-        """Acknowledge for the last time, leave the group and close the connections; idempotent.
+        """Acknowledge for the last time, leave the group and close the connections. Idempotent.
 
-        With implicit acknowledgement what was handed out is accepted. What is not acknowledged then, the brokers give to others at once.
-        timeout: seconds, default 30. The end of a `with` block closes, too; when an exception leaves the block, nothing is accepted that
-        was not before. Then deserializers are closed, those that have a close().
+        With implicit acknowledgement, all returned records are accepted. Brokers give records that are not acknowledged then to other
+        members at once. timeout: seconds, by default 30. The end of a `with` block closes, too; when an exception leaves the block, nothing
+        more is accepted. Then deserializers that have a close() are closed.
         """
         self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
 

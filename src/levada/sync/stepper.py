@@ -1,15 +1,15 @@
-"""Stepping an engine from several threads: who may, and who is woken for what.
+"""Steps an engine from several threads: which thread may step, and which one is woken for what.
 
-A step is: select without the lock; then process, complete and advance with it. Who holds `baton` steps, so one thread at a time selects.
-Usually that is the I/O thread. A user's thread that waits takes the baton over and steps itself until it has what it waits for, because an
-answer that need not pass from one thread to another arrives several milliseconds earlier beside a busy interpreter.
+A step is: select() without the lock; then process, complete and advance under it. The thread that holds `baton` steps, so only one thread
+at a time is in select(). Usually that is the I/O thread. A user's thread that waits takes the baton and steps itself until it has its
+result: a response that does not have to pass from one thread to another arrives several milliseconds earlier when the interpreter is busy.
 
-Handing the baton over costs two wake-ups of a thread, more than a round trip's own work, so it is not handed back after each wait: the I/O
-thread naps, and takes the baton when no thread has stepped during a nap, a deadline comes first, or much data arrives. Where several
+Passing the baton takes two wake-ups of a thread, more than the work of a round trip, so it is not passed back after each wait. The I/O
+thread naps instead, and takes the baton when no thread has stepped during a nap, a deadline comes first, or much data arrives. If several
 threads wait, one steps and the others sleep; the one that leaves wakes the next.
 
-Whoever changes something under the lock calls advance(): the engine acts at once, in the caller's thread, and writes what is to be written.
-The thread in select() is woken only when it would sleep past the engine's next deadline. Lock order: baton, then lock.
+A thread that changes something under the lock calls advance(): the engine acts at once, in that thread, and writes what can be written. The
+thread in select() is woken only if it would sleep past the engine's next deadline. Lock order: baton, then lock.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from levada.net.selectable import Selectable
 from levada.sync.threads import Waiter
 
 NAP_MS = 10
-"""How long the I/O thread leaves the sockets to users' threads that step now and then."""
+"""For how long the I/O thread leaves the sockets to users' threads that step now and then."""
 LONGEST_NAP_MS = 40
 IDLE_NAP_MS = 1_000
-"""How long it naps while a user's thread sits in one and the same select(); that thread wakes it when it leaves."""
+"""How long it naps while a user's thread stays in the same select(); that thread wakes it when it leaves."""
 LONGEST_SELECT_MS = 1_000
-"""So that a deadline far off, such as the time-out of a request just sent, need not wake who selects."""
+"""The longest select(), so that a deadline far away, such as the timeout of a request just sent, need not wake the thread in it."""
 BUSY_BYTES = 64 << 10
-"""When so much arrived during a wait, the I/O thread reads on while the user works on it."""
+"""When this much arrived during a wait, the I/O thread reads on while the user processes it."""
 
 
 class Stepper:
-    """See the module's theory. name: of the client, in messages."""
+    """The steps of one client's engine. name: of the client, in messages."""
 
     def __init__(self, engine: Engine, selectable: Selectable, clock: Clock, name: str) -> None:
         self.lock = threading.RLock()
@@ -72,12 +72,12 @@ class Stepper:
         return self._user_thread == threading.get_ident() or self.lock._is_owned()  # type: ignore[attr-defined]
 
     def wakeup(self) -> None:
-        """Have the stepping thread look at the engine. Takes no lock: from any thread, a signal handler and a finalizer."""
+        """Have the stepping thread look at the engine. Takes no lock: any thread, signal handler or finalizer may call it."""
         self._selectable.wakeup()
         self._nap.wake()
 
     def advance(self, now_ms: int) -> None:
-        """Let the engine act on a change, under the lock, and wake who would sleep past its next deadline."""
+        """Have the engine act on a change, under the lock, and wake a thread that would sleep past the next deadline."""
         if self.closing:
             return
         try:
@@ -94,18 +94,18 @@ class Stepper:
             self._nap.wake()
 
     def settled(self) -> None:
-        """A promise was settled, under the lock: who waits for it may be in select(), if somebody else settled it."""
+        """Wake the thread that waits for a promise, which may be in select(), when another thread has settled it. Under the lock."""
         if self._selecting:
             self._selectable.wakeup()
 
     def due_now(self) -> None:
-        """The next step advances at once, under the lock: after it has taken in what happened to the connections meanwhile."""
+        """Have the next step advance at once, after events of the connections were taken in. Under the lock."""
         self._deadline_ms = 0
         if self._selecting:
             self._selectable.wakeup()
 
     def crashed(self, crash: BaseException) -> None:
-        """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
+        """Stop, because a bug has left the engine's state undefined, and tell every caller."""
         self.crash = crash
         self.closing = True
         with suppress(Exception):
@@ -123,7 +123,7 @@ class Stepper:
                 self._selectable.shutdown()
 
     def _step(self, limit_ms: int, now_ms: int) -> int:
-        """Wait for something to happen and act on it; return the time afterwards."""
+        """Wait for events and act on them; return the time afterwards."""
         with self.lock:
             until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms, now_ms + LONGEST_SELECT_MS)
             self._selecting = True
@@ -145,7 +145,7 @@ class Stepper:
     # For users' threads
 
     def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
-        """Step in this thread until what it waits for has happened; False, at once, if another thread steps."""
+        """Step in this thread until what it waits for has happened. Returns False at once if another thread steps."""
         if not self._baton.acquire(blocking=False):
             return False
         self._user_thread = threading.get_ident()
@@ -165,13 +165,13 @@ class Stepper:
         return True
 
     def ask_for_baton(self) -> None:
-        """Have the I/O thread hand the baton over after its step; from a user's thread it comes by itself."""
+        """Have the I/O thread pass the baton after its step; a user's thread does so by itself."""
         if self._io_steps:
             self._wanted = True
             self._selectable.wakeup()
 
     def pass_on(self) -> None:
-        """A thread stops waiting: the next one may step, or the I/O thread has to before its nap is over."""
+        """Stop waiting: let the next waiting thread step, or wake the I/O thread if it is needed before its nap ends."""
         if self.waiting:
             self._wake_next()
         elif self._arrived_bytes >= BUSY_BYTES or self._is_needed():
@@ -180,7 +180,7 @@ class Stepper:
             self._nap.wake()
 
     def _is_needed(self) -> bool:
-        """Whether the I/O thread would sleep for too long."""
+        """Whether the I/O thread would sleep too long."""
         nap_until_ms = self._nap_until_ms
         return self._deadline_ms < nap_until_ms or self.closing or nap_until_ms > self.now_ms() + LONGEST_NAP_MS
 
