@@ -17,8 +17,8 @@ from levada.broker.coordinators.transactions import transaction_states as transa
 from levada.broker.share import record_states as record
 from levada.client.setup import states as connection
 from levada.consumer.acks import states as unacked
+from levada.consumer.group import classic_states as member
 from levada.consumer.group import consumer_states as consumer_member
-from levada.consumer.group import states as member
 from levada.consumer.share import states as share_member
 from levada.producer.transactions import states as producer
 

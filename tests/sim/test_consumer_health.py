@@ -166,7 +166,7 @@ def test_a_pattern_that_nothing_matches_is_told(simulation: Simulation, caplog: 
 
 def test_what_is_not_there_is_told_while_a_call_still_waits(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     told_ms: list[int] = []
-    monkeypatch.setattr(logging.getLogger("levada.consumer.subscribed_topics"), "handle", lambda record: told_ms.append(simulation.now_ms))
+    monkeypatch.setattr(logging.getLogger("levada.consumer.stall"), "handle", lambda record: told_ms.append(simulation.now_ms))
     world = World(simulation)
     with world.consumer(group_id="g", allow_auto_create_topics=False) as consumer:
         consumer.subscribe(["typo"])

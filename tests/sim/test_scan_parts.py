@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from consumer_kit import batch
 from consumer_sim import World
-from levada.consumer.scan.ranges import Range
-from levada.consumer.scan.splits import split_ranges
+from levada.consumer.scan.ranges import Range, split_ranges
 from levada.errors import ConfigError
 from levada.sync.scan import Scan, ScanProgress, scan
 from levada.testing.simulation import EPOCH_MS, Simulation

@@ -15,7 +15,7 @@ from levada.client.host import LOOP_READINGS
 from levada.client.network.traffic import NODE_READINGS, Traffic
 from levada.client.setup.states import ESTABLISHED
 from levada.metrics import CLIENT_ID, MetricName, Reading, Section, averaged, counted, gauge, read_all, summed
-from levada.producer.append.call_times import TIMED
+from levada.producer.counters import TIMED
 
 if TYPE_CHECKING:
     # A producer's program need not load what consumers are made of.

@@ -28,12 +28,11 @@ from levada.producer.append.partitioning import Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.append.sealed import checked
-from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
+from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings, left_behind, needs_end
 from levada.producer.delivery.arrow_delivery import ArrowOutcomes
 from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.joint_ack import settle_all, when_settled
 from levada.producer.send.sender import SenderSettings
-from levada.producer.transactions import closing
 from levada.record.compression import Codec
 from levada.serialization import to_bytes
 from levada.types import Headers, HeadersIn, PartitionInfo, SealedBatch
@@ -392,7 +391,7 @@ class Producing:
             count, transaction = self.core.unfinished(), self.core.transaction_manager
             if count:
                 return f"{_records(count)} to be acknowledged"
-            is_left = transaction is not None and closing.needs_end(transaction)
+            is_left = transaction is not None and needs_end(transaction)
         return f"the end of the transaction of transactional.id={self.config.transactional_id}" if is_left else ""
 
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
@@ -411,7 +410,7 @@ class Producing:
         """Wait for the end of the transaction that is being ended, or abort it; return why it did not end. Waits at most max.block.ms."""
         transaction, longest_s = self.core.transaction_manager, self.config.max_block_ms / 1000
         with self._lock:
-            if transaction is None or not closing.needs_end(transaction):
+            if transaction is None or not needs_end(transaction):
                 return ""
         limit_s = longest_s if timeout is None else min(timeout, longest_s)
         try:
@@ -428,11 +427,11 @@ class Producing:
         with self._lock:
             count = self.core.unfinished()
             transaction = self.core.transaction_manager
-            left_behind = "" if transaction is None else closing.left_behind(transaction)
+            left = "" if transaction is None else left_behind(transaction)
             self.core.abort()
         self._host.look()
-        if left_behind:
-            self.log.warning("the producer of transactional.id=%s was closed with %s: %s", self.config.transactional_id, left_behind, why)
+        if left:
+            self.log.warning("the producer of transactional.id=%s was closed with %s: %s", self.config.transactional_id, left, why)
         if count:
             self.log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 

@@ -18,10 +18,8 @@ from levada.config import ConsumerConfig
 from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.reading import Post
 from levada.consumer.scan.bounds import Bound, is_reversed, parsed_time
-from levada.consumer.scan.ranges import Range, Ranges
-from levada.consumer.scan.record_filter import RecordFilter
-from levada.consumer.scan.scanning import Scanning, ScanPlan, ScanProgress
-from levada.consumer.scan.splits import split_ranges
+from levada.consumer.scan.ranges import Range, Ranges, split_ranges
+from levada.consumer.scan.scanning import RecordFilter, Scanning, ScanPlan, ScanProgress
 from levada.errors import ConfigError, OffsetOutOfRangeError
 from levada.types import AnyRecord, K, TopicPartition, V
 

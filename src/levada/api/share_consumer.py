@@ -20,10 +20,9 @@ from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.config import ShareConsumerConfig
 from levada.consumer.share.acknowledging import failure
-from levada.consumer.share.core import ShareConsumerCore
+from levada.consumer.share.core import ShareConsumerCore, ShareConsumerSettings
 from levada.consumer.share.marks import Mark, Run, runs_of
 from levada.consumer.share.reading import ShareReading
-from levada.consumer.share.settings import ShareConsumerSettings
 from levada.errors import AcknowledgeError, ClosedError, IllegalStateError, KafkaError
 from levada.types import AcknowledgeType, AnyRecord, ConsumerRecord, ShareRecords, TopicPartition
 

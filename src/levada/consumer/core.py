@@ -6,7 +6,9 @@ by themselves.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -16,7 +18,7 @@ from levada.base.flow import Flow, WaitAny, at_once
 from levada.base.measure import Measure
 from levada.base.promise import Promise
 from levada.client.engine import Engine
-from levada.client.host import Host
+from levada.client.host import ENDED, Host
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.group_offsets import Committed, Waiting, fetch_offsets
@@ -24,29 +26,26 @@ from levada.client.requests.retry import Retries
 from levada.consumer.counters import ConsumerCounters
 from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.fetch.dead_letters import DeadLetters
-from levada.consumer.fetch.decode import RecordConverter
-from levada.consumer.fetch.decode_errors import on_decode_error
+from levada.consumer.fetch.decode import RecordConverter, on_decode_error
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.consumer.fetch.fetch_collector import FetchCollector
 from levada.consumer.fetch.fetcher import Fetcher
-from levada.consumer.group.beside import run_beside
 from levada.consumer.group.classic import ClassicMember
 from levada.consumer.group.consumer_member import ConsumerGroupMember
 from levada.consumer.group.consumer_requests import new_member_id
 from levada.consumer.group.membership import Holdings, Membership, Subscribed
 from levada.consumer.group.requests import GroupSettings
 from levada.consumer.health import ConsumerHealth, Seen, consumer_health, partition_health
+from levada.consumer.positions.auto_offset_reset import ByDuration, ResetTo, asked_time, reset_policy
 from levada.consumer.positions.commits import Commits
 from levada.consumer.positions.committed_positions import CommittedPositions
 from levada.consumer.positions.offsets import OffsetFinder
 from levada.consumer.positions.position_resetter import PositionReset, PositionResetter
 from levada.consumer.positions.position_validator import PositionValidator
-from levada.consumer.positions.reset_to import ByDuration, ResetTo, asked_time, reset_policy
 from levada.consumer.positions.subscription_state import PartitionState, PartitionStatus, SubscriptionState
 from levada.consumer.settings import ConsumerSettings
-from levada.consumer.stall import Stalls
-from levada.consumer.subscribed_topics import SubscribedTopics
-from levada.consumer.topics import list_topics, partitions_for
+from levada.consumer.stall import Stalls, SubscribedTopics
+from levada.consumer.topic_metadata import list_topics, partitions_for
 from levada.errors import IllegalStateError, InvalidGroupIdError, KafkaError, NoOffsetForPartitionError
 from levada.types import (
     NO_LEADER_EPOCH,
@@ -520,3 +519,23 @@ class ConsumerCore:
         self._buffer.drop_stale()
         self.counters.keep(self.subscription.topics)
         self._engine.metadata.set_topics(self.subscription.topics, now_ms)
+
+
+def run_beside(run: Callable[[], T], deferred: deque[Callable[[], None]], host: Host) -> Promise[T]:
+    """Have the driver call a user's function (an assignor's) soon, without the engine's lock.
+
+    Return a promise of its result, which is settled under the lock. deferred: the engine's queue of deferred calls.
+    """
+    promise: Promise[T] = Promise()
+
+    def work() -> None:
+        settle: Callable[[], bool]
+        try:
+            settle = partial(promise.resolve, run())
+        except Exception as error:
+            settle = partial(promise.reject, error)
+        with suppress(*ENDED):
+            host.change(lambda now_ms: settle())
+
+    deferred.append(work)
+    return promise

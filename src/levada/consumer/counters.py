@@ -76,3 +76,34 @@ class ConsumerCounters(ReadCounters):
         if counters is None:
             counters = self.topics[topic] = ReadCounters()
         return counters
+
+
+class GroupCounters:
+    """rebalances: milliseconds from the first JoinGroup, or from a target of the coordinator's, to the assignment.
+
+    failed: rebalances that ended without one. heard_ms: when the coordinator last answered a heartbeat, None before one. rebalanced_ms:
+    when the last rebalance ended well.
+    """
+
+    def __init__(self) -> None:
+        self.rebalances = Measure()
+        self.failed = Measure()
+        self.heard_ms: int | None = None
+        self.rebalanced_ms: int | None = None
+
+    def rebalanced(self, began_ms: int, now_ms: int) -> None:
+        """A rebalance ended with an assignment."""
+        self.rebalances.note(now_ms - began_ms, now_ms)
+        self.rebalanced_ms = now_ms
+
+
+class ShareCounters:
+    """Values: bytes of records in an answer, records handed out by a call, acknowledgements sent and refused, ms of throttling."""
+
+    def __init__(self) -> None:
+        self.fetched = Measure()
+        self.records = Measure()
+        self.sent = Measure()
+        self.refused = Measure()
+        self.throttle_time = Measure()
+        self.polls = PollTimes()

@@ -15,20 +15,109 @@ since a partition is only heard of later and later, the first one cannot be over
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from levada.base.clock import NEVER_MS
-from levada.client.host import Deferred
-from levada.client.metadata.known_topics import UNKNOWN_GRACE_MS, check_exists, trouble_with
+from levada.client.host import Deferred, DeferredLog
+from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, check_exists, topic_error, trouble_with
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.network_client import NetworkClient
 from levada.consumer.positions.committed_positions import CommittedPositions
 from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
-from levada.consumer.subscribed_topics import SubscribedTopics
-from levada.consumer.unreachable import LAST_WORD_GRACE_MS, Unreachable
+from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
 
+LAST_WORD_GRACE_MS = 400
+"""A call that is about to return without a record warns after this time; one that goes on waiting warns later."""
 LOOK_AROUND_MS = 250
-"""How often to look while something is, or may be, wrong."""
+"""How often partitions are checked while something is, or may be, wrong."""
+
+
+class Unreachable:
+    """Tells a consumer that no broker was ever reached: an error where that is permanent, else one warning. Used under the lock."""
+
+    def __init__(self, network: NetworkClient, log: DeferredLog) -> None:
+        self._network = network
+        self._log = log
+        self._told = False
+
+    def explain(self, since_ms: int, now_ms: int, *, last_word: bool) -> KafkaError | None:
+        """Return the error to raise, None while waiting on is right. since_ms: how long a broker has been waited for.
+
+        last_word: the call would return without a record.
+        """
+        if not self._network.failures():
+            return None
+        if self._network.unrecoverable:
+            return self._network.bootstrap_error(0)
+        if last_word and not self._told and now_ms - since_ms >= LAST_WORD_GRACE_MS:
+            self._told = True
+            error = self._network.bootstrap_error(round((now_ms - since_ms) / 1000, 1))
+            self._log.warning("%s; still trying", error)
+        return None
+
+
+class SubscribedTopics:
+    """Finds subscribed topics that do not exist or may not be read, in the cluster's metadata. Used under the engine's lock.
+
+    A topic without permission, or with an invalid name, is an error for every call. A topic that does not exist may still be created, and a
+    pattern without a match may get one, so these are only warned about, once until the topic exists.
+
+    topics: returns the subscribed topics, or those that match the pattern; the same set object while nothing changed. pattern: returns the
+    pattern, None without one.
+    """
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        deferred: Deferred,
+        topics: Callable[[], frozenset[str]],
+        pattern: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._metadata = metadata
+        self._log = deferred.log(__name__)
+        self._topics = topics
+        self._pattern = pattern
+        self._compared: tuple[ClusterSnapshot, frozenset[str]] | None = None
+        self._refused: tuple[str, ErrorCode] | None = None
+        self._absent: dict[str, int] = {}
+        """What is not there, in words, and since when that is known."""
+        self._told: set[str] = set()
+
+    def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
+        """Return the error of a topic that will never be given, and write what is not there. last_word: the call would return nothing."""
+        self._compare(now_ms)
+        grace_ms = LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS
+        due = [text for text, since_ms in self._absent.items() if text not in self._told and now_ms - since_ms >= grace_ms]
+        if due:
+            self._told.update(due)
+            self._log.warning("%s; nothing is read of it before it is there: create it, or check the name", ", ".join(due))
+        return None if self._refused is None else topic_error(self._refused[1], self._refused[0])
+
+    @property
+    def has_untold(self) -> bool:
+        """Whether something is not there that no warning says yet."""
+        return self._absent.keys() != self._told
+
+    def absent(self, now_ms: int) -> tuple[str, ...]:
+        """Return what is not there, in words."""
+        self._compare(now_ms)
+        return tuple(self._absent)
+
+    def _compare(self, now_ms: int) -> None:
+        topics, snapshot = self._topics(), self._metadata.snapshot
+        if self._compared is not None and self._compared[0] is snapshot and self._compared[1] is topics:
+            return
+        self._compared = snapshot, topics
+        errors = [(name, snapshot.topics[name].error) for name in sorted(topics & snapshot.topics.keys())]
+        self._refused = next(((name, code) for name, code in errors if code in FINAL_TOPIC_ERRORS), None)
+        absent = [f"topic '{name}' does not exist" for name, code in errors if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        pattern = self._pattern()
+        if pattern is not None and not topics and self._metadata.version:
+            absent.append(f"no topic's whole name matches '{pattern}'")
+        self._absent = {text: self._absent.get(text, now_ms) for text in absent}
+        self._told &= self._absent.keys()
 
 
 class Stalls:

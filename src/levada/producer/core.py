@@ -29,11 +29,11 @@ from levada.producer.delivery.failed_sends import FailedSends
 from levada.producer.send.failures import Failures
 from levada.producer.send.idempotence import Idempotence
 from levada.producer.send.sender import Sender, SenderSettings
-from levada.producer.transactions import closing
 from levada.producer.transactions.asking import Asking
 from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.marker_pause import MarkerPause
 from levada.producer.transactions.records import ProducerRecords
+from levada.producer.transactions.states import State
 
 
 class ProducerHost(Host, Clock, Protocol):
@@ -212,7 +212,7 @@ class ProducerCore:
         """Wait for the end that another call asks for, then abort what is open."""
         if self.transaction_manager is not None:
             self._tell(self._aborted_by_close(self.transaction_manager))
-            yield from closing.end(self.transaction_manager)
+            yield from end_transaction(self.transaction_manager)
 
     def _aborted_by_close(self, transaction: TransactionManager) -> str:
         count = self.unfinished()
@@ -302,3 +302,40 @@ def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:
     """Return when all promises are settled."""
     for promise in promises:
         yield Wait(promise)
+
+
+def needs_end(transactions: TransactionManager) -> bool:
+    """Whether end_transaction() has something to wait for, or to abort."""
+    return transactions.is_in_call or transactions.is_open or _abort_is_unanswered(transactions)
+
+
+def end_transaction(transactions: TransactionManager) -> Flow[None]:
+    """Leave no transaction open when the producer is closed. Raises what keeps the transaction from being aborted.
+
+    A transactional call of another thread or task comes first, since a commit that is interrupted may or may not be carried out. Then an
+    open transaction is aborted, and an abort that was not answered is sent again. A commit that was not answered is left to the next
+    producer with this transactional.id: its init_transactions() completes it.
+    """
+    while transactions.is_in_call:
+        yield Wait(transactions.call_over())
+    if transactions.is_open or _abort_is_unanswered(transactions):
+        yield from transactions.abort()
+
+
+def left_behind(transactions: TransactionManager) -> str:
+    """Say what of a transaction is left when the producer ends now; empty when nothing is."""
+    ending = transactions.unanswered
+    if transactions.state is State.FATAL_ERROR:
+        return ""
+    if ending is not None and ending.commits:
+        return "a commit that was asked for and not answered, which may yet be carried out"
+    if ending is not None:
+        return "a transaction whose abort was not answered, which its coordinator aborts later"
+    if transactions.is_in_call or transactions.is_open:
+        return "a transaction open, which its coordinator aborts later"
+    return ""
+
+
+def _abort_is_unanswered(transactions: TransactionManager) -> bool:
+    ending = transactions.unanswered
+    return transactions.state is State.OUTCOME_UNKNOWN and ending is not None and not ending.commits

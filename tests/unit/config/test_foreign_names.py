@@ -13,7 +13,7 @@ import pytest
 
 from levada.config import AdminConfig, Config, ConsumerConfig, ProducerConfig
 from levada.config.client import ClientConfig
-from levada.consumer.positions.reset_to import ByDuration, reset_policy
+from levada.consumer.positions.auto_offset_reset import ByDuration, reset_policy
 from levada.errors import ConfigError
 
 CONFIGS: list[type[Config]] = [ClientConfig, AdminConfig, ConsumerConfig, ProducerConfig]

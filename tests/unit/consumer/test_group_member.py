@@ -14,12 +14,12 @@ from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import assignors_of
+from levada.consumer.group.classic_states import TRANSITIONS, MemberEvent, MemberState
 from levada.consumer.group.embedded import assignment_bytes, read_assignment, read_subscription, subscription_bytes
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.joining import Joining, Received
 from levada.consumer.group.leading import have_changed, layouts
 from levada.consumer.group.requests import Generation, GroupSettings, Requests, refusal
-from levada.consumer.group.states import TRANSITIONS, MemberEvent, MemberState
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, IllegalStateError

@@ -15,8 +15,7 @@ from levada.base.promise import Promise
 from levada.client.host import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.group.consumer_heartbeat import Identity, Reaction, reaction_to
-from levada.consumer.share.heartbeat import share_heartbeat, share_leaving
-from levada.consumer.share.member import ShareGroupMember, ShareMemberSettings
+from levada.consumer.share.member import ShareGroupMember, ShareMemberSettings, share_heartbeat, share_leaving
 from levada.consumer.share.states import IN_GROUP, MAY_JOIN, TRANSITIONS
 from levada.consumer.share.states import ShareMemberEvent as Event
 from levada.consumer.share.states import ShareMemberState as State

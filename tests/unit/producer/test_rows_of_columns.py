@@ -11,7 +11,7 @@ from accumulator_kit import Bench
 from levada.client.host import closed
 from levada.errors import ClosedError
 from levada.producer.append.buffer_pool import Ticket
-from levada.producer.append.rows import AppendedRows
+from levada.producer.append.record_accumulator import AppendedRows
 from levada.record.batch import RecordBatch
 from levada.record.columnar import PartitionRows, sort_columns
 

@@ -42,7 +42,7 @@ from levada.consumer.health import ConsumerHealth
 from levada.consumer.positions.commits import Commit, OnCommit
 from levada.consumer.positions.position_resetter import PositionReset
 from levada.consumer.reading import Post, Reading
-from levada.consumer.scan.loop_ends import unbound
+from levada.consumer.scan.stop_at_end import unbound
 from levada.consumer.settings import ConsumerSettings
 from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.groups import RebalanceListener

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
 from levada.consumer.reading import Reading
-from levada.consumer.scan.loop_ends import beyond, bound, unbound_beyond
+from levada.consumer.scan.stop_at_end import beyond, bound, unbound_beyond
 from levada.errors import ClosedError
 from levada.types import AnyRecord, ConsumerRecords, OffsetAndMetadata, OffsetSpec, TopicPartition
 

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from levada.base.shown import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
-from levada.consumer.fetch.decode_errors import OnDecodeError, raise_error
 from levada.errors import KafkaError, RecordDeserializationError
-from levada.types import AnyRecord, DecodedRecord
+from levada.logs import Log
+from levada.types import AnyRecord, DecodedRecord, TopicPartition
 
 Deserializer: TypeAlias = Callable[[bytes], Any]
+OnDecodeError: TypeAlias = Callable[[AnyRecord, RecordDeserializationError], AnyRecord | None]
+"""What is done about a record that does not deserialize (on.decode.error): one function per value of the option.
+
+It takes the record, with None for the part that failed, and the error. It returns the record to give to the program, or None to skip it, or
+raises what poll() raises once the records before it are returned. It runs without the engine's lock, and may run again for the same record
+when a call was interrupted.
+"""
+
+
+def raise_error(given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
+    """Stop before the record."""
+    raise error
+
+
+def skip(log: Log, given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
+    """Leave the record out. Each is logged: nothing else tells of it."""
+    tp = TopicPartition(given.topic, given.partition)
+    log.warning("skipped, as on.decode.error says: %s", error, tp=tp, offset=given.offset)
+    return None
+
+
+def hand_out_null(given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
+    """Hand the record out with null in place of what failed; its decode_error says why."""
+    return given
+
+
+def on_decode_error(word: str, log: Log) -> OnDecodeError:
+    """Return what a word of the option asks for. log: where it is told what was left out."""
+    by_word: Mapping[str, OnDecodeError] = {"raise": raise_error, "skip": partial(skip, log), "null": hand_out_null}
+    return by_word[word]
 
 
 class RecordConverter:

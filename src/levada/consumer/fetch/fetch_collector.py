@@ -26,7 +26,7 @@ from levada.consumer.fetch.columns_ahead import BatchSink, ColumnsAhead
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch.fetch_cursor import ColumnSink, FetchCursor, Mark, ReadOptions
-from levada.consumer.positions.reset_to import ResetTo
+from levada.consumer.positions.auto_offset_reset import ResetTo
 from levada.consumer.positions.subscription_state import OUT_OF_RANGE, PartitionState
 from levada.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
 from levada.record.batch import read_batches

@@ -17,10 +17,10 @@ from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
+from levada.consumer.counters import GroupCounters
 from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.caller import Caller
-from levada.consumer.group.commit_errors import commit_failed, commit_fenced, rebalance_in_progress
-from levada.consumer.group.counters import GroupCounters
+from levada.consumer.group.classic_states import TRANSITIONS, MemberEvent, MemberState
 from levada.consumer.group.duties import Duties
 from levada.consumer.group.embedded import subscription_bytes
 from levada.consumer.group.heartbeats import Heartbeats
@@ -28,7 +28,7 @@ from levada.consumer.group.joining import Joining, Led, Received
 from levada.consumer.group.leading import have_changed
 from levada.consumer.group.membership import Holdings, Subscribed
 from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, Generation, GroupSettings, Reaction, Requests, refusal
-from levada.consumer.group.states import TRANSITIONS, MemberEvent, MemberState
+from levada.consumer.positions.commits import commit_failed, commit_fenced, rebalance_in_progress
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, IllegalStateError, KafkaError, broker_error

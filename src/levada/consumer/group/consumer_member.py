@@ -18,18 +18,18 @@ from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
+from levada.consumer.counters import GroupCounters
 from levada.consumer.group.caller import Caller
-from levada.consumer.group.commit_errors import commit_failed, refused_with_epoch
 from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, Said, heartbeat, owned_of, reaction_to, refusal
 from levada.consumer.group.consumer_requests import ConsumerRequests
 from levada.consumer.group.consumer_states import FOLLOWS_TARGETS, IN_GROUP, LOST, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
-from levada.consumer.group.counters import GroupCounters
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.instance_release import InstanceRelease
 from levada.consumer.group.membership import Holdings, Subscribed
 from levada.consumer.group.reconciling import Reconciling
 from levada.consumer.group.requests import GroupSettings
 from levada.consumer.group.target_names import TargetNames
+from levada.consumer.positions.commits import commit_failed, refused_with_epoch
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError

@@ -17,6 +17,7 @@ from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorKind
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import common_protocol
+from levada.consumer.group.classic_states import MemberEvent
 from levada.consumer.group.embedded import read_assignment, read_subscription
 from levada.consumer.group.leading import Layouts, assign, is_cooperative, layouts, wanted_topics
 from levada.consumer.group.requests import (
@@ -29,7 +30,6 @@ from levada.consumer.group.requests import (
     Requests,
     refusal,
 )
-from levada.consumer.group.states import MemberEvent
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, broker_error
 from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor

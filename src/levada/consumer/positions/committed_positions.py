@@ -20,7 +20,7 @@ from levada.client.metadata.metadata import Metadata
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import Committed
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
-from levada.consumer.positions.reset_to import ResetTo
+from levada.consumer.positions.auto_offset_reset import ResetTo
 from levada.consumer.positions.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError, NoOffsetForPartitionError
 from levada.types import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition

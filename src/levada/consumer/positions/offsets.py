@@ -16,7 +16,7 @@ from levada.client.metadata.metadata import Metadata
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom
 from levada.client.requests.partition_answer import CONSUMER_REPLICA_ID, Asked, Part, PartitionAnswer, partition_answer
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
-from levada.consumer.positions.reset_to import ByDuration, ResetTo, asked_time
+from levada.consumer.positions.auto_offset_reset import ByDuration, ResetTo, asked_time
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, TimeoutError
 from levada.protocol.messages.list_offsets import (

@@ -21,10 +21,10 @@ from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
+from levada.consumer.positions.auto_offset_reset import ResetTo
 from levada.consumer.positions.epoch_ends import EpochAsked, EpochEnd, ask_epoch_ends
 from levada.consumer.positions.leader_questions import LeaderQuestions
 from levada.consumer.positions.position_resetter import PositionReset
-from levada.consumer.positions.reset_to import ResetTo
 from levada.consumer.positions.subscription_state import RECREATED, TRUNCATED, PartitionState, PartitionStatus, SubscriptionState
 from levada.errors import KafkaError, LogTruncationError, TopicRecreatedError, UnsupportedVersionError
 from levada.types import NO_LEADER_EPOCH, TopicPartition

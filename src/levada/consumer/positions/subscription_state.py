@@ -39,7 +39,7 @@ from levada.errors import IllegalStateError
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, OffsetSpec, TopicPartition
 
 if TYPE_CHECKING:
-    from levada.consumer.positions.reset_to import ResetTo
+    from levada.consumer.positions.auto_offset_reset import ResetTo
 
 
 OUT_OF_RANGE = "out of range"

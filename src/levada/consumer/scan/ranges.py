@@ -16,6 +16,7 @@ from levada.errors import ConfigError, DataLossError
 from levada.types import OffsetAndTimestamp, OffsetSpec, TopicPartition
 
 SPECS = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
+LEAST_WEIGHT = 1e-9
 
 
 class Range(NamedTuple):
@@ -179,3 +180,27 @@ def _partition_key(name: str, key: Any, *, one_topic: bool) -> int | TopicPartit
     if isinstance(key, tuple) and len(key) == 2:
         return TopicPartition(*key)
     raise ConfigError(f"{name}: a partition is a number or a TopicPartition, got {key!r}")
+
+
+def split_ranges(
+    ranges: Mapping[TopicPartition, Range], weights: Mapping[TopicPartition, float], limit: float
+) -> list[dict[TopicPartition, Range]]:
+    """Cut ranges into parts that weigh at most `limit`, in order; a part is of one partition, or of several small ones.
+
+    weights: of each offset of a partition. One offset is never cut, whatever it weighs.
+    """
+    parts: list[dict[TopicPartition, Range]] = []
+    room = 0.0
+    for tp, (start, end) in ranges.items():
+        weight = max(weights[tp], LEAST_WEIGHT)
+        while start < end:
+            fits = int(room / weight)
+            if not parts or fits < min(end - start, max(int(limit / weight), 1)):
+                parts.append({})
+                room = limit
+                fits = max(int(limit / weight), 1)
+            stop = min(start + fits, end)
+            parts[-1][tp] = Range(start, stop)
+            room -= (stop - start) * weight
+            start = stop
+    return parts

@@ -20,10 +20,42 @@ from levada.consumer.core import ConsumerCore
 from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.positions.subscription_state import PartitionState
 from levada.consumer.reading import Reading
+from levada.consumer.scan.bounds import Moment, Time, moment
 from levada.consumer.scan.ranges import Range, Ranges, resolve
-from levada.consumer.scan.record_filter import RecordFilter
 from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
 from levada.types import AnyRecord, OffsetSpec, TopicPartition
+
+
+class RecordFilter(NamedTuple):
+    """Which records of its ranges a scan returns: those with certain keys, and of a span of time. Checked before records are deserialized.
+
+    keys: as bytes, None for null; None for all. first, end: the times of the first record, and of the first that is too late.
+    """
+
+    keys: frozenset[bytes | None] | None = None
+    first: Time | None = None
+    end: Time | None = None
+
+    def as_of(self, wall_ms: int) -> RecordFilter:
+        """Return the same with points in time for what is counted from now."""
+        first, end = (None if time is None else moment(time, wall_ms) for time in (self.first, self.end))
+        return self._replace(first=first, end=end)
+
+    @property
+    def span_ms(self) -> tuple[int | None, int | None]:
+        """The times in milliseconds since the epoch, of a filter that as_of() has returned."""
+        assert not any(time is not None and not isinstance(time, Moment) for time in (self.first, self.end))
+        return self.first and self.first.ms, self.end and self.end.ms
+
+    def keeps(self, record: AnyRecord) -> bool:
+        """Whether a record as it was read is handed out."""
+        first_ms, end_ms = self.span_ms
+        if first_ms is not None and record.timestamp < first_ms:
+            return False
+        if end_ms is not None and record.timestamp >= end_ms:
+            return False
+        return self.keys is None or record.key in self.keys
+
 
 T = TypeVar("T")
 

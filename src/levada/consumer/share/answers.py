@@ -9,7 +9,7 @@ from levada.acls import ResourceType
 from levada.base import permissions
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.consumer.group.consumer_heartbeat import Owned
-from levada.consumer.share.heartbeat import NEEDED
+from levada.consumer.share.member import NEEDED
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, KafkaError, TimeoutError, broker_error
 from levada.protocol.messages.share_acknowledge import PartitionData as AckPartitionData

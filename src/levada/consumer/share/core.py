@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow, Wait
@@ -17,20 +18,68 @@ from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.requests.flow_runner import FlowsBeside
+from levada.consumer.counters import ShareCounters
+from levada.consumer.fetch.decode import Deserializer
 from levada.consumer.group.consumer_requests import new_member_id
 from levada.consumer.share.acknowledging import Batch, Outcome, failure
 from levada.consumer.share.acquired import Chunk
-from levada.consumer.share.counters import ShareCounters
 from levada.consumer.share.decoding import Step
 from levada.consumer.share.fetcher import ShareFetcher
 from levada.consumer.share.in_hand import Decided, InHand, Offsets
 from levada.consumer.share.marks import Mark, Run
-from levada.consumer.share.member import Assignment, ShareGroupMember
-from levada.consumer.share.settings import ShareConsumerSettings
-from levada.consumer.subscribed_topics import SubscribedTopics
-from levada.consumer.unreachable import Unreachable
+from levada.consumer.share.member import Assignment, ShareGroupMember, ShareMemberSettings
+from levada.consumer.share.requests import ShareFetchSettings
+from levada.consumer.stall import SubscribedTopics, Unreachable
 from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.types import AcknowledgeType, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ShareConsumerSettings:
+    """What a ShareConsumerCore is made with; fields are named as the options they come from, times are in milliseconds."""
+
+    member: ShareMemberSettings
+    fetch: ShareFetchSettings
+    explicit: bool
+    """share.acknowledgement.mode=explicit."""
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
+    on_decode_error: str
+    max_decompressed_bytes: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    default_api_timeout_ms: int
+
+    @classmethod
+    def of(cls, config: Any, member_id: str) -> ShareConsumerSettings:
+        """Read the settings from a ShareConsumerConfig, or from anything with its attributes."""
+        return cls(
+            member=ShareMemberSettings(
+                group_id=config.group_id,
+                max_poll_interval_ms=config.max_poll_interval_ms,
+                client_rack=config.client_rack,
+            ),
+            fetch=ShareFetchSettings(
+                group_id=config.group_id,
+                member_id=member_id,
+                fetch_min_bytes=config.fetch_min_bytes,
+                fetch_max_bytes=config.fetch_max_bytes,
+                fetch_max_wait_ms=config.fetch_max_wait_ms,
+                max_poll_records=config.max_poll_records,
+                record_limit=config.share_acquire_mode == "record_limit",
+                request_timeout_ms=config.request_timeout_ms,
+                check_crcs=config.check_crcs,
+            ),
+            explicit=config.share_acknowledgement_mode == "explicit",
+            key_deserializer=config.key_deserializer,
+            value_deserializer=config.value_deserializer,
+            on_decode_error=config.on_decode_error,
+            max_decompressed_bytes=config.max_decompressed_bytes,
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            default_api_timeout_ms=config.default_api_timeout_ms,
+        )
+
 
 LOOK_AROUND_MS = 250
 

@@ -22,6 +22,7 @@ from levada.client.host import Deferred
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.network_client import NetworkClient
 from levada.client.requests.retry import Reaction
+from levada.consumer.counters import ShareCounters
 from levada.consumer.fetch.fetch_session import CLOSING_EPOCH
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.acknowledging import Batch, Sending
@@ -43,7 +44,6 @@ from levada.consumer.share.answers import (
     session_refused,
     unanswered,
 )
-from levada.consumer.share.counters import ShareCounters
 from levada.consumer.share.leaders import NOTHING_WANTED, Leader, Sent, Wanted
 from levada.consumer.share.member import Assignment
 from levada.consumer.share.requests import (

@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from levada.acls import ResourceType
 from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import Call, Flow, at_once
+from levada.base.permissions import refused
 from levada.base.promise import Promise
 from levada.client.host import ENDED, Deferred, raise_bug
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
-from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
+from levada.consumer.counters import GroupCounters
+from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, LEAVE_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
 from levada.consumer.group.consumer_requests import ask_coordinator
-from levada.consumer.group.counters import GroupCounters
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.target_names import TargetNames
-from levada.consumer.share.heartbeat import share_heartbeat, share_leaving, share_refusal
 from levada.consumer.share.states import IN_GROUP, MAY_JOIN, TRANSITIONS, ShareMemberEvent, ShareMemberState
 from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
@@ -35,6 +36,11 @@ from levada.types import TopicPartition
 Assignment = Mapping[TopicPartition, UUID]
 NOTHING: Assignment = {}
 NO_TOPICS: frozenset[str] = frozenset()
+
+
+NEEDED = (
+    "share groups need Kafka 4.1, or better 4.2, where they are no preview any more, and the feature share.version=1 (kafka-features.sh)"
+)
 
 
 class ShareMemberSettings(NamedTuple):
@@ -294,3 +300,30 @@ class ShareGroupMember:
             self._settings.max_poll_interval_ms / 1000,
         )
         self._spawn.start(self._tell_of_leaving()).on_done(raise_bug)
+
+
+def share_heartbeat(
+    who: Identity, epoch: int, topics: frozenset[str], told: frozenset[str] | None, rack: str | None
+) -> ShareGroupHeartbeatRequest:
+    """Return the heartbeat that tells what is not told yet. told: the topics that the coordinator knows of; None has everything told."""
+    request = ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=epoch)
+    if topics != told:
+        request.subscribed_topic_names = sorted(topics)
+    if told is None:
+        request.rack_id = rack
+    return request
+
+
+def share_leaving(who: Identity) -> ShareGroupHeartbeatRequest:
+    """Return the last heartbeat."""
+    return ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=LEAVE_EPOCH)
+
+
+def share_refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
+    """Return the error of a member that its coordinator does not take."""
+    text = f"share group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
+    if code is ErrorCode.UNSUPPORTED_VERSION:
+        text += f"; {NEEDED}"
+    elif code is ErrorCode.GROUP_ID_NOT_FOUND:
+        text += "; a group of another kind has this group.id"
+    return refused(ShareGroupHeartbeatRequest.NAME, code, text, {ResourceType.GROUP: who.group_id})

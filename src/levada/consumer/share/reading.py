@@ -14,8 +14,7 @@ from levada.base.flow import CallerFlow, Compute, Until
 from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.consumer.fetch.decode import RecordConverter
-from levada.consumer.fetch.decode_errors import on_decode_error, skip
+from levada.consumer.fetch.decode import RecordConverter, on_decode_error, skip
 from levada.consumer.share.acquired import Chunk
 from levada.consumer.share.core import LOOK_AROUND_MS, ShareConsumerCore
 from levada.consumer.share.decoding import Columns, ColumnSteps, RecordSteps, Step

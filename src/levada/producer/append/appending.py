@@ -31,8 +31,7 @@ from levada.errors import (
 )
 from levada.producer.append.buffer_pool import Ticket
 from levada.producer.append.partition_queue import TopicQueues
-from levada.producer.append.record_accumulator import RecordAccumulator, ToSend
-from levada.producer.append.rows import RowsOfPartition
+from levada.producer.append.record_accumulator import RecordAccumulator, RowsOfPartition, ToSend
 from levada.producer.append.sealed import Sealed
 from levada.producer.counters import ProducerCounters
 from levada.producer.delivery.arrow_delivery import ArrowOutcomes

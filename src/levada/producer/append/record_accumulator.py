@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from levada.base.clock import NEVER_MS, Clock
 from levada.client.host import Ended, closed
@@ -24,14 +24,50 @@ from levada.producer.append.buffer_pool import BufferPool, Ticket
 from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.append.partitioning import STICKY, Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
-from levada.producer.append.rows import AppendedRows, RowsOfPartition
 from levada.producer.append.sealed import Sealed
 from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.unasked import Unasked
 from levada.producer.send.sequences import Numbering
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
+from levada.record.builder import RowWriter
 from levada.record.compression import Codec
 from levada.types import Headers
+
+
+class RowsOfPartition(Protocol):
+    """Rows of columns that go to one partition (levada.record.columnar.PartitionRows)."""
+
+    @property
+    def partition(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def writer(self) -> RowWriter:
+        """What writes them."""
+        ...
+
+    @property
+    def rows(self) -> memoryview:
+        """Their numbers."""
+        ...
+
+    @property
+    def sizes(self) -> memoryview:
+        """Of every row the writer knows, the most bytes that a batch of it alone takes."""
+        ...
+
+    def size_at(self, index: int) -> int:
+        """Return that of rows[index]."""
+        ...
+
+
+class AppendedRows(NamedTuple):
+    """The batch that rows went into, the first one's index there, and where to go on in them."""
+
+    batch: ProducerBatch
+    first_index: int
+    end: int
 
 
 class ToSend(NamedTuple):

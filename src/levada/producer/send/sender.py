@@ -17,6 +17,7 @@ from levada.base.flow import Flow
 from levada.base.promise import Promise
 from levada.client.engine import Engine
 from levada.client.metadata.snapshot import ClusterSnapshot
+from levada.client.network.network_client import NetworkClient
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from levada.producer.append.batch_split import split_batch, split_by_headers
@@ -25,7 +26,6 @@ from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.counters import ProducerCounters
 from levada.producer.send.failures import Failures
 from levada.producer.send.idempotence import Idempotence, Verdict
-from levada.producer.send.produce_format import ProduceFormat
 from levada.producer.send.reactions import ON_PRODUCE_ERROR, Action
 from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions.manager import TransactionManager
@@ -36,11 +36,16 @@ from levada.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from levada.record.batch import RecordBatch
 from levada.record.compression import Codec
+from levada.record.header import MAGIC
 from levada.types import Node, TopicPartition
 
 NEWEST_WITHOUT_TOPIC_IDS = 12
 NO_TOPIC_ID = UUID(int=0)
+OLDEST_WITH_BATCHES = 3
+OLDEST_WITH_ZSTD = 7
+MAGIC_BY_VERSION = {0: 0, 1: 0, 2: 1}
 
 
 class SenderSettings(NamedTuple):
@@ -365,3 +370,44 @@ class Sender:
         if self._initializing is None or self._initialize_at_ms <= now_ms:
             self._initializing = self._start(idempotence.initialize(), now_ms)
             self._initialize_at_ms = NEVER_MS
+
+
+class ProduceFormat:
+    """The record format that each broker takes: record batches, or message sets before Kafka 0.11.
+
+    Every batch is built as a record batch and stays one. A message set is made for one request only, so that the batch can still be split,
+    or sent again to a broker of another release.
+    """
+
+    def __init__(self, network: NetworkClient, *, codec: Codec, level: int | None, is_idempotent: bool) -> None:
+        self._network = network
+        self._codec = codec
+        self._level = level
+        self.oldest_version = OLDEST_WITH_ZSTD if codec is Codec.ZSTD else OLDEST_WITH_BATCHES if is_idempotent else 0
+
+    def magic(self, node: int) -> int:
+        """Return the record format for a node that is ready; the newest one also where sending will fail."""
+        try:
+            version = self._network.version_for(node, ProduceRequest, self.oldest_version)
+        except UnsupportedVersionError:
+            return MAGIC
+        return MAGIC_BY_VERSION.get(version, MAGIC)
+
+    def encode(self, batch: ProducerBatch, magic: int) -> bytearray:
+        """Return a sealed batch's bytes; raises UnsupportedRecordFormatError for what a message set cannot hold."""
+        assert batch.data is not None
+        if magic == MAGIC:
+            return batch.data
+        # Met only with brokers that are years behind; most programs never load it.
+        from levada.record.legacy.conversion import down_convert
+
+        return down_convert(RecordBatch(memoryview(batch.data)), magic, self._level)
+
+    @property
+    def need(self) -> str:
+        """What asks for oldest_version, in words for who has an older broker."""
+        if self._codec is Codec.ZSTD:
+            return "compression.type=zstd needs brokers of Kafka 2.1 or newer"
+        if self.oldest_version:
+            return "enable.idempotence=true needs brokers of Kafka 0.11 or newer; set it to false for older ones"
+        return "client and broker share no suitable version of Produce"
