@@ -73,7 +73,7 @@ def a_client_that_commits_although_a_record_failed(patch: Patch) -> None:
 def a_client_that_says_committed_without_asking(patch: Patch) -> None:
     end, often = TransactionManager._end, Every(4)
 
-    def pretend(self: TransactionManager, ending: requests.Ending | None) -> Any:
+    def pretend(self: TransactionManager, ending: requests.EndTxn | None) -> Any:
         return end(self, None if often() else ending)
 
     patch.setattr(TransactionManager, "_end", pretend)

@@ -252,7 +252,7 @@ class Producing:
         with self._lock:
             if ack is not None:
                 delivery.settle_ack(ack)
-            self.core.accumulator.unasked.add(delivery)
+            self.core.accumulator.unread_failures.add(delivery)
             if error is not None:
                 self.core.failed_sends.failed(error)
 
@@ -313,7 +313,7 @@ class Producing:
             yield from self.core.appending.send_sealed(sealed, first_row, outcomes, transaction, may_wait=may_wait)
             first_row += sealed.records_count
         with self._lock:
-            self.core.accumulator.unasked.add(outcomes)
+            self.core.accumulator.unread_failures.add(outcomes)
 
     def _check_no_interceptors(self, call: str) -> None:
         if self._interceptors:

@@ -15,8 +15,8 @@ from levada.base.flow import CallerFlow
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.config import ConsumerConfig
+from levada.consumer.consumer_flows import Post
 from levada.consumer.fetch.columns_ahead import BatchSink
-from levada.consumer.reading import Post
 from levada.consumer.scan.bounds import Bound, is_reversed, parsed_time
 from levada.consumer.scan.ranges import Range, Ranges, split_ranges
 from levada.consumer.scan.scanning import RecordFilter, Scanning, ScanPlan, ScanProgress

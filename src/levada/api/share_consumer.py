@@ -22,7 +22,7 @@ from levada.config import ShareConsumerConfig
 from levada.consumer.share.acknowledging import failure
 from levada.consumer.share.core import ShareConsumerCore, ShareConsumerSettings
 from levada.consumer.share.marks import Mark, Run, runs_of
-from levada.consumer.share.reading import ShareReading
+from levada.consumer.share.share_flows import ShareFlows
 from levada.errors import AcknowledgeError, ClosedError, IllegalStateError, KafkaError
 from levada.types import AcknowledgeType, AnyRecord, ConsumerRecord, ShareRecords, TopicPartition
 
@@ -42,7 +42,7 @@ class Sharing:
         self.config = config
         self._log = engine.log(__name__)
         self.core = ShareConsumerCore(engine, host=host, random=random, settings=partial(ShareConsumerSettings.of, config))
-        self.reading = ShareReading(self.core, engine, host)
+        self.reading = ShareFlows(self.core, engine, host)
         self.wakeup = self.reading.wakeup
         self.handed_over = HandedOver([config.key_deserializer, config.value_deserializer], self._log)
         self.reporting = Reporting(config, engine, host, "share-consumer", self.core)

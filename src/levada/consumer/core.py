@@ -189,9 +189,9 @@ class ConsumerCore:
             yield WaitAny([left], timeout_ms=LAST_WORD_MS)
 
     @property
-    def has_duties(self) -> bool:
+    def has_pending_work(self) -> bool:
         """Whether a call for records has something to do for the group first."""
-        return self.member is not None and self.member.has_duties
+        return self.member is not None and self.member.has_pending_work
 
     def _assign_from_group(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         # A listener may have unsubscribed, and assigned partitions itself.
@@ -249,7 +249,8 @@ class ConsumerCore:
         self.end_call(now_ms)
         commits = self.commits.begin_automatic(now_ms)
         # Partitions that were just assigned have to be prepared for first, and those that are to be given up are not read any more.
-        part = None if self.has_duties or self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes, now_ms)
+        is_ready = not (self.has_pending_work or self.subscription.initializing())
+        part = self._collector.take_ahead(sink, limit, max_bytes, now_ms) if is_ready else None
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:

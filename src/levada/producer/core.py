@@ -29,7 +29,7 @@ from levada.producer.delivery.failed_sends import FailedSends
 from levada.producer.send.failures import Failures
 from levada.producer.send.idempotence import Idempotence
 from levada.producer.send.sender import Sender, SenderSettings
-from levada.producer.transactions.asking import Asking
+from levada.producer.transactions.coordinator_requests import CoordinatorRequests
 from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.marker_pause import MarkerPause
 from levada.producer.transactions.records import ProducerRecords
@@ -103,7 +103,9 @@ class ProducerCore:
             availability_timeout_ms=availability_timeout_ms,
             partitioning=partitioning,
         )
-        self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, log, defer=self._defer, settled=self._failed_send_settled)
+        self.failed_sends = FailedSends(
+            self.pool, self.accumulator.unread_failures, log, defer=self._defer, settled=self._failed_send_settled
+        )
         self._sender = Sender(
             accumulator=self.accumulator,
             idempotence=self.idempotence,
@@ -113,9 +115,7 @@ class ProducerCore:
             start=self._start,
         )
         self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
-        self.transaction_manager = (
-            None if transactional is None else self._new_transaction_manager(transactional, Asking(engine.coordinators, backoff))
-        )
+        self.transaction_manager = None if transactional is None else self._new_transaction_manager(transactional, backoff)
         self.append = self.accumulator.appender.send
         self._join(engine)
 
@@ -130,7 +130,7 @@ class ProducerCore:
 
         return Idempotence(backoff=backoff, may_send=may_send if is_transactional else None, warn=self._warn)
 
-    def _new_transaction_manager(self, settings: TransactionalSettings, asking: Asking) -> TransactionManager:
+    def _new_transaction_manager(self, settings: TransactionalSettings, backoff: ExponentialBackoff) -> TransactionManager:
         assert self.idempotence is not None, "transactions need idempotence"
         records = ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.idempotence)
         start = self._engine.flows.start
@@ -139,7 +139,7 @@ class ProducerCore:
             settings.transactional_id,
             settings.timeout_ms,
             clamps_timeout=settings.clamps_timeout,
-            asking=asking,
+            coordinator=CoordinatorRequests(self._engine.coordinators, backoff),
             features=self._engine.network.features,
             records=records,
             pause=pause,
@@ -240,7 +240,7 @@ class ProducerCore:
 
     def unasked(self) -> str:
         """Say what has failed since the last call without anybody asking about it; empty when nothing has."""
-        count, first = self.accumulator.unasked.take()
+        count, first = self.accumulator.unread_failures.take()
         if not count:
             return ""
         subject = "1 record failed and was" if count == 1 else f"{count:,} records failed and were"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from levada.api.consumer.dead_letters import fitted, most_bytes
-from levada.consumer.reading import Post
+from levada.consumer.consumer_flows import Post
 from levada.dead_letter import DeadLetter
 from levada.interceptors import ProducerRecord
 

@@ -10,7 +10,7 @@ from levada.consumer.group.consumer_heartbeat import (
     Identity,
     Owned,
     Reaction,
-    Said,
+    SentFields,
     heartbeat,
     leaving,
     owned_of,
@@ -24,7 +24,7 @@ from levada.protocol.messages.consumer_group_heartbeat import TopicPartitions
 
 A, B = UUID(int=1), UUID(int=2)
 WHO = Identity("g", "m", "one")
-SAYS = Said(300_000, frozenset("ba"), "", "range", "r", frozenset())
+SAYS = SentFields(300_000, frozenset("ba"), "", "range", "r", frozenset())
 
 
 def ways_into(state: State) -> set[State]:

@@ -8,7 +8,7 @@ from levada.error_codes import ErrorCode
 from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
-from levada.producer.transactions.requests import ANNOUNCING, IMPLICIT, Ending, protocol_for, worst
+from levada.producer.transactions.requests import ANNOUNCING, IMPLICIT, EndTxn, protocol_for, worst
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 R = Reaction
@@ -98,7 +98,7 @@ def test_T3_only_the_first_initialization_comes_without_an_identity() -> None:
 
 
 def test_an_end_is_repeated_by_the_same_versions_and_pair() -> None:
-    ending = Ending(True, IDENTITY, IMPLICIT.end)
+    ending = EndTxn(True, IDENTITY, IMPLICIT.end)
     first, second = requests.end("x", ending), requests.end("x", ending)
     assert (first.request, first.versions) == (second.request, second.versions)
     assert first.versions == (5, 5)

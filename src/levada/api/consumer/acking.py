@@ -25,9 +25,9 @@ from levada.client.host import Host
 from levada.consumer.acks.record import AckRecord, Entry
 from levada.consumer.acks.states import RecordEvent
 from levada.consumer.acks.unacked import LANE_OF, UnackedRecords, WorkLimit
+from levada.consumer.consumer_flows import Post, post_letter
 from levada.consumer.core import ConsumerCore
 from levada.consumer.positions.subscription_state import PartitionState
-from levada.consumer.reading import Post, post_letter
 from levada.dead_letter import DeadLetter, letter_of_rejected
 from levada.errors import IllegalStateError, KafkaError, ProcessingError, TimeoutError
 from levada.types import AnyRecord, ConsumerRecords, TopicPartition

@@ -37,11 +37,11 @@ from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.requests.group_offsets import Committed
 from levada.config import ConsumerConfig
+from levada.consumer.consumer_flows import ConsumerFlows, Post
 from levada.consumer.core import ConsumerCore
 from levada.consumer.health import ConsumerHealth
 from levada.consumer.positions.commits import Commit, OnCommit
 from levada.consumer.positions.position_resetter import PositionReset
-from levada.consumer.reading import Post, Reading
 from levada.consumer.scan.stop_at_end import unbound
 from levada.consumer.settings import ConsumerSettings
 from levada.errors import ClosedError, IllegalStateError, KafkaError
@@ -94,7 +94,7 @@ class Consuming:
         self.log = engine.log(__name__)
         report = partial(_report_reset, self.log, on_reset)
         self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config, keeps), on_reset=report)
-        self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms, post=post)
+        self.reading = ConsumerFlows(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms, post=post)
         self.wakeup = self.reading.wakeup
         self._interceptors = ConsumerInterceptors(config.interceptors, self.log, engine.network.client_id, config.group_id)
         self.handed_over = HandedOver([*config.interceptors, config.key_deserializer, config.value_deserializer], self.log)
@@ -493,7 +493,7 @@ def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> N
 class CommitsTold:
     """Calls the interceptors and the callbacks of commit_async() for the commits of one consumer."""
 
-    def __init__(self, core: ConsumerCore, reading: Reading, host: Host, interceptors: ConsumerInterceptors, log: Log) -> None:
+    def __init__(self, core: ConsumerCore, reading: ConsumerFlows, host: Host, interceptors: ConsumerInterceptors, log: Log) -> None:
         self._commits = core.commits
         self._reading = reading
         self._host = host

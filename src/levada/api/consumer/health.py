@@ -13,14 +13,13 @@ from levada.client.engine import Engine
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import ConsumerConfig
 from levada.consumer.health import Condition, ConsumerHealth, OpenTransaction, PartitionHealth
-from levada.consumer.reading import Reading
 from levada.errors import KafkaError
 from levada.types import TopicPartition
 
 RETRIES = 3
 
 
-def health(reading: Reading, engine: Engine, config: ConsumerConfig, timeout: float | None) -> CallerFlow[ConsumerHealth]:
+def health(reading: ConsumerFlows, engine: Engine, config: ConsumerConfig, timeout: float | None) -> CallerFlow[ConsumerHealth]:
     """Return the health of a consumer. timeout: seconds for the requests about transactions, None for default.api.timeout.ms."""
     wall_ms = reading.wall_ms()
     known = reading.look(lambda core: core.health(wall_ms))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
-from levada.consumer.reading import Reading
+from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.scan.stop_at_end import beyond, bound, unbound_beyond
 from levada.errors import ClosedError
 from levada.types import AnyRecord, ConsumerRecords, OffsetAndMetadata, OffsetSpec, TopicPartition
@@ -67,7 +67,7 @@ class Iterations:
     program's next call for records, or a commit without arguments, shows that it has. Automatic commits leave that record out.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ConsumerFlows) -> None:
         self._reading = reading
         self._iteration: Iteration | None = None
         self._last: tuple[AnyRecord, int] | None = None
@@ -138,7 +138,7 @@ class Loop:
         """When the loop ends unless a record comes before; None right after a record."""
 
     def poll(self, now_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records, maybe none. It polls at most once, so that the result can be taken back (see Reading.take_back)."""
+        """Return the next records, maybe none. It polls at most once, so that the result can be taken back (see ConsumerFlows.take_back)."""
         return self._consuming.iterate((yield from self.read(now_ms)))
 
     def read(self, now_ms: int) -> CallerFlow[ConsumerRecords[Any, Any]]:

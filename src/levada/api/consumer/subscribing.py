@@ -10,10 +10,10 @@ from levada.api.arguments import topic_names
 from levada.base.flow import CallerFlow, Until
 from levada.base.promise import Promise
 from levada.client.host import Host
+from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.core import ConsumerCore
 from levada.consumer.group.caller import Caller, Listener
 from levada.consumer.group.membership import Membership, Subscribed
-from levada.consumer.reading import Reading
 from levada.errors import IllegalStateError
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.types import TopicPartition
@@ -27,7 +27,7 @@ class Subscribing:
     or to its listener.
     """
 
-    def __init__(self, core: ConsumerCore, reading: Reading, host: Host) -> None:
+    def __init__(self, core: ConsumerCore, reading: ConsumerFlows, host: Host) -> None:
         self._core = core
         self._reading = reading
         self._host = host
@@ -100,7 +100,7 @@ class Subscribing:
 
     def check_not_telling(self) -> None:
         """Raise IllegalStateError inside a listener, because the assignment is being changed."""
-        if self.caller.is_telling:
+        if self.caller.is_in_listener:
             raise IllegalStateError("a RebalanceListener may not ask for records; poll() after it has returned")
 
 

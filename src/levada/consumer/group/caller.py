@@ -10,18 +10,18 @@ from levada.base.promise import Promise
 from levada.client.host import Host
 from levada.types import TopicPartition
 
-Told = Callable[[list[TopicPartition]], Any]
+ListenerMethod = Callable[[list[TopicPartition]], Any]
 Finish = Callable[[Collection[TopicPartition]], bool]
-Duty = Callable[["Caller", int], CallerFlow[bool]]
+PendingWork = Callable[["Caller", int], CallerFlow[bool]]
 """Something for the program's thread or task, with a deadline; False when the time was over first."""
 
 
 class Listener(NamedTuple):
     """Whom the program has hear of rebalances. Made of a RebalanceListener's methods, or of functions."""
 
-    assigned: Told
-    revoked: Told
-    lost: Told
+    assigned: ListenerMethod
+    revoked: ListenerMethod
+    lost: ListenerMethod
 
 
 class Caller:
@@ -46,19 +46,19 @@ class Caller:
         self._within = within
         self._committing: Promise[None] | None = None
 
-    def do_all(self, next_duty: Callable[[Caller], Duty | None], deadline_ms: int) -> CallerFlow[bool]:
+    def do_all(self, next_work: Callable[[Caller], PendingWork | None], deadline_ms: int) -> CallerFlow[bool]:
         """Do what is due, one duty after the other; False when the time was over first."""
-        while (duty := next_duty(self)) is not None:
-            if not (yield from duty(self, deadline_ms)):
+        while (work := next_work(self)) is not None:
+            if not (yield from work(self, deadline_ms)):
                 return False
         return True
 
-    def tell_assigned(self, partitions: Collection[TopicPartition]) -> CallerFlow[None]:
+    def call_assigned(self, partitions: Collection[TopicPartition]) -> CallerFlow[None]:
         """Have the listener, if there is one, hear of partitions that the member has now. Raises what it raises."""
         if self.listener is not None:
-            yield from self._tell("on_partitions_assigned", self.listener.assigned, partitions)
+            yield from self._call_listener("on_partitions_assigned", self.listener.assigned, partitions)
 
-    def tell_given_up(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> CallerFlow[None]:
+    def call_revoked_or_lost(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> CallerFlow[None]:
         """Have it hear of partitions that the member gives up, or that are lost: others may have them already.
 
         A listener that is hearing of a partition, and unsubscribes or closes, does not hear of it again.
@@ -66,21 +66,23 @@ class Caller:
         new = frozenset(partitions) - self._hears_of_loss
         if (listener := self.listener) is None or not new:
             return
-        told: tuple[str, Told] = ("on_partitions_lost", listener.lost) if is_lost else ("on_partitions_revoked", listener.revoked)
+        method: tuple[str, ListenerMethod] = (
+            ("on_partitions_lost", listener.lost) if is_lost else ("on_partitions_revoked", listener.revoked)
+        )
         self._hears_of_loss |= new
         try:
-            yield from self._tell(*told, new)
+            yield from self._call_listener(*method, new)
         finally:
             self._hears_of_loss -= new
 
-    def _tell(self, what: str, told: Told, partitions: Collection[TopicPartition]) -> CallerFlow[None]:
+    def _call_listener(self, what: str, method: ListenerMethod, partitions: Collection[TopicPartition]) -> CallerFlow[None]:
         if not self._depth:
             with self.host.lock:
                 self._within(False)
         self._depth += 1
         given = sorted(partitions)
         try:
-            yield from self.call(lambda: told(given), what)
+            yield from self.call(lambda: method(given), what)
         finally:
             self._depth -= 1
             if not self._depth:
@@ -88,7 +90,7 @@ class Caller:
                     self._within(True)
 
     @property
-    def is_telling(self) -> bool:
+    def is_in_listener(self) -> bool:
         """Whether a listener is running: it may not ask for records."""
         return self._depth > 0
 

@@ -20,8 +20,8 @@ from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
 from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.caller import Caller
+from levada.consumer.group.classic_rebalance import ClassicRebalance
 from levada.consumer.group.classic_states import TRANSITIONS, MemberEvent, MemberState
-from levada.consumer.group.duties import Duties
 from levada.consumer.group.embedded import subscription_bytes
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.joining import Joining, Led, Received
@@ -90,7 +90,7 @@ class ClassicMember:
         self._beats = Heartbeats(
             interval_ms=settings.heartbeat_interval_ms, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms
         )
-        self._duties = Duties(self)
+        self._rebalance_steps = ClassicRebalance(self)
         self._user_data: Mapping[str, bytes | None] = {}
         self._rejoin_reason: str | None = None
         self._joined_topics = NO_TOPICS
@@ -194,10 +194,10 @@ class ClassicMember:
         """Whether it is a member, as far as it knows."""
         return self.generation.number >= 0
 
-    # Duties
+    # Pending work
 
     @property
-    def has_duties(self) -> bool:
+    def has_pending_work(self) -> bool:
         """Whether a call for records has something to do first."""
         if self.received is not None:
             return True
@@ -205,13 +205,13 @@ class ClassicMember:
         # As long as no topic matches a pattern there is nothing to join for.
         return wants_to_join and bool(self.topics or self.has_generation or self.error)
 
-    def duties(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+    def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Do what is due; False when the time was over first."""
-        return self._duties.run(caller, deadline_ms)
+        return self._rebalance_steps.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
         """Give up all partitions, for good."""
-        return self._duties.give_up_all(caller)
+        return self._rebalance_steps.give_up_all(caller)
 
     def take_error(self) -> BaseException | None:
         """Return what keeps the member from its group, to be raised: once, but for ever where another one took the member's place."""
@@ -353,7 +353,7 @@ class ClassicMember:
         self.subscribed, self.topics, self._joined_topics = None, NO_TOPICS, NO_TOPICS
         self._last_generation = Generation()
         self.error = None
-        return self._tell_of_leaving(member_id if tells else "", reason)
+        return self._send_leave(member_id if tells else "", reason)
 
     def _drop_membership(self) -> None:
         self._cancel_rebalance()
@@ -361,7 +361,7 @@ class ClassicMember:
         self._rejoin_reason = None
         self._watched = NO_TOPICS
 
-    def _tell_of_leaving(self, member_id: str, reason: str) -> Flow[None]:
+    def _send_leave(self, member_id: str, reason: str) -> Flow[None]:
         if not member_id:
             return
         try:
@@ -389,7 +389,7 @@ class ClassicMember:
             settings.group_id,
             reason,
         )
-        self._spawn.start(self._tell_of_leaving(member_id, reason)).on_done(raise_bug)
+        self._spawn.start(self._send_leave(member_id, reason)).on_done(raise_bug)
 
     # The poller
 

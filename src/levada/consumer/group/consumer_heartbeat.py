@@ -74,7 +74,7 @@ def reaction_to(code: ErrorCode, epoch: int) -> Reaction:
     return ON_HEARTBEAT_ERROR.get(code, Reaction.FAIL)
 
 
-class Said(NamedTuple):
+class SentFields(NamedTuple):
     """What a member says of itself. pattern: for the brokers to match, "" without one. owned: what it has acknowledged."""
 
     rebalance_timeout_ms: int
@@ -93,19 +93,19 @@ class Identity(NamedTuple):
     instance_id: str | None
 
 
-def heartbeat(who: Identity, epoch: int, says: Said, told: Said | None) -> ConsumerGroupHeartbeatRequest:
-    """Return the heartbeat that tells what is not told yet. told: None has everything told."""
+def heartbeat(who: Identity, epoch: int, fields: SentFields, sent: SentFields | None) -> ConsumerGroupHeartbeatRequest:
+    """Return a heartbeat with the fields that have changed since they were sent. sent: None sends all of them."""
     request = _request(who, epoch)
-    if told is None or says.rebalance_timeout_ms != told.rebalance_timeout_ms:
-        request.rebalance_timeout_ms = says.rebalance_timeout_ms
-    if told is None or says.topics != told.topics:
-        request.subscribed_topic_names = sorted(says.topics)
-    if says.pattern != ("" if told is None else told.pattern):
-        request.subscribed_topic_regex = says.pattern
-    if told is None or says.owned != told.owned:
-        request.topic_partitions = by_topic(says.owned)
-    if told is None:
-        request.server_assignor, request.rack_id = says.assignor, says.rack
+    if sent is None or fields.rebalance_timeout_ms != sent.rebalance_timeout_ms:
+        request.rebalance_timeout_ms = fields.rebalance_timeout_ms
+    if sent is None or fields.topics != sent.topics:
+        request.subscribed_topic_names = sorted(fields.topics)
+    if fields.pattern != ("" if sent is None else sent.pattern):
+        request.subscribed_topic_regex = fields.pattern
+    if sent is None or fields.owned != sent.owned:
+        request.topic_partitions = by_topic(fields.owned)
+    if sent is None:
+        request.server_assignor, request.rack_id = fields.assignor, fields.rack
     return request
 
 

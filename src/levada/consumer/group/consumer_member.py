@@ -20,13 +20,23 @@ from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
 from levada.consumer.group.caller import Caller
-from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, Said, heartbeat, owned_of, reaction_to, refusal
+from levada.consumer.group.consumer_heartbeat import (
+    JOIN_EPOCH,
+    Identity,
+    Owned,
+    Reaction,
+    SentFields,
+    heartbeat,
+    owned_of,
+    reaction_to,
+    refusal,
+)
 from levada.consumer.group.consumer_requests import ConsumerRequests
 from levada.consumer.group.consumer_states import FOLLOWS_TARGETS, IN_GROUP, LOST, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.instance_release import InstanceRelease
 from levada.consumer.group.membership import Holdings, Subscribed
-from levada.consumer.group.reconciling import Reconciling
+from levada.consumer.group.reconciliation import Reconciliation
 from levada.consumer.group.requests import GroupSettings
 from levada.consumer.group.target_names import TargetNames
 from levada.consumer.positions.commits import commit_failed, refused_with_epoch
@@ -87,7 +97,7 @@ class ConsumerGroupMember:
         self._target: frozenset[Owned] | None = None
         self.is_new = True
         """Whether nothing was taken since the member joined: the first target is told of even if it is empty."""
-        self._told: Said | None = None
+        self._sent_fields: SentFields | None = None
         self._metadata = metadata
         self._spawn = spawn
         self._now = now
@@ -95,7 +105,7 @@ class ConsumerGroupMember:
         self._group = CoordinatedGroup(settings.group_id, finder)
         self._requests = ConsumerRequests(self._identity, self._group)
         self._beats = Heartbeats(interval_ms=NEVER_MS, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms)
-        self._reconciling = Reconciling(self)
+        self._reconciliation = Reconciliation(self)
         self._release = InstanceRelease(self._identity, settings.session_timeout_ms, spawn, now, self._log)
         self._beat: Promise[ConsumerGroupHeartbeatResponse | None] | None = None
         self._fenced = 0
@@ -125,7 +135,7 @@ class ConsumerGroupMember:
         self._watch(now_ms)
         if began:
             self._beats.returned(now_ms)
-        self._tell_at_once()
+        self._heartbeat_now()
         self.holdings.announce()
 
     def enforce_rebalance(self, reason: str) -> None:
@@ -182,10 +192,10 @@ class ConsumerGroupMember:
             return error
         return refused_with_epoch(self.settings, error, group.generation_id)
 
-    # Duties
+    # Pending work
 
     @property
-    def has_duties(self) -> bool:
+    def has_pending_work(self) -> bool:
         """Whether a call for records has something to do first."""
         if self.taking is not None or self.error is not None:
             return True
@@ -209,13 +219,13 @@ class ConsumerGroupMember:
         """Whether the coordinator has given it an epoch, as far as it knows."""
         return self.epoch > JOIN_EPOCH
 
-    def duties(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+    def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Do what is due; False when the time was over first."""
-        return self._reconciling.run(caller, deadline_ms)
+        return self._reconciliation.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
         """Give up all partitions, for good."""
-        return self._reconciling.give_up_for_good(caller)
+        return self._reconciliation.give_up_for_good(caller)
 
     def prepare_leave(self) -> None:
         """What the program does next is to give up its partitions and to leave."""
@@ -253,7 +263,7 @@ class ConsumerGroupMember:
         self.is_new = False
         self._move(ConsumerMemberEvent.RECONCILED)
         self.counters.rebalanced(self._began_ms, now_ms)
-        self._tell_at_once()
+        self._heartbeat_now()
 
     def _have(self, current: Mapping[TopicPartition, UUID]) -> None:
         self.current = current
@@ -314,7 +324,7 @@ class ConsumerGroupMember:
             matched = self.subscribed.matching(self._metadata.snapshot, with_internal=not self.settings.exclude_internal_topics)
             if matched != self._matched:
                 self._matched = matched
-                self._tell_at_once()
+                self._heartbeat_now()
                 self.holdings.announce()
         self._look_again()
 
@@ -336,10 +346,10 @@ class ConsumerGroupMember:
             self._send_heartbeat(now_ms)
         return min(self._beats.due_ms, self._beats.missed_ms)
 
-    def _says(self) -> Said:
+    def _current_fields(self) -> SentFields:
         assert self.subscribed is not None
         settings = self.settings
-        return Said(
+        return SentFields(
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             topics=self._matched,
             pattern=self.subscribed.broker_pattern,
@@ -348,21 +358,21 @@ class ConsumerGroupMember:
             owned=self._owned,
         )
 
-    def _tell_at_once(self) -> None:
+    def _heartbeat_now(self) -> None:
         """Something has changed. What a heartbeat under way does not say yet, the next one does, at once."""
         if self._beat is None and self._is_in_group:
             self._beats.begin_at_once(self._now.ms)
 
     def _send_heartbeat(self, now_ms: int) -> None:
-        says, epoch = self._says(), self.epoch
-        request = heartbeat(self._identity, epoch, says, self._told)
+        fields, epoch = self._current_fields(), self.epoch
+        request = heartbeat(self._identity, epoch, fields, self._sent_fields)
         if self.state is ConsumerMemberState.ACKNOWLEDGING:
             self._follow_target(ConsumerMemberEvent.ACKNOWLEDGED)
         self._beats.sent()
         self._beat = self._spawn.start(self._requests.beat(request))
-        self._beat.on_done(lambda done: self._end_heartbeat(done, says, epoch, now_ms))
+        self._beat.on_done(lambda done: self._end_heartbeat(done, fields, epoch, now_ms))
 
-    def _end_heartbeat(self, done: Promise[ConsumerGroupHeartbeatResponse | None], says: Said, epoch: int, sent_ms: int) -> None:
+    def _end_heartbeat(self, done: Promise[ConsumerGroupHeartbeatResponse | None], fields: SentFields, epoch: int, sent_ms: int) -> None:
         self._beat = None
         if isinstance(done.error, ENDED):
             return
@@ -372,14 +382,14 @@ class ConsumerGroupMember:
         answer = done.result()
         self.counters.heard_ms = self._now.ms if answer is not None else self.counters.heard_ms
         if answer is None or answer.error_code:
-            self._told = None  # Nobody knows what has arrived, or it was not taken.
+            self._sent_fields = None  # Nobody knows what has arrived, or it was not taken.
             self._beats.answered(sent_ms, self._now.ms, ok=False)
             if answer is not None:
                 self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)
             return
         self._fenced = 0
         self._release.end()
-        self._told = says
+        self._sent_fields = fields
         self._beats.every(answer.heartbeat_interval_ms)
         self._beats.answered(sent_ms, self._now.ms, ok=True)
         self._take(answer)
@@ -391,11 +401,11 @@ class ConsumerGroupMember:
         # A member says nothing of what it has not taken yet, and the coordinator may have given it to another one since.
         if (self.taking is None or not self._has_begun) and self.state in _TAKES_UP:
             self._follow_target(ConsumerMemberEvent.AGREED)
-        if self._says() != self._told:
-            self._tell_at_once()
-        self._tell_who_waits()
+        if self._current_fields() != self._sent_fields:
+            self._heartbeat_now()
+        self._notify_waiting()
 
-    def _tell_who_waits(self) -> None:
+    def _notify_waiting(self) -> None:
         heard, self._heard = self._heard, Promise()
         heard.resolve(None)
 
@@ -436,7 +446,7 @@ class ConsumerGroupMember:
     def _forget(self) -> None:
         """Be as before joining. What the program still has it is told of in its next call for records."""
         self.epoch = JOIN_EPOCH
-        self.taking = self._target = self._told = None
+        self.taking = self._target = self._sent_fields = None
         self._have(NOTHING)
         self.is_new = True
         self._release.end()
@@ -444,7 +454,7 @@ class ConsumerGroupMember:
         if self._beat is not None:
             beat, self._beat = self._beat, None
             self._spawn.cancel(beat)
-        self._tell_who_waits()
+        self._notify_waiting()
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
         """Be no member any more; return the flow that tells the coordinator. A static member leaves for a while, unless told otherwise."""
@@ -456,7 +466,7 @@ class ConsumerGroupMember:
         if was_in_group:
             self._begin_leaving()
             tells_so = is_known and (is_static or tells is not False)
-            return self._tell_of_leaving(for_a_while=is_static and tells is not True, tells=tells_so)
+            return self._send_leave(for_a_while=is_static and tells is not True, tells=tells_so)
         self._forget()
         if self.state is not ConsumerMemberState.LEAVING:
             self._move(ConsumerMemberEvent.UNSUBSCRIBE)
@@ -468,7 +478,7 @@ class ConsumerGroupMember:
             self._move(ConsumerMemberEvent.PREPARE_LEAVE)
         self._move(ConsumerMemberEvent.LEAVE)
 
-    def _tell_of_leaving(self, *, for_a_while: bool, tells: bool) -> Flow[None]:
+    def _send_leave(self, *, for_a_while: bool, tells: bool) -> Flow[None]:
         try:
             if tells:
                 yield from self._requests.leave(for_a_while=for_a_while)
@@ -492,5 +502,5 @@ class ConsumerGroupMember:
             self.settings.max_poll_interval_ms / 1000,
         )
         is_static = self.settings.group_instance_id is not None
-        self._spawn.start(self._tell_of_leaving(for_a_while=is_static, tells=is_known)).on_done(raise_bug)
+        self._spawn.start(self._send_leave(for_a_while=is_static, tells=is_known)).on_done(raise_bug)
         self.holdings.announce()

@@ -121,11 +121,11 @@ class Membership(Protocol):
         ...
 
     @property
-    def has_duties(self) -> bool:
+    def has_pending_work(self) -> bool:
         """Whether a call for records has something to do first."""
         ...
 
-    def duties(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+    def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Do what is due; False when the time was over first. Raises what keeps the member from its group, and what listeners raise."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from levada.base.flow import CallerFlow
 from levada.client.host import DeferredLog
-from levada.consumer.reading import Reading
+from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.scan.bounds import Bound, Moment, Parsed, is_reversed, moment, parsed_bound
 from levada.errors import ConfigError, DataLossError
 from levada.types import OffsetAndTimestamp, OffsetSpec, TopicPartition
@@ -81,7 +81,7 @@ class Ranges(NamedTuple):
 
 
 def resolve(
-    wanted: Ranges, reading: Reading, log: DeferredLog, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
+    wanted: Ranges, reading: ConsumerFlows, log: DeferredLog, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
 ) -> CallerFlow[Mapping[TopicPartition, Range]]:
     """Ask the brokers for every bound that is not an offset; DataLossError for a start after the end of the log, unless `skips`.
 
@@ -106,14 +106,14 @@ def resolve(
     return {tp: Range(starts[tp], ends[tp]) for tp in bounds}
 
 
-def _check_not_behind(tp: TopicPartition, start: int, reading: Reading) -> CallerFlow[None]:
+def _check_not_behind(tp: TopicPartition, start: int, reading: ConsumerFlows) -> CallerFlow[None]:
     """Raise DataLossError where a log ends before an offset to read from."""
     end = (yield from _offsets({tp: "latest"}, reading, 0))[tp]
     if start > end:
         raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {end}; was the topic created anew?")
 
 
-def _partitions(topic: str, reading: Reading) -> CallerFlow[list[TopicPartition]]:
+def _partitions(topic: str, reading: ConsumerFlows) -> CallerFlow[list[TopicPartition]]:
     found = yield from reading.run(lambda core, _: core.partitions_for(topic), None, f"partitions of '{topic}'")
     return [TopicPartition(topic, info.partition) for info in found]
 
@@ -127,7 +127,7 @@ def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
                 raise ConfigError(f"{tp} is not among the partitions of the scan")
 
 
-def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: Reading, wall_ms: int) -> CallerFlow[dict[TopicPartition, int]]:
+def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: ConsumerFlows, wall_ms: int) -> CallerFlow[dict[TopicPartition, int]]:
     """Turn bounds into offsets; a time after the last record is the end of the log."""
     asked = {
         tp: int(SPECS[bound]) if isinstance(bound, str) else moment(bound, wall_ms).ms
@@ -142,7 +142,7 @@ def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: Reading, wall_ms:
     return offsets
 
 
-def _find(wanted: Mapping[TopicPartition, int], reading: Reading) -> CallerFlow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+def _find(wanted: Mapping[TopicPartition, int], reading: ConsumerFlows) -> CallerFlow[dict[TopicPartition, OffsetAndTimestamp | None]]:
     if not wanted:
         return {}
     return (yield from reading.run(lambda core, now_ms: core.find_offsets(wanted, now_ms), None, "bounds of the scan"))

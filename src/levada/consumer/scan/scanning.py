@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 from levada.base.flow import CallerFlow
 from levada.client.engine import Engine
 from levada.client.host import DeferredLog, Host
+from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.core import ConsumerCore
 from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.positions.subscription_state import PartitionState
-from levada.consumer.reading import Reading
 from levada.consumer.scan.bounds import Moment, Time, moment
 from levada.consumer.scan.ranges import Range, Ranges, resolve
 from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
@@ -110,7 +110,7 @@ class ScanPlan:
         self._wall_ms = self._wall_ms or wall_ms
         return None if self._kept is None else self._kept.as_of(self._wall_ms)
 
-    def settle(self, reading: Reading, log: DeferredLog) -> CallerFlow[Mapping[TopicPartition, Range]]:
+    def settle(self, reading: ConsumerFlows, log: DeferredLog) -> CallerFlow[Mapping[TopicPartition, Range]]:
         """Return what is to be read of each partition, found out the first time."""
         if self._ranges is None:
             kept = self.kept(reading.wall_ms())
@@ -123,7 +123,7 @@ class ScanPlan:
 class Scanning:
     """One reading of a plan, from its start. Call records() or batch() until it returns None."""
 
-    def __init__(self, plan: ScanPlan, reading: Reading, engine: Engine, host: Host) -> None:
+    def __init__(self, plan: ScanPlan, reading: ConsumerFlows, engine: Engine, host: Host) -> None:
         self._plan = plan
         self._reading = reading
         self._log = engine.deferred.log(__name__)

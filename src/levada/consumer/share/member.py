@@ -84,7 +84,7 @@ class ShareGroupMember:
         self._changed = changed
         self._epoch = JOIN_EPOCH
         self._target: frozenset[Owned] | None = None
-        self._told: frozenset[str] | None = None
+        self._sent_topics: frozenset[str] | None = None
         self._metadata = metadata
         self._spawn = spawn
         self._now = now
@@ -109,7 +109,7 @@ class ShareGroupMember:
             self._beats.returned(now_ms)
         self.topics = topics
         self._metadata.set_topics(topics, now_ms)
-        self._tell_at_once()
+        self._heartbeat_now()
 
     def entered(self, now_ms: int) -> None:
         """The program is within a call for records: join, if it is not a member."""
@@ -150,13 +150,13 @@ class ShareGroupMember:
         """Change the state, along TRANSITIONS."""
         self.state = following(TRANSITIONS, self.state, event, f"a member of share group '{self._settings.group_id}'")
 
-    def _tell_at_once(self) -> None:
+    def _heartbeat_now(self) -> None:
         if self._beat is None and self.state in IN_GROUP:
             self._beats.begin_at_once(self._now.ms)
 
     def _send_heartbeat(self) -> None:
         sent_ms, epoch, topics = self._now.ms, self._epoch, self.topics
-        request = share_heartbeat(self.identity, epoch, topics, self._told, self._settings.client_rack or None)
+        request = share_heartbeat(self.identity, epoch, topics, self._sent_topics, self._settings.client_rack or None)
         self._beats.sent()
         self._beat = self._spawn.start(self._ask(request))
         self._beat.on_done(lambda done: self._end_heartbeat(done, topics, epoch, sent_ms))
@@ -177,13 +177,13 @@ class ShareGroupMember:
         answer = done.result()
         if answer is None or answer.error_code:
             # Nobody knows what has arrived, or it was not taken.
-            self._told = None
+            self._sent_topics = None
             self._beats.answered(sent_ms, self._now.ms, ok=False)
             if answer is not None:
                 self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)
             return
         self.counters.heard_ms = self._now.ms
-        self._told = topics
+        self._sent_topics = topics
         self._beats.every(answer.heartbeat_interval_ms)
         self._beats.answered(sent_ms, self._now.ms, ok=True)
         self._take(answer)
@@ -197,8 +197,8 @@ class ShareGroupMember:
         if self._target is None:
             self._move(ShareMemberEvent.AGREED)
         self._follow_target()
-        if self.topics != self._told:
-            self._tell_at_once()
+        if self.topics != self._sent_topics:
+            self._heartbeat_now()
 
     def _follow_target(self) -> None:
         """Take the partitions of the target, as far as the names of their topics are known."""
@@ -249,7 +249,7 @@ class ShareGroupMember:
     def _forget(self) -> None:
         """Be as before joining."""
         self._epoch = JOIN_EPOCH
-        self._target = self._told = None
+        self._target = self._sent_topics = None
         self.assignment = NOTHING
         self._beats.end()
         if self._beat is not None:
@@ -263,13 +263,13 @@ class ShareGroupMember:
         if self.state in IN_GROUP:
             self._move(ShareMemberEvent.LEAVE)
             self._forget()
-            return self._tell_of_leaving()
+            return self._send_leave()
         self._forget()
         if self.state is not ShareMemberState.LEAVING:
             self._move(ShareMemberEvent.UNSUBSCRIBE)
         return at_once(None)
 
-    def _tell_of_leaving(self) -> Flow[None]:
+    def _send_leave(self) -> Flow[None]:
         try:
             answer = yield from self._ask(share_leaving(self.identity))
             if answer is None:
@@ -299,17 +299,17 @@ class ShareGroupMember:
             self._settings.group_id,
             self._settings.max_poll_interval_ms / 1000,
         )
-        self._spawn.start(self._tell_of_leaving()).on_done(raise_bug)
+        self._spawn.start(self._send_leave()).on_done(raise_bug)
 
 
 def share_heartbeat(
-    who: Identity, epoch: int, topics: frozenset[str], told: frozenset[str] | None, rack: str | None
+    who: Identity, epoch: int, topics: frozenset[str], sent: frozenset[str] | None, rack: str | None
 ) -> ShareGroupHeartbeatRequest:
     """Return the heartbeat that tells what is not told yet. told: the topics that the coordinator knows of; None has everything told."""
     request = ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=epoch)
-    if topics != told:
+    if topics != sent:
         request.subscribed_topic_names = sorted(topics)
-    if told is None:
+    if sent is None:
         request.rack_id = rack
     return request
 

@@ -126,7 +126,7 @@ class Appending:
                 refused = FailedSend(tp, error, records_count=len(rows.rows) - first)
                 with self._host.lock:
                     self._counters.failed(topic.name, refused.records_count)
-                    self._accumulator.unasked.add(refused)
+                    self._accumulator.unread_failures.add(refused)
                     self._failed_sends.failed(error)
                 outcomes.add(refused, 0, rows.rows[first:])
                 return False

@@ -26,7 +26,7 @@ from levada.producer.append.partitioning import STICKY, Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
 from levada.producer.append.sealed import Sealed
 from levada.producer.delivery.delivery import Delivery
-from levada.producer.delivery.unasked import Unasked
+from levada.producer.delivery.unread_failures import UnreadFailures
 from levada.producer.send.sequences import Numbering
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.builder import RowWriter
@@ -116,7 +116,7 @@ class RecordAccumulator:
         self.topics_made = 0
         self.incomplete: dict[ProducerBatch, None] = {}
         self.unsettled: dict[ProducerBatch, None] = {}
-        self.unasked = Unasked()
+        self.unread_failures = UnreadFailures()
         self.flushes = 0
         self.closed = False
         self.refusal: Callable[[], KafkaError] | None = None
@@ -530,7 +530,7 @@ class RecordAccumulator:
 
     def _resolve(self, batch: ProducerBatch) -> None:
         if batch.final is Final.FAILED:
-            self.unasked.add(batch)
+            self.unread_failures.add(batch)
         batch.promise.resolve(batch)
 
     def _call_back(self, batch: ProducerBatch) -> None:

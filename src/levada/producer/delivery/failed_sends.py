@@ -12,7 +12,7 @@ from levada.producer.append.buffer_pool import BufferPool
 from levada.producer.append.producer_batch import DeliveryCallback
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.delivery.delivery import Delivery, FailedSend, Waiter
-from levada.producer.delivery.unasked import Unasked
+from levada.producer.delivery.unread_failures import UnreadFailures
 from levada.types import RecordMetadata, TopicPartition
 
 MEMORY_PER_RECORD = 1024
@@ -28,7 +28,7 @@ class FailedSends:
     def __init__(
         self,
         pool: BufferPool,
-        unasked: Unasked,
+        unread: UnreadFailures,
         log: Log,
         *,
         defer: Callable[[Callable[[], None]], None],
@@ -38,7 +38,7 @@ class FailedSends:
         self.failed: Callable[[KafkaError], object] = lambda error: None
         """Is told of every such record: its transaction has failed with it."""
         self._pool = pool
-        self._unasked = unasked
+        self._unread = unread
         self._defer = defer
         self._settled = settled
         self._log = log
@@ -60,7 +60,7 @@ class FailedSends:
             buffer.fail(sequence, error)
             failed.error_of(0)
         if record.callback is None or called is None:
-            self._unasked.add(failed)
+            self._unread.add(failed)
         else:
             self._defer_callback(record.callback, failed.metadata(0, record.timestamp), error, called)
         return Delivery(failed, 0, record.timestamp)

@@ -26,12 +26,12 @@ from levada.errors import (
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.send.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
-from levada.producer.transactions.asking import Answer, Asking
+from levada.producer.transactions.coordinator_requests import Answer, CoordinatorRequests
 from levada.producer.transactions.marker_pause import MarkerPause
 from levada.producer.transactions.outcome import Settled, fenced, not_known, settled_by_abort, told_again
 from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.records import Records
-from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
+from levada.producer.transactions.requests import ANNOUNCING, FEATURE, EndTxn, protocol_for
 from levada.producer.transactions.states import ADVICE, Event, State, advice, after
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
 
@@ -54,7 +54,7 @@ class TransactionManager:
         timeout_ms: int,
         *,
         clamps_timeout: bool,
-        asking: Asking,
+        coordinator: CoordinatorRequests,
         features: FinalizedFeatures,
         records: Records,
         pause: MarkerPause,
@@ -66,7 +66,7 @@ class TransactionManager:
         self.protocol = ANNOUNCING
         self._timeout_ms = timeout_ms
         self._clamps_timeout = clamps_timeout
-        self._asking = asking
+        self._coordinator = coordinator
         self._features = features
         self._records = records
         self._start = start
@@ -76,7 +76,7 @@ class TransactionManager:
         self._announced_groups: set[str] = set()
         self._announcing: Promise[Any] | None = None
         self._pause = pause
-        self._unanswered: Ending | None = None
+        self._unanswered: EndTxn | None = None
         self._is_forgotten_there = False
         self._in_doubt = False
         self._error: KafkaError | None = None
@@ -129,7 +129,7 @@ class TransactionManager:
             )
 
     def _abortable(self, cause: KafkaError) -> KafkaError:
-        self._records.told(cause)
+        self._records.raised_by_call(cause)
         error = TransactionAbortableError(f"{self._name}: cannot be committed; call abort_transaction(); the cause: {cause}")
         error.__cause__ = cause
         return error
@@ -187,7 +187,7 @@ class TransactionManager:
         while self._new_partitions and self.state in SENDING:
             wanted = list(self._new_partitions)
             question = requests.add_partitions(self.transactional_id, self.identity, wanted)
-            answer = yield from self._asking.ask(question, lambda: self.state in SENDING)
+            answer = yield from self._coordinator.ask(question, lambda: self.state in SENDING)
             if answer.reaction is not Reaction.DONE:
                 self._fail(answer)
                 return
@@ -215,7 +215,7 @@ class TransactionManager:
 
     def call(self, call: Callable[[TransactionManager], Flow[T]]) -> Flow[T]:
         """Run one of the calls below; a TimeoutError of it says what the coordinator answered last."""
-        return self._asking.explain(call(self))
+        return self._coordinator.explain(call(self))
 
     def initialize(self) -> Flow[None]:
         """Get a producer id and epoch; any other producer of this transactional id is fenced, and its open transaction aborted."""
@@ -226,7 +226,7 @@ class TransactionManager:
             if answer.reaction is not Reaction.DONE:
                 raise self._refused_initialization(answer)
             self._identify(answer.reply)
-            self._asking.lost = False
+            self._coordinator.lost = False
             self._take(Event.INITIALIZED)
         finally:
             if self.state is State.INITIALIZING:
@@ -243,7 +243,7 @@ class TransactionManager:
 
     def _ask_for_identity(self) -> Flow[Answer]:
         while True:
-            answer = yield from self._asking.ask(requests.initialize(self.transactional_id, self._timeout_ms, self.identity))
+            answer = yield from self._coordinator.ask(requests.initialize(self.transactional_id, self._timeout_ms, self.identity))
             is_too_long = answer.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT and self._timeout_ms > LEAST_CLAMPED_MS
             if not (self._clamps_timeout and is_too_long):
                 return answer
@@ -271,7 +271,7 @@ class TransactionManager:
         ending = self._unanswered
         if ending is None:
             return Settled.ABORTED
-        answer = yield from self._asking.ask(requests.end(self.transactional_id, ending._replace(commits=False)))
+        answer = yield from self._coordinator.ask(requests.end(self.transactional_id, ending._replace(commits=False)))
         settled = settled_by_abort(answer.code) if ending.commits else Settled.ABORTED
         self._in_doubt = settled is Settled.UNKNOWN
         if answer.reaction in (Reaction.FATAL, Reaction.REFUSED):
@@ -307,7 +307,7 @@ class TransactionManager:
             yield from self._ask_in_transaction(question)
             done = True
         except TimeoutError as late:
-            last = f" (last: {self._asking.last})" if self._asking.last else ""
+            last = f" (last: {self._coordinator.last})" if self._coordinator.last else ""
             self.failed(TimeoutError(f"the offsets of group {group.group_id!r} were not taken in time: {late}{last}"))
             raise self.refusal() from late
         finally:
@@ -318,7 +318,7 @@ class TransactionManager:
                 self.failed(TimeoutError(f"the call that sent the offsets of group {group.group_id!r} was broken off"))
 
     def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
-        answer = yield from self._asking.ask(question, lambda: self.state is State.IN_TRANSACTION)
+        answer = yield from self._coordinator.ask(question, lambda: self.state is State.IN_TRANSACTION)
         if answer.reaction is not Reaction.DONE:
             self._fail(answer)
             raise self.refusal()
@@ -408,10 +408,10 @@ class TransactionManager:
     @property
     def last_failure(self) -> str:
         """What failed when the coordinator was asked last; empty once it has answered."""
-        return self._asking.last
+        return self._coordinator.last
 
     @property
-    def unanswered(self) -> Ending | None:
+    def unanswered(self) -> EndTxn | None:
         """The end that was asked for, until there is an answer to it."""
         return self._unanswered
 
@@ -433,12 +433,12 @@ class TransactionManager:
 
     # The end
 
-    def _ending(self, *, commits: bool) -> Ending | None:
+    def _ending(self, *, commits: bool) -> EndTxn | None:
         """Return the end to be asked for; None where the coordinator knows of no transaction."""
         # Also where it has just said that it does not know this producer id: asked for a new epoch, it would fence whoever has one open.
-        return Ending(commits, self.identity, self.protocol.end) if self.holds_anything else None
+        return EndTxn(commits, self.identity, self.protocol.end) if self.holds_anything else None
 
-    def _end(self, ending: Ending | None) -> Flow[None]:
+    def _end(self, ending: EndTxn | None) -> Flow[None]:
         if ending is None:
             self._ended()
             return
@@ -447,18 +447,18 @@ class TransactionManager:
         self._unanswered = ending
         answer: Answer | None = None
         try:
-            answer = yield from self._asking.ask(requests.end(self.transactional_id, ending))
+            answer = yield from self._coordinator.ask(requests.end(self.transactional_id, ending))
         except (TimeoutError, ClosedError) as broken_off:
-            raise not_known(self._name, ending, broken_off, self._asking.last) from broken_off
+            raise not_known(self._name, ending, broken_off, self._coordinator.last) from broken_off
         finally:
             if answer is None and self.state is not State.FATAL_ERROR:
                 self._take(Event.ANSWER_LOST)
         self._unanswered = None
-        self._in_doubt = ending.commits and (is_repeated or self._asking.in_doubt) and answer.code is not ErrorCode.INVALID_TXN_STATE
+        self._in_doubt = ending.commits and (is_repeated or self._coordinator.in_doubt) and answer.code is not ErrorCode.INVALID_TXN_STATE
         if answer.reaction is Reaction.DONE:
             if not self.protocol.announces:
                 self._identify(answer.reply)
-                self._asking.lost = False
+                self._coordinator.lost = False
                 self._pause.end_answered()
             self._ended()
         elif ending.commits:
@@ -468,7 +468,7 @@ class TransactionManager:
 
     def _ended(self) -> None:
         # Under the newer protocol whatever was lost carries an epoch that has passed.
-        loses = self.protocol.announces and (self._asking.lost or self._records.lost_numbers)
+        loses = self.protocol.announces and (self._coordinator.lost or self._records.lost_numbers)
         self._take(Event.NEW_IDENTITY_NEEDED if loses or self._is_forgotten_there else Event.ENDED)
 
     def _not_committed(self, answer: Answer) -> None:

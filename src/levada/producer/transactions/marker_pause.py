@@ -40,7 +40,7 @@ class MarkerPause:
         self._asked_ms = 0
         self._until_ms = NEVER_MS
         self._holds_batches = False
-        self._asking: Promise[Any] | None = None
+        self._query: Promise[Any] | None = None
 
     def end_asked(self) -> None:
         """EndTxn is being sent."""
@@ -72,8 +72,8 @@ class MarkerPause:
         if now_ms >= self._until_ms:
             self._end()
             return now_ms
-        if self._holds_batches and (self._asking is None or self._asking.done):
-            self._asking = self._start(self._ask(), now_ms)
+        if self._holds_batches and (self._query is None or self._query.done):
+            self._query = self._start(self._ask(), now_ms)
         return self._until_ms
 
     def _end(self) -> None:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from levada.error_codes import ErrorCode
 from levada.errors import ClosedError, KafkaError, ProducerFencedError, TransactionOutcomeUnknownError
-from levada.producer.transactions.requests import Ending
+from levada.producer.transactions.requests import EndTxn
 
 
 class Settled(Enum):
@@ -37,7 +37,7 @@ def may_be_carried_out(code: ErrorCode) -> bool:
     return code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-def not_known(name: str, ending: Ending, broken_off: KafkaError, last: str) -> TransactionOutcomeUnknownError:
+def not_known(name: str, ending: EndTxn, broken_off: KafkaError, last: str) -> TransactionOutcomeUnknownError:
     """Return the error for an end that was asked for and not waited for until its answer. last: what failed last, empty for nothing."""
     call = "commit_transaction()" if ending.commits else "abort_transaction()"
     advice = f"repeat {call} to learn it, or begin_transaction() to go on with another one"

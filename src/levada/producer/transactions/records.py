@@ -47,7 +47,7 @@ class Records(Protocol):
         """Fail everything: the producer cannot go on."""
         ...
 
-    def told(self, cause: KafkaError) -> None:
+    def raised_by_call(self, cause: KafkaError) -> None:
         """The program is told that records failed with this error."""
         ...
 
@@ -99,9 +99,9 @@ class ProducerRecords:
         self._idempotence.error = error
         self._accumulator.abort(self._failures.fatal)
 
-    def told(self, cause: KafkaError) -> None:
+    def raised_by_call(self, cause: KafkaError) -> None:
         """Do not warn about records that failed with this error, or because of it."""
-        self._accumulator.unasked.told(cause)
+        self._accumulator.unread_failures.raised_by_call(cause)
 
     def look_again(self) -> None:
         """Have partitions looked at that could not be sent."""

@@ -60,7 +60,7 @@ def protocol_for(transaction_version: int) -> Protocol:
     return IMPLICIT if transaction_version >= FIRST_LEVEL_OF_IMPLICIT else ANNOUNCING
 
 
-class Ending(NamedTuple):
+class EndTxn(NamedTuple):
     """The end of one transaction: repeated, it must be asked for in exactly the same way."""
 
     commits: bool
@@ -204,7 +204,7 @@ def commit_offsets(
     return Question(Api.TXN_OFFSET_COMMIT, whom, request, (oldest, versions[1]), codes, _left_out(asked, codes))
 
 
-def end(transactional_id: str, ending: Ending) -> Question:
+def end(transactional_id: str, ending: EndTxn) -> Question:
     """Commit or abort."""
     request = EndTxnRequest(
         transactional_id=transactional_id,

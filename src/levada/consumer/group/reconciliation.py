@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from levada.base.flow import CallerFlow
-from levada.consumer.group.caller import Caller, Duty
+from levada.consumer.group.caller import Caller, PendingWork
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:
     from levada.consumer.group.consumer_member import ConsumerGroupMember
 
 
-class Reconciling:
+class Reconciliation:
     """See the module's theory."""
 
     def __init__(self, member: ConsumerGroupMember) -> None:
@@ -28,7 +28,7 @@ class Reconciling:
         """Do what is due, one duty after the other; False when the time was over first."""
         return caller.do_all(self._next, deadline_ms)
 
-    def _next(self, caller: Caller) -> Duty | None:
+    def _next(self, caller: Caller) -> PendingWork | None:
         member = self._member
         with caller.host.lock:
             if member.has_lost:
@@ -59,7 +59,7 @@ class Reconciling:
             held, is_lost = member.holdings.held(), not member.is_member
         try:
             if held:
-                yield from caller.tell_given_up(held, is_lost=is_lost)
+                yield from caller.call_revoked_or_lost(held, is_lost=is_lost)
         finally:
             with caller.host.lock:
                 member.holdings.assign((), caller.host.now_ms())
@@ -108,7 +108,7 @@ class Reconciling:
             # The membership may have been lost while the commit was waited for.
             is_lost = not member.is_member
         try:
-            yield from caller.tell_given_up(revoked, is_lost=is_lost)
+            yield from caller.call_revoked_or_lost(revoked, is_lost=is_lost)
         except Exception as error:
             failed.append(error)
         finally:
@@ -124,6 +124,6 @@ class Reconciling:
             added = taking.keys() - member.holdings.held()
             member.finish_taking(caller.host.now_ms())
         try:
-            yield from caller.tell_assigned(added)
+            yield from caller.call_assigned(added)
         except Exception as error:
             failed.append(error)

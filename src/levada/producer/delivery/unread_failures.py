@@ -31,7 +31,7 @@ class Failed(Protocol):
         ...
 
 
-class Unasked:
+class UnreadFailures:
     """See the module's text."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Unasked:
         # A traceback leads to the program's own objects, the producer among them: a strong reference would keep them all for ever.
         self._told: ReferenceType[KafkaError] | None = None
 
-    def told(self, cause: KafkaError) -> None:
+    def raised_by_call(self, cause: KafkaError) -> None:
         """Count no records that failed with this error, or because of it: the program is told of it by another error."""
         self._told = ref(cause)
         # A callback may run after the call that raises: add() looks, too.

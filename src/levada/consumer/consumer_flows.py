@@ -39,7 +39,7 @@ SESSION_CLOSE_MS = 100
 """How long close() waits for brokers to take note; they forget a session by themselves."""
 
 
-class Reading(Waking[ConsumerCore]):
+class ConsumerFlows(Waking[ConsumerCore]):
     """See the module's theory. It adds itself to the engine's pollers."""
 
     def __init__(self, core: ConsumerCore, engine: Engine, host: Host, *, default_api_timeout_ms: int, post: Post | None = None) -> None:
@@ -146,8 +146,8 @@ class Reading(Waking[ConsumerCore]):
         is_due = True
         try:
             while True:
-                if caller is not None and self.core.has_duties:
-                    is_done = yield from self._do_duties(caller, deadline_ms)
+                if caller is not None and self.core.has_pending_work:
+                    is_done = yield from self._do_group_work(caller, deadline_ms)
                     if is_done and stops_when_assigned:
                         return None
                     if not (is_done or caller.is_held_up):
@@ -211,10 +211,10 @@ class Reading(Waking[ConsumerCore]):
 
         post_letter(self._host, self._post, record, settled)
 
-    def _do_duties(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+    def _do_group_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Do what the group wants of the program; False when the time was over first."""
         assert self.core.member is not None
-        is_done = yield from self.core.member.duties(caller, deadline_ms)
+        is_done = yield from self.core.member.do_pending_work(caller, deadline_ms)
         with self._host.lock:
             self.core.prepare()
         return is_done

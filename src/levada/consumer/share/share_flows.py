@@ -1,8 +1,8 @@
-"""What a share consumer does in its caller's context: wait until there is something, decode it, commit, close.
+"""What a share consumer does in its caller's context: poll, commit, close.
 
-As levada.consumer.reading: flows that a driver runs in a thread or a task of the caller's, which may be ended at any point. Records come
-into the program's hands in one step under the lock; where the flow is ended between that step and its caller's getting the result,
-take_back() undoes it.
+A driver runs these flows in the caller's thread or task, as those of levada.consumer.consumer_flows. A signal handler or a cancelled task
+may end a flow at any point. Acquired records become the program's in one step under the lock. If the flow ends after that step, but before
+the caller has the result, take_back() undoes it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ColumnSink(Columns, Protocol):
         ...
 
 
-class ShareReading(Waking[ShareConsumerCore]):
+class ShareFlows(Waking[ShareConsumerCore]):
     """See the module's theory."""
 
     def __init__(self, core: ShareConsumerCore, engine: Engine, host: Host) -> None:

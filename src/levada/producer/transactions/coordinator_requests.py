@@ -1,4 +1,4 @@
-"""Asking coordinators: finds them, asks again as the table of reactions says, and notes requests that got no answer."""
+"""Requests to coordinators: finds them, asks again as the table of reactions says, and notes requests that got no answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     reply: Any = None
 
 
-class Asking:
+class CoordinatorRequests:
     """Asks one question at a time, or several beside one another.
 
     lost: whether a request was sent, and no answer came: it may still arrive. Whoever makes sure that this does no harm sets it back.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from levada.base.flow import CallerFlow, CallUser
-from levada.consumer.group.caller import Caller, Duty
+from levada.consumer.group.caller import Caller, PendingWork
 from levada.consumer.group.joining import Received
 from levada.groups import RebalanceProtocol
 from levada.types import TopicPartition
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from levada.consumer.group.classic import ClassicMember
 
 
-class Duties:
+class ClassicRebalance:
     """See the module's theory."""
 
     def __init__(self, member: ClassicMember) -> None:
@@ -29,10 +29,10 @@ class Duties:
         """Do what is due, one duty after the other; False when the time was over first."""
         return caller.do_all(self._next, deadline_ms)
 
-    def _next(self, caller: Caller) -> Duty | None:
+    def _next(self, caller: Caller) -> PendingWork | None:
         member = self._member
         with caller.host.lock:
-            if not member.has_duties:
+            if not member.has_pending_work:
                 return None
             if member.received is not None:
                 return self._take
@@ -69,7 +69,7 @@ class Duties:
             is_lost = not self._member.may_commit
         try:
             if given_up:
-                yield from caller.tell_given_up(given_up, is_lost=is_lost)
+                yield from caller.call_revoked_or_lost(given_up, is_lost=is_lost)
         finally:
             with caller.host.lock:
                 # A listener may have unsubscribed.
@@ -85,7 +85,7 @@ class Duties:
             user_data[assignor.NAME] = yield CallUser(partial(assignor.user_data, member.topics), "user_data")
         with caller.host.lock:
             error = member.take_error()
-            if error is None and member.has_duties and member.is_prepared:
+            if error is None and member.has_pending_work and member.is_prepared:
                 member.begin_join(user_data)
         if error is not None:
             raise error
@@ -117,7 +117,7 @@ class Duties:
     def _hand_over(self, caller: Caller, revoked: frozenset[TopicPartition], failed: list[BaseException]) -> CallerFlow[None]:
         member = self._member
         try:
-            yield from caller.tell_given_up(revoked, is_lost=not member.has_generation)
+            yield from caller.call_revoked_or_lost(revoked, is_lost=not member.has_generation)
         except Exception as error:
             failed.append(error)
         finally:
@@ -143,7 +143,7 @@ class Duties:
             # Ctrl-C, too, waits until the listener was told of what is assigned already.
             failed.append(error)
         try:
-            yield from caller.tell_assigned(added)
+            yield from caller.call_assigned(added)
         except Exception as error:
             failed.append(error)
 

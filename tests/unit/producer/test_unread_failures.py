@@ -6,7 +6,7 @@ from weakref import ref
 
 from levada.errors import KafkaError
 from levada.producer.delivery.delivery import FailedSend
-from levada.producer.delivery.unasked import KEPT, Unasked
+from levada.producer.delivery.unread_failures import KEPT, UnreadFailures
 from levada.types import TopicPartition
 
 
@@ -15,7 +15,7 @@ def failed(text: str) -> FailedSend:
 
 
 def test_each_failure_is_told_once_and_the_first_by_its_error() -> None:
-    unasked = Unasked()
+    unasked = UnreadFailures()
     sends = [failed(str(number)) for number in range(3)]
     for send in sends:
         unasked.add(send)
@@ -28,7 +28,7 @@ def test_each_failure_is_told_once_and_the_first_by_its_error() -> None:
 
 
 def test_of_old_failures_a_number_and_the_first_error_remain() -> None:
-    unasked = Unasked()
+    unasked = UnreadFailures()
     for number in range(3 * KEPT):
         unasked.add(failed(str(number)))
     count, first = unasked.take()
@@ -36,13 +36,13 @@ def test_of_old_failures_a_number_and_the_first_error_remain() -> None:
 
 
 def test_what_a_transaction_was_said_to_fail_with_is_told() -> None:
-    unasked = Unasked()
+    unasked = UnreadFailures()
     cause, before, after = failed("cause"), failed("before"), failed("after")
     for collateral in (before, after):
         collateral.error.__cause__ = cause.error
     for one in (failed("another"), cause, before):
         unasked.add(one)
-    unasked.told(cause.error)
+    unasked.raised_by_call(cause.error)
     unasked.add(after)
     count, first = unasked.take()
     assert (count, str(first)) == (2, "another")
@@ -50,9 +50,9 @@ def test_what_a_transaction_was_said_to_fail_with_is_told() -> None:
 
 def test_X_K13_the_error_that_a_transaction_failed_with_is_not_kept() -> None:
     """Its traceback leads to the program's frames, and from there to the producer."""
-    unasked, cause = Unasked(), KafkaError("buffer.memory is full")
+    unasked, cause = UnreadFailures(), KafkaError("buffer.memory is full")
     watched = ref(cause)
-    unasked.told(cause)
+    unasked.raised_by_call(cause)
     del cause
     assert watched() is None
     unasked.add(failed("another"))
