@@ -148,7 +148,7 @@ class ConsumerCore:
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition], ends: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """Replace the assignment (O2). ends: the offsets to read up to, for partitions that have one.
+        """Replace the assignment. ends: the offsets to read up to, for partitions that have one.
 
         Raises IllegalStateError for a consumer that is subscribed.
         """
@@ -206,12 +206,12 @@ class ConsumerCore:
         self._follow_assignment(now_ms)
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move a position (O5). leader_epoch: of the record before it, so that a log truncated since then is noticed (KIP-320)."""
+        """Move a position. leader_epoch: of the record before it, so that a log truncated since then is noticed (KIP-320)."""
         self.subscription.seek(tp, offset, leader_epoch)
         self._buffer.drop_stale()
 
     def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
-        """Have positions looked up at one end of the log (O5)."""
+        """Have positions looked up at one end of the log."""
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
@@ -254,7 +254,7 @@ class ConsumerCore:
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
-        """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none (O6)."""
+        """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none."""
         fresh = self.subscription.initializing()
         if self._committed is not None:
             self._committed.put(fresh)
@@ -287,7 +287,7 @@ class ConsumerCore:
 
     @property
     def has_moved(self) -> bool:
-        """Whether the last collecting moved a position, be it past records nobody may see (F5)."""
+        """Whether the last collecting moved a position, be it past records nobody may see."""
         return self._collector.has_moved
 
     @property
@@ -329,7 +329,7 @@ class ConsumerCore:
         return state.last_stable_offset if reads_stable else state.high_watermark
 
     def lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets lie between the position and the end known from the last fetch, None before one (F28)."""
+        """Return how many offsets lie between the position and the end known from the last fetch, None before one."""
         state = self.subscription.state(tp)
         end = self.end(state)
         return max(end - state.position, 0) if state.has_position and end != UNKNOWN_OFFSET else None
@@ -371,7 +371,7 @@ class ConsumerCore:
     # Flows
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
-        """Return the position, looking it up first where that is needed (O17)."""
+        """Return the position, looking it up first where that is needed."""
         state = self.subscription.state(tp)
         if self._committed is None:
             self.prepare()
@@ -492,7 +492,7 @@ class ConsumerCore:
         return self._engine.flows.start(flow, now_ms, deadline_ms=now_ms + self._api_timeout_ms, describe=what)
 
     def find_offsets(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find the first offset at or after a time in ms, or with -1 and -2 the ends of the log (O9)."""
+        """Find the first offset at or after a time in ms, or with -1 and -2 the ends of the log."""
         self._engine.metadata.add_transient_topics({tp.topic for tp in wanted}, now_ms)
         return self._find_offsets(wanted)
 
@@ -512,7 +512,7 @@ class ConsumerCore:
         return list_topics()
 
     def close(self, now_ms: int) -> list[Promise[Any]]:
-        """Stop reading; return promises of the requests that close the sessions (F22)."""
+        """Stop reading; return promises of the requests that close the sessions."""
         self.subscription.assign((), now_ms)
         return self._fetcher.close_sessions(now_ms)
 

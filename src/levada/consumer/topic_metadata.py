@@ -1,4 +1,4 @@
-"""What topics there are, for a consumer that asks (behaviour 17.4). These flows leave the client's own metadata alone."""
+"""What topics there are, for a consumer that asks. These flows leave the client's own metadata alone."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class ProducerCore:
         return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
 
     def drop_pending(self) -> int:
-        """Give up every record that is neither acknowledged nor failed, and go on; return how many there were (A23)."""
+        """Give up every record that is neither acknowledged nor failed, and go on; return how many there were."""
         self.accumulator.adopt()
         count = self.unfinished()
         # The youngest first: numbers that were certainly not used go to the records that follow, as long as none behind them is in use.
@@ -269,7 +269,7 @@ class ProducerCore:
         return count
 
     def abort(self) -> None:
-        """Fail what is not done (A23)."""
+        """Fail what is not done."""
         self.accumulator.abort(Failures.closed)
 
     def give_up(self, ended: Ended) -> None:

@@ -12,6 +12,7 @@ from levada.base.flow import CallerFlow, Flow
 from levada.client.engine import Engine
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import ConsumerConfig
+from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.health import Condition, ConsumerHealth, OpenTransaction, PartitionHealth
 from levada.errors import KafkaError
 from levada.types import TopicPartition

@@ -1,8 +1,8 @@
-"""Fetched and not yet read: one entry per partition and response (behaviour 16.2).
+"""Fetched and not yet read: one entry per partition and response.
 
 The fetcher adds, under the engine's lock; the collector takes, one entry at a time, and gives it back when it is used up. What is taken
 still counts as buffered. A partition holds at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Kafka's own consumer allows
-one (F8); a second one lets the next answer travel while this one is decoded.
+one; a second one lets the next answer travel while this one is decoded.
 
 What is held is counted as it is: entries are views of a whole response, which stays in memory as long as one of them does. So responses
 are counted, not entries; and where little of a response is left while memory is short, compact() copies that out of it.
@@ -27,7 +27,7 @@ READ_AHEAD = 2
 class CompletedFetch:
     """One partition's part of one fetch response, or an error that the caller must see in its place.
 
-    aborted: (producer id, first offset) of the aborted transactions within the data (F25). next_offset: the offset after the last complete
+    aborted: (producer id, first offset) of the aborted transactions within the data. next_offset: the offset after the last complete
     batch; unknown for an error and for data that its reader must look at first.
     """
 
@@ -120,7 +120,7 @@ class FetchBuffer:
             self.announce()
 
     def first(self) -> CompletedFetch | None:
-        """Return the oldest entry that may be handed out; stale ones are dropped, paused ones stay (F8, F10)."""
+        """Return the oldest entry that may be handed out; stale ones are dropped, paused ones stay."""
         self.drop_stale()
         while self._queue:
             fetch = next(iter(self._queue))

@@ -1,4 +1,4 @@
-"""What poll() does with fetched data, in the caller's context (behaviour F6, F10, F11).
+"""What poll() does with fetched data, in the caller's context.
 
 The engine's lock is taken for moments only: to take an entry from the buffer and to move positions. Checksums, decompression, decoding and
 deserializers run without it, in pieces that a driver may run elsewhere (levada.base.flow.Compute).
@@ -81,7 +81,7 @@ class FetchCollector:
         """The last entry that was there when the running call began to collect."""
         self._now_ms = 0
         self.has_moved = False
-        """Whether the last call moved a position, be it past records nobody may see (F5)."""
+        """Whether the last call moved a position, be it past records nobody may see."""
 
     def begin(self) -> None:
         """A call begins, which may collect several times; the one before has reached its caller. Under the lock."""
@@ -90,7 +90,7 @@ class FetchCollector:
         self.calls += 1
 
     def collect_records(self, limit: int, now_ms: int = 0) -> CallerFlow[list[AnyRecord] | None]:
-        """Return up to `limit` records that are buffered, over all partitions (F6), None if none; raise what stands before the first."""
+        """Return up to `limit` records that are buffered, over all partitions, None if none; raise what stands before the first."""
         taken: list[AnyRecord] = []
 
         def take(cursor: FetchCursor) -> bool:

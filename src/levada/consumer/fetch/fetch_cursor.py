@@ -1,7 +1,7 @@
-"""A walk through one completed fetch, batch by batch (behaviour F23-F27).
+"""A walk through one completed fetch, batch by batch.
 
 The cursor decides which batches the caller sees and keeps the position: the offset after the last thing handed out or passed over. A batch
-counts as read up to its own last offset, not its last record's, so the tail of a compacted log cannot hold a reader back (F26, M11).
+counts as read up to its own last offset, not its last record's, so the tail of a compacted log cannot hold a reader back.
 
 It runs in the caller's thread, without the engine's lock: checksums, decompression and decoding cost the caller, never the I/O thread.
 """
@@ -219,12 +219,12 @@ class FetchCursor:
         return self._batch
 
     def _decode(self, batch: RecordBatch, limit: int) -> list[AnyRecord]:
-        """Decode records of a batch from the position on, up to the end of a bounded read (F24)."""
+        """Decode records of a batch from the position on, up to the end of a bounded read."""
         tp, most = self.fetch.state.tp, self._options.max_decompressed_bytes
         return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
 
     def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
-        """Deserialize records; one with an error stays next in line, and those before it go out first (F11, F27).
+        """Deserialize records; one with an error stays next in line, and those before it go out first.
 
         Returns [] where all were skipped.
         """
@@ -249,7 +249,7 @@ class FetchCursor:
         self._note_end()
 
     def _note_end(self) -> None:
-        # Said now, not when the next call finds nothing: the fetcher may go on while the caller works (F4).
+        # Said now, not when the next call finds nothing: the fetcher may go on while the caller works.
         self.exhausted = UNKNOWN_OFFSET < self.fetch.next_offset <= self.position or self._is_at_stop(self.position)
 
     def _pass(self, batch: RecordBatch) -> None:
@@ -307,10 +307,10 @@ class FetchCursor:
 
 
 class AbortedTransactions:
-    """Which batches belong to aborted transactions, told in log order (F25).
+    """Which batches belong to aborted transactions, told in log order.
 
     The broker lists transactions by producer and first offset; an abort marker in the data ends one. Transactions are taken in up to a
-    batch's last offset, not its base offset: an aborted one may begin within the batch (TR13).
+    batch's last offset, not its base offset: an aborted one may begin within the batch.
     """
 
     def __init__(self, listed: tuple[tuple[int, int], ...], max_decompressed_bytes: int) -> None:
@@ -325,7 +325,7 @@ class AbortedTransactions:
             return False
         self._take_in(batch.last_offset)
         if batch.is_control:
-            # A marker emptied by compaction is no abort marker (M20, TR12).
+            # A marker emptied by compaction is no abort marker.
             if batch.records_count and batch.control_type(self._max_decompressed_bytes) == ABORT_MARKER:
                 self._open.discard(batch.producer_id)
             return False

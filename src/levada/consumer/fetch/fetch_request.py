@@ -1,4 +1,4 @@
-"""Fetch requests, built from what a session says they have to carry (behaviour 16.3)."""
+"""Fetch requests, built from what a session says they have to carry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to ask for and how long a broker may wait for it (F9), and in which rack to read (F16)."""
+    """How much to ask for and how long a broker may wait for it, and in which rack to read."""
 
     min_bytes: int
     max_bytes: int
@@ -67,7 +67,7 @@ def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_
 
 
 def closing_request(session_id: int) -> FetchRequest:
-    """Build the request that closes a session (F22)."""
+    """Build the request that closes a session."""
     return FetchRequest(session_id=session_id, session_epoch=CLOSING_EPOCH)
 
 

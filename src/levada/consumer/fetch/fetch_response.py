@@ -1,4 +1,4 @@
-"""What a fetch response means for each partition in it (behaviour 16.5)."""
+"""What a fetch response means for each partition in it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ON_FETCH_SESSION_ERROR = RetryPolicy(
     },
     otherwise=Reaction.RETRY,
 )
-"""Of a whole response. Each ends the session (F20)."""
+"""Of a whole response. Each ends the session."""
 
 
 class Asked(NamedTuple):
@@ -161,7 +161,7 @@ class FetchResponseHandler:
                 self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
 
     def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
-        """Take in one partition's part, unless its position was moved by force or validated meanwhile (F10)."""
+        """Take in one partition's part, unless its position was moved by force or validated meanwhile."""
         known = asked.partitions.get(tp)
         if known is None:
             return False
@@ -269,7 +269,7 @@ def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tupl
 
 
 def offset_after_last_batch(records: bytes | memoryview) -> int:
-    """Return the offset after all complete batches by stepping over headers, UNKNOWN_OFFSET when that takes a closer look (M11)."""
+    """Return the offset after all complete batches by stepping over headers, UNKNOWN_OFFSET when that takes a closer look."""
     at, after, end = 0, UNKNOWN_OFFSET, len(records)
     while at + MAGIC_AT < end:
         offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
@@ -278,9 +278,9 @@ def offset_after_last_batch(records: bytes | memoryview) -> int:
             return UNKNOWN_OFFSET
         if at + AFTER_LENGTH + length > end:
             break
-        # A wrapper of a message set has the offset of its last message (M5).
+        # A wrapper of a message set has the offset of its last message.
         delta = _INT32.unpack_from(records, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
-        # The highest, where a log is out of order (TR9): a reader would meet again what it asks for behind the last one.
+        # The highest, where a log is out of order: a reader would meet again what it asks for behind the last one.
         after = max(after, offset + delta + 1)
         at += AFTER_LENGTH + length
     return after

@@ -1,4 +1,4 @@
-"""The client's half of a fetch session with one broker (KIP-227; behaviour F17-F22).
+"""The client's half of a fetch session with one broker (KIP-227).
 
 A session lets a client name only what changed: the broker remembers every partition asked for and at which offset. Both sides count epochs,
 so each notices when the other forgot:
@@ -67,7 +67,7 @@ class FetchSession:
         return self.epoch == FIRST_EPOCH or by_id != self._by_id
 
     def begin(self, wanted: Mapping[TopicPartition, FetchTarget], *, by_id: bool) -> SessionRequest:
-        """Say what the next request for exactly these partitions has to carry (F17, F21)."""
+        """Say what the next request for exactly these partitions has to carry."""
         if not self.needs_all(by_id=by_id):
             return self.go_on({**dict.fromkeys(self._known.keys() - wanted.keys()), **wanted})
         self.epoch = FIRST_EPOCH
@@ -101,7 +101,7 @@ class FetchSession:
         return self._known
 
     def answered(self, answered: Iterable[TopicPartition | None], session_id: int, *, was_full: bool, throttled: bool) -> str:
-        """Take in a good answer; return what is wrong with it, "" when it may be used (F19).
+        """Take in a good answer; return what is wrong with it, "" when it may be used.
 
         answered: the partitions in the response, None for each one nobody asked for.
         """
@@ -118,13 +118,13 @@ class FetchSession:
         return ""
 
     def failed(self, code: ErrorCode | None) -> None:
-        """Take in an error at the top of the answer, or None for a request that was never answered (F20)."""
+        """Take in an error at the top of the answer, or None for a request that was never answered."""
         self._start_over(NO_SESSION if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
 
     def _full_answer(self, partitions: set[TopicPartition | None], session_id: int, *, throttled: bool) -> str:
         if partitions != self._known.keys():
             self._start_over(NO_SESSION)
-            # A broker that throttles may answer with nothing at all, and without a session (N29).
+            # A broker that throttles may answer with nothing at all, and without a session.
             return "" if throttled and not partitions else "the answer to a full request does not name the partitions asked for"
         self.session_id = session_id
         self.epoch = next_epoch(FIRST_EPOCH) if session_id != NO_SESSION else FIRST_EPOCH
@@ -136,10 +136,10 @@ class FetchSession:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch after this one; after 2^31-1 comes 1, since 0 opens a session (F17, TR58)."""
+    """Return the epoch after this one; after 2^31-1 comes 1, since 0 opens a session."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 def _is_gone(was: FetchTarget, now: FetchTarget | None) -> bool:
-    # A topic created anew under its old name is another topic: forget the old id, send the new one (F21).
+    # A topic created anew under its old name is another topic: forget the old id, send the new one.
     return now is None or (now.topic_id != was.topic_id and was.topic_id != NO_TOPIC_ID)

@@ -1,4 +1,4 @@
-"""Keeps fetches on their way to every broker that leads a partition somebody wants (behaviour 16.3 to 16.5).
+"""Keeps fetches on their way to every broker that leads a partition somebody wants.
 
 At most one fetch per broker is in flight; it names every partition there that wants data. Its answer goes into the fetch buffer as it came:
 the collector looks at it in the caller's context.
@@ -49,7 +49,7 @@ LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
 class Share:
     """One broker's share of the partitions, and what is remembered of the broker.
 
-    wanted: what it is asked for, in the order in which it changed last, so that what just brought data is asked for last (F12). held: what
+    wanted: what it is asked for, in the order in which it changed last, so that what just brought data is asked for last. held: what
     is left out because enough of it is buffered. changed: what the next request must look at. asked: what the last one stood for.
     cuts_first: the broker is so old that it cuts off even the first message of a partition.
     """
@@ -174,7 +174,7 @@ class Fetcher:
         return bool(self._marks or self._buffer.amounts or self._due)
 
     def close_sessions(self, now_ms: int) -> list[Promise[Any]]:
-        """Tell the brokers that can be told at once that their sessions are over (F22)."""
+        """Tell the brokers that can be told at once that their sessions are over."""
         return [
             self._network.send(share.connection, closing_request(share.session.session_id), now_ms, min_version=7)
             for share in self._shares.values()
@@ -239,7 +239,7 @@ class Fetcher:
         return state.buffered - state.passed >= READ_AHEAD
 
     def _node_for(self, state: PartitionState, now_ms: int) -> int | None:
-        """Return the replica a leader pointed to while its lease lasts, else the leader, None without one (F13)."""
+        """Return the replica a leader pointed to while its lease lasts, else the leader, None without one."""
         snapshot = self._metadata.snapshot
         preferred = state.preferred_replica
         if preferred is not None and now_ms < state.preferred_until_ms and preferred in snapshot.nodes:
@@ -308,7 +308,7 @@ class Fetcher:
         return session
 
     def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
-        """Whether every topic's id is known, so that topics may be named by them (F15)."""
+        """Whether every topic's id is known, so that topics may be named by them."""
         if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
             return all(self._target(share, state).topic_id.int for state in share.wanted.values())
         return 0 not in [target.topic_id.int for target in changes.values() if target is not None]

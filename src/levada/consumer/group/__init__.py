@@ -1,1 +1,1 @@
-"""A consumer as a member of a group: which partitions are its own, and until when (behaviour section 18)."""
+"""A consumer as a member of a group: which partitions are assigned to it, and until when."""

@@ -1,4 +1,4 @@
-"""The program's own thread or task, as a member's duties use it."""
+"""The program's own thread or task: what members of groups call there, such as rebalance listeners."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from levada.types import TopicPartition
 ListenerMethod = Callable[[list[TopicPartition]], Any]
 Finish = Callable[[Collection[TopicPartition]], bool]
 PendingWork = Callable[["Caller", int], CallerFlow[bool]]
-"""Something for the program's thread or task, with a deadline; False when the time was over first."""
+"""Work of a member that only the program's thread or task may do. It has a deadline, and returns False if the time was over first."""
 
 
 class Listener(NamedTuple):
-    """Whom the program has hear of rebalances. Made of a RebalanceListener's methods, or of functions."""
+    """The program's rebalance listener: the methods of a RebalanceListener, or functions."""
 
     assigned: ListenerMethod
     revoked: ListenerMethod
@@ -25,43 +25,45 @@ class Listener(NamedTuple):
 
 
 class Caller:
-    """Runs duties for one program. The engine refers to no caller: a listener may refer to the consumer, which could not be dropped then.
+    """Runs pending work in the thread or task of one program.
 
-    begin_commit: begins the automatic commit before partitions are given up, None where there is none. within: told, under the lock, when
-    the program's own code begins to run (False) and when it is over (True).
+    The engine holds no reference to it: a listener may refer to the consumer, which could then never be garbage collected.
+
+    begin_commit: begins the automatic commit before partitions are revoked; None without auto-commit. within: called, under the lock, when
+    code of the program begins to run (False) and when it has returned (True).
     """
 
     def __init__(self, host: Host, begin_commit: Callable[[], Promise[None] | None], within: Callable[[bool], None]) -> None:
         self.host = host
         self.listener: Listener | None = None
         self.finish: Finish | None = None
-        """Whether the program is done with the records of partitions that are to be given up, where it says so of each record."""
+        """Asks whether the program is done with the records of partitions that are to be revoked, if it acknowledges each record."""
         self.is_held_up = False
-        """Whether partitions could not be given up because it is not: the call goes on with the others, and the next one looks again."""
+        """Whether partitions could not be revoked yet because it is not. The call goes on with the others, and the next call asks again."""
         self._depth = 0
-        """How many listeners run: one that unsubscribes or closes has the listener called within itself."""
+        """How many listeners are running. A listener that calls unsubscribe() or close() is called again within itself."""
         self._hears_of_loss: frozenset[TopicPartition] = frozenset()
-        """What a listener that runs is being told that it has lost or gives up."""
+        """The partitions of the running on_partitions_revoked() or on_partitions_lost()."""
         self._begin_commit = begin_commit
         self._within = within
         self._committing: Promise[None] | None = None
 
     def do_all(self, next_work: Callable[[Caller], PendingWork | None], deadline_ms: int) -> CallerFlow[bool]:
-        """Do what is due, one duty after the other; False when the time was over first."""
+        """Do all pending work in order. False if the time was over first."""
         while (work := next_work(self)) is not None:
             if not (yield from work(self, deadline_ms)):
                 return False
         return True
 
     def call_assigned(self, partitions: Collection[TopicPartition]) -> CallerFlow[None]:
-        """Have the listener, if there is one, hear of partitions that the member has now. Raises what it raises."""
+        """Call on_partitions_assigned(), if there is a listener. Raises what it raises."""
         if self.listener is not None:
             yield from self._call_listener("on_partitions_assigned", self.listener.assigned, partitions)
 
     def call_revoked_or_lost(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> CallerFlow[None]:
-        """Have it hear of partitions that the member gives up, or that are lost: others may have them already.
+        """Call on_partitions_revoked(), or on_partitions_lost() if other members may have the partitions already.
 
-        A listener that is hearing of a partition, and unsubscribes or closes, does not hear of it again.
+        A listener that calls unsubscribe() or close() is not called again for the partitions that it is just being called for.
         """
         new = frozenset(partitions) - self._hears_of_loss
         if (listener := self.listener) is None or not new:
@@ -91,14 +93,14 @@ class Caller:
 
     @property
     def is_in_listener(self) -> bool:
-        """Whether a listener is running: it may not ask for records."""
+        """Whether a listener is running. It may not call poll()."""
         return self._depth > 0
 
     def call(self, run: Callable[[], Any], what: str) -> CallerFlow[None]:
-        """Call code of the program's, once and for certain. what: its name, for errors.
+        """Call a function of the program exactly once. what: its name, for errors.
 
-        Ctrl-C, or another signal whose handler raises, may come in just before. The code is called all the same, and then that comes out:
-        otherwise nobody could tell whether the program knows.
+        A signal handler may raise just before the call, as with Ctrl-C. The function is called all the same, and the exception is raised
+        afterwards. Otherwise it would be unknown whether the program was notified.
         """
         is_called = False
 
@@ -121,16 +123,16 @@ class Caller:
             raise before
 
     def settle(self, partitions: Collection[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Before partitions are given up: see that the work on their records is done, and commit as commit() does. False when it is not."""
+        """Before partitions are revoked: wait until work on their records is done, and commit. False if the time was over first."""
         self.is_held_up = self.finish is not None and not self.finish(partitions)
         if self.is_held_up:
             return False
         return (yield from self.commit(deadline_ms))
 
     def commit(self, deadline_ms: int) -> CallerFlow[bool]:
-        """Commit what was handed out, with enable.auto.commit; False when the time was over first, and the next call waits on.
+        """Commit the positions, with enable.auto.commit. False if the time was over first; the next call goes on waiting.
 
-        What fails is logged, not raised.
+        A failed commit is logged, not raised.
         """
         if self._committing is None:
             with self.host.lock:
@@ -143,5 +145,5 @@ class Caller:
         return True
 
     def forget_commit(self) -> None:
-        """The partitions that a commit was begun for are lost: the next commit is another one."""
+        """Forget the commit that was begun: its partitions are lost."""
         self._committing = None

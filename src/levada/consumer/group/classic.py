@@ -1,7 +1,8 @@
-"""A member of a classic group: its state, its heartbeats, and when it has to join again (behaviour section 18.2).
+"""A member of a classic group: its state, its heartbeats, and when it has to join again (ConsumerCoordinator in Java).
 
-`states` has the theory of the state, `joining` the requests of a rebalance, `duties` what happens in the program's thread or task. This
-file puts them together: the poller that the engine runs, and what the coordinator, the program and metadata may say at any moment.
+`classic_states` has the state machine, `joining` the requests of a rebalance, `classic_rebalance` what happens in the program's thread or
+task. This file puts them together: the poller that the engine runs, and what the coordinator, the program and metadata may change at any
+time.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ NO_TOPICS: frozenset[str] = frozenset()
 
 
 class ClassicMember:
-    """See the module's theory. A Membership, a Joiner and a poller; used under the engine's lock.
+    """A member of a classic group. It is a Membership, a Joiner and a poller, and is used under the engine's lock.
 
-    run_beside: runs a function of the user's soon, without the lock.
+    run_beside: runs a function of the program soon, without the lock.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class ClassicMember:
         self.subscribed: Subscribed | None = None
         self.topics = NO_TOPICS
         self.received: Received | None = None
-        """An assignment that the program has not been told of."""
+        """An assignment that the program has not taken yet."""
         self.error: BaseException | None = None
-        """What keeps the member from its group, for the next call for records to raise."""
+        """Why the member cannot join its group; the next poll() raises it."""
         self.counters = GroupCounters()
         self.is_prepared = False
-        """Whether the program has given up what it has to before the next join."""
+        """Whether the program has revoked what it has to before the next join (onJoinPrepare in Java)."""
         self._metadata = metadata
         self._spawn = spawn
         self._now = now
@@ -105,7 +106,7 @@ class ClassicMember:
     # What the program wants
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
-        """Want these topics, from the next call for records on. Raises IllegalStateError for a pattern that brokers are to match."""
+        """Subscribe to these topics from the next poll() on. Raises IllegalStateError for a pattern that brokers are to match."""
         if subscribed.broker_pattern:
             raise IllegalStateError(
                 "brokers match patterns for groups of the consumer protocol only: set group.protocol=consumer, or give pattern= a str"
@@ -116,7 +117,7 @@ class ClassicMember:
         self._seen_version = self._metadata.version
         self._watch(now_ms)
         if subscribed.pattern is not None and self.has_generation:
-            # What is known so far may be a few topics only. A member keeps those that it has, whatever comes of the others.
+            # Metadata may know only some topics so far. The member keeps its partitions of those, whatever is learned of the others.
             self.topics = self._matching()
         if began:
             self._beats.returned(now_ms)
@@ -125,25 +126,25 @@ class ClassicMember:
             self.rejoin("the subscription has changed")
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalanced with the next call for records."""
+        """Have the group rebalanced with the next poll()."""
         self.rejoin(reason)
 
     def entered(self, now_ms: int) -> None:
-        """The program is within a call for records."""
+        """The program has called poll()."""
         self._beats.entered(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """The program has the thread or task for itself."""
+        """poll() has returned to the program."""
         self._beats.returned(now_ms)
 
     # On whose behalf offsets are committed
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """Who commits; without a generation outside the group.
+        """The group metadata for commits; without a generation if not a member.
 
-        A member that is out of its group keeps its last generation until it has another one, as Java's does: a coordinator takes offsets of
-        a transaction from nobody in particular, too, and would take them for partitions that others have by now.
+        As in Java, a member that has lost its membership keeps its last generation until it has a new one. Without a generation, a
+        coordinator would accept the offsets of a transaction even for partitions that other members have by now.
         """
         if self.subscribed is None:
             return ConsumerGroupMetadata(self.settings.group_id)
@@ -152,11 +153,11 @@ class ClassicMember:
 
     @property
     def may_commit(self) -> bool:
-        """Whether the coordinator would take offsets now."""
+        """Whether the coordinator would accept a commit now."""
         return self.subscribed is None or self.state is MemberState.STABLE
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` where offsets may be committed. Raises CommitFailedError, RebalanceInProgressError."""
+        """Return `group` if offsets may be committed. Raises CommitFailedError, RebalanceInProgressError."""
         if self.may_commit:
             return self.group
         if self.has_generation:
@@ -164,7 +165,7 @@ class ClassicMember:
         raise commit_failed(self.settings, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def refused(self, error: BrokerError, group: ConsumerGroupMetadata) -> KafkaError:
-        """A commit for that group was refused: draw the consequences, and return what to raise."""
+        """Handle a refused commit: change the membership as the error says, and return the error to raise."""
         if self.subscribed is None:
             return error
         is_current = self.has_generation and group == self.group
@@ -182,39 +183,39 @@ class ClassicMember:
         return commit_failed(self.settings, error.code)
 
     def for_look_up(self) -> ConsumerGroupMetadata:
-        """Anybody may ask what a classic group has committed."""
+        """Return `group`: a classic group tells its committed offsets to anyone."""
         return ConsumerGroupMetadata(self.settings.group_id)
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
-        """What a classic group refuses it goes on to refuse."""
+        """Return None: a commit that a classic group has refused will be refused again."""
         return None
 
     @property
     def has_generation(self) -> bool:
-        """Whether it is a member, as far as it knows."""
+        """Whether the member has a generation, as far as it knows."""
         return self.generation.number >= 0
 
     # Pending work
 
     @property
     def has_pending_work(self) -> bool:
-        """Whether a call for records has something to do first."""
+        """Whether poll() has to do work for the group before it returns records."""
         if self.received is not None:
             return True
         wants_to_join = self._rejoin_reason is not None and self._rebalance is None
-        # As long as no topic matches a pattern there is nothing to join for.
+        # While no topic matches the pattern, there is no reason to join.
         return wants_to_join and bool(self.topics or self.has_generation or self.error)
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do what is due; False when the time was over first."""
+        """Do the pending work. False if the time was over first."""
         return self._rebalance_steps.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
-        """Give up all partitions, for good."""
+        """Revoke all partitions before unsubscribe() or close()."""
         return self._rebalance_steps.give_up_all(caller)
 
     def take_error(self) -> BaseException | None:
-        """Return what keeps the member from its group, to be raised: once, but for ever where another one took the member's place."""
+        """Return why the member cannot be in its group: once, or every time if another member has taken its group.instance.id."""
         error, self.error = self.error, self.final_error
         return error
 
@@ -224,11 +225,11 @@ class ClassicMember:
         return self.error if isinstance(self.error, BrokerError) and self.error.fatal else None
 
     def begin_join(self, user_data: Mapping[str, bytes | None]) -> None:
-        """The program is prepared: have the engine join. user_data: what each assignor adds to this member's subscription."""
+        """Have the engine send JoinGroup. user_data: what each assignor adds to this member's subscription."""
         self._user_data = user_data
         reason, self._rejoin_reason = self._rejoin_reason or "", None
         self._joined_topics = self.topics
-        # Whoever leads next shares out what metadata says then; what it says until then is no reason for one more rebalance.
+        # The next leader assigns what metadata says at that time. Changes until then are no reason for one more rebalance.
         self._led = None
         self._rebalance = self._spawn.start(self._joining.run(reason))
         self._began_ms = self._now.ms
@@ -251,7 +252,7 @@ class ClassicMember:
         self.holdings.announce()
 
     def checked_assignment(self) -> Received | None:
-        """Return the assignment to be taken; None, and join again, where it is not of what the program wants by now."""
+        """Return the assignment to take. If the subscription has changed since the join, rejoin and return None."""
         received, subscribed = self.received, self.subscribed
         if received is None or subscribed is None:
             return None
@@ -262,13 +263,13 @@ class ClassicMember:
         return None
 
     def adopt(self, now_ms: int) -> None:
-        """What was received is what the program reads from now on."""
+        """Make the received assignment the program's assignment."""
         assert self.received is not None
         self.holdings.assign(self.received.assignment.partitions, now_ms)
         self.received, self.is_prepared = None, False
 
     def rejoin(self, reason: str) -> None:
-        """Join again, once the program has given up what it has to."""
+        """Join again, once the program has revoked what it has to."""
         if self._rejoin_reason is None:
             self._rejoin_reason = reason
             self.holdings.announce()
@@ -282,7 +283,7 @@ class ClassicMember:
             self._beats.begin(self._now.ms)
 
     def offers(self) -> list[tuple[str, bytes]]:
-        """Return what each assignor says of this member now, in order of preference."""
+        """Return the subscription of this member for each assignor, in order of preference (JoinGroup's protocols)."""
         owned = tuple(self.holdings.held())
         said = MemberSubscription(self._joined_topics, owned, self.generation.number, self.settings.client_rack or None)
         return [
@@ -291,11 +292,11 @@ class ClassicMember:
         ]
 
     def take_generation(self, generation: Generation) -> None:
-        """This is the member's generation from now on."""
+        """Store the generation that the coordinator has given."""
         self.generation = generation
 
     def lose(self, *, keeps_id: bool) -> None:
-        """The generation is not the member's any more, and neither is what it holds."""
+        """Lose the generation, and with it the partitions."""
         if self.has_generation:
             self._last_generation = self.generation
         self.generation = Generation(member_id=self.generation.member_id if keeps_id else "")
@@ -308,16 +309,16 @@ class ClassicMember:
 
     @property
     def holds_partitions(self) -> bool:
-        """Whether the program has partitions that it has not given up."""
+        """Whether the program has partitions that it has not revoked."""
         return bool(self.holdings.held())
 
     def watch_topics(self, topics: frozenset[str]) -> None:
-        """Have metadata of these topics too."""
+        """Request metadata of these topics as well."""
         self._watched = topics
         self._watch(self._now.ms)
 
     def asks(self, asks: bool) -> None:
-        """A request that waits for other members is on its way, or not any more."""
+        """Note whether a JoinGroup or SyncGroup, which wait for other members, is in flight."""
         self._asks = asks
 
     def _watch(self, now_ms: int) -> None:
@@ -326,7 +327,7 @@ class ClassicMember:
         self.holdings.watch(None if self.subscribed.pattern is not None else self.topics | led | self._watched, now_ms)
 
     def _expel(self, error: BaseException, *, keeps_id: bool) -> None:
-        """The member is out of its group, and joins again with the next call for records, unless that raises an error first."""
+        """Lose the membership. The next poll() joins again, unless it raises an error first."""
         self._cancel_rebalance()
         self.lose(keeps_id=keeps_id)
         self._rejoin_reason = f"the member was not in the group any more: {error}"
@@ -345,7 +346,7 @@ class ClassicMember:
     # Leaving
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Be no member any more; return the flow that tells the coordinator. A static member does not tell, unless it is asked to."""
+        """Leave the group; return the flow that sends LeaveGroup. A static member does not send it, unless it is asked to."""
         if tells is None:
             tells = self.settings.group_instance_id is None
         member_id = self.generation.member_id
@@ -376,7 +377,7 @@ class ClassicMember:
             self._log.info(text, self.settings.group_id, member_id, error)
 
     def _leave_unused(self) -> None:
-        """The program has not asked for records for too long."""
+        """Leave the group because poll() was not called for max.poll.interval.ms."""
         settings = self.settings
         limit_s = settings.max_poll_interval_ms / 1000
         reason = f"no call for records for {limit_s:g} s (max.poll.interval.ms)"
@@ -394,7 +395,7 @@ class ClassicMember:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Send a heartbeat, look at fresh metadata, leave: as it is due. Return when to look again."""
+        """Send heartbeats, follow metadata, and leave, as each is due. Return when to be polled again."""
         if self.subscribed is None:
             return NEVER_MS
         if self._metadata.version > self._seen_version:
@@ -427,14 +428,14 @@ class ClassicMember:
         self._look_at_led()
 
     def _look_at_led(self) -> None:
-        """As leader, have the group share out anew what has changed since it was shared out, also while the others were being told."""
+        """As leader, rejoin if partitions have changed since they were assigned, even if that was before SyncGroup was answered."""
         led = self._led
         if led is not None and have_changed(led.layouts, led.topics, self._metadata.snapshot, with_racks=led.with_racks):
             self._led = None
             self.rejoin("the partitions of the group's topics have changed")
 
     def _send_heartbeat(self, generation: Generation) -> Flow[ErrorCode | None]:
-        """Return what the coordinator says, None where no answer came."""
+        """Return the error code of the answer; None without an answer."""
         try:
             answer = yield self._requests.heartbeat(generation)
         except ENDED:
@@ -454,7 +455,7 @@ class ClassicMember:
         self.counters.heard_ms = self._now.ms if code is not None else self.counters.heard_ms
         reaction = Reaction.REFIND if code is None else ON_HEARTBEAT_ERROR.get(code, Reaction.RAISE)
         self._beats.answered(sent_ms, self._now.ms, ok=code is ErrorCode.NONE or reaction is Reaction.REJOIN)
-        # The answer to a JoinGroup that was sent meanwhile tells more.
+        # If a JoinGroup was sent meanwhile, its answer counts instead.
         if code is not ErrorCode.NONE and generation == self.generation and self.state is not MemberState.PREPARING_REBALANCE:
             self._heed(reaction, code)
 

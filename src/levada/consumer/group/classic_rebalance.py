@@ -1,7 +1,8 @@
-"""What a classic member does in its program's thread or task: give up partitions before it joins, and take what it got (behaviour G7, G12).
+"""What a member of a classic group does in its program's thread or task: revoke partitions before it joins, and take its new assignment.
 
-A duty may be broken off wherever it waits, by the end of the call's time, Ctrl-C or a cancelled task, and the next call goes on. A
-listener that was called was told, whatever it raised: its error comes out after the assignment is what the group has agreed on.
+These are onJoinPrepare() and onJoinComplete() of Java's ConsumerCoordinator. The work may be interrupted wherever it waits: by the end of
+the call's time, by Ctrl-C or by a cancelled task. The next call goes on with it. A listener is called once, whatever it raises: its error
+is raised after the assignment is the one that the group has agreed on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClassicRebalance:
-    """See the module's theory."""
+    """The pending work of a ClassicMember, run by poll()."""
 
     def __init__(self, member: ClassicMember) -> None:
         self._member = member
@@ -41,7 +42,7 @@ class ClassicRebalance:
     # Giving up
 
     def _prepare(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Give up what has to be before a join."""
+        """Revoke what has to be revoked before a join (onJoinPrepare in Java)."""
         with caller.host.lock:
             given_up = self._member.holdings.held() - self._kept()
         if not (yield from self._settle(caller, given_up, deadline_ms)):
@@ -52,33 +53,33 @@ class ClassicRebalance:
         return True
 
     def _kept(self) -> frozenset[TopicPartition]:
-        """Return what is not given up before a join: with an eager assignor nothing, else what is still subscribed to."""
+        """Return what is not revoked before a join: nothing with an eager assignor, else the partitions of subscribed topics."""
         member = self._member
         if not member.has_generation or member.protocol is RebalanceProtocol.EAGER:
             return frozenset()
         return frozenset(tp for tp in member.holdings.held() if tp.topic in member.topics)
 
     def give_up_all(self, caller: Caller) -> CallerFlow[None]:
-        """Give up everything, for good."""
+        """Revoke all partitions before unsubscribe() or close()."""
         return self._give_up(caller, frozenset())
 
     def _give_up(self, caller: Caller, kept: frozenset[TopicPartition]) -> CallerFlow[None]:
         with caller.host.lock:
             given_up = self._member.holdings.held() - kept
-            # Nothing can be committed for them any more, be it that the member is out or that the group is just being rebalanced.
+            # No commit is possible for them, because the member is not in the group or the group is rebalancing.
             is_lost = not self._member.may_commit
         try:
             if given_up:
                 yield from caller.call_revoked_or_lost(given_up, is_lost=is_lost)
         finally:
             with caller.host.lock:
-                # A listener may have unsubscribed.
+                # The listener may have called unsubscribe().
                 holdings = self._member.holdings
                 holdings.assign(holdings.held() & kept, caller.host.now_ms())
                 self._member.is_prepared = True
 
     def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Have the engine join. Raises what kept the member from its group."""
+        """Have the engine join. Raises why the last attempt failed."""
         member = self._member
         user_data = {}
         for assignor in member.settings.assignors:
@@ -95,7 +96,10 @@ class ClassicRebalance:
     # Taking
 
     def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Make what the leader gave the assignment. What a cooperative member has to hand over, it gives up first, and joins again."""
+        """Take the assignment of the leader (onJoinComplete in Java).
+
+        A cooperative member first revokes the partitions that move to other members, and joins again.
+        """
         member = self._member
         with caller.host.lock:
             received = member.checked_assignment()
@@ -130,7 +134,7 @@ class ClassicRebalance:
         wanted = received.assignment.partitions
         with caller.host.lock:
             if member.received is not received:
-                # The membership was lost while the listener ran.
+                # The membership was lost while a listener was running.
                 return
             added = set(wanted) - member.holdings.held()
             member.adopt(caller.host.now_ms())
@@ -140,7 +144,7 @@ class ClassicRebalance:
         except GeneratorExit:
             raise
         except BaseException as error:
-            # Ctrl-C, too, waits until the listener was told of what is assigned already.
+            # Ctrl-C is raised after the listener was called, too: the partitions are assigned already.
             failed.append(error)
         try:
             yield from caller.call_assigned(added)
@@ -150,7 +154,7 @@ class ClassicRebalance:
     # Steps
 
     def _settle(self, caller: Caller, given_up: frozenset[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Wait for the work on what is given up, and commit automatically what was handed out; False when the time was over first."""
+        """Wait for work on revoked partitions, and auto-commit the positions. False if the time was over first."""
         with caller.host.lock:
             is_needed = self._member.holds_partitions and self._member.may_commit
         if not is_needed:

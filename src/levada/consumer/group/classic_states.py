@@ -1,19 +1,20 @@
-"""Where a member of a classic group stands. The table below is the behaviour; nothing else changes a state.
+"""The states of a member of a classic group. The table below defines every transition; no other code changes the state.
 
     UNJOINED -> PREPARING_REBALANCE -> COMPLETING_REBALANCE -> STABLE -> PREPARING_REBALANCE -> ...
 
-A rebalance has two requests. JoinGroup says "here I am, and this is what I want", and is answered when every member has sent one:
-PREPARING_REBALANCE. SyncGroup is answered with the member's partitions once the leader, one of the members, has sent what each of them
-gets: COMPLETING_REBALANCE. Both may have to be sent again, and joining anew is always right, so JOIN leads to PREPARING_REBALANCE from
-everywhere. The generation counts the rebalances of a group; a member has one from the answer to JoinGroup until it joins again or LOST it.
+A rebalance has two requests. With JoinGroup the member sends its subscription. The coordinator answers when all members have sent theirs:
+until then the member is PREPARING_REBALANCE. With SyncGroup the leader, one of the members, sends the assignment, and each member gets its
+own partitions in the answer: until then it is COMPLETING_REBALANCE. Either request may have to be repeated. Joining again is always
+correct, so JOIN leads to PREPARING_REBALANCE from every state. The generation counts the rebalances of a group. A member has a generation
+from the answer to JoinGroup until it joins again or its membership is LOST.
 
-Two sides move a member. The coordinator does, by its answers: it accepts (JOINED, SYNCED), asks for another rebalance, or says that
-the member is none any more (LOST). And the program does, since only a call for records begins to join, and a call that does not come for
-max.poll.interval.ms makes the member leave (LOST).
+Two sides move a member. The coordinator does with its answers: it accepts the member (JOINED, SYNCED), asks for another rebalance, or does
+not know the member any more (LOST). The program does, too: only poll() begins to join, and if poll() is not called for
+max.poll.interval.ms, the member leaves (LOST).
 
-What can never happen: that a heartbeat is sent while a JoinGroup or SyncGroup waits for its answer, as it would wait behind it on the same
-connection (these requests say themselves that the member lives); that offsets are committed for a generation which is not STABLE; that
-a member is STABLE without knowing its assignment; that partitions are given up, taken or told of outside a call of the program's.
+What can never happen: a heartbeat is sent while a JoinGroup or SyncGroup is in flight (it would wait behind it on the same connection, and
+these requests keep the session alive themselves); offsets are committed for a generation that is not STABLE; a member is STABLE without
+knowing its assignment; partitions are revoked or assigned, or a listener is called, outside a call of the program.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from enum import Enum
 
 
 class MemberState(Enum):
-    """See the module's theory."""
+    """The state of a member of a classic group."""
 
     UNJOINED = "not a member"
     PREPARING_REBALANCE = "waiting for all members to join"
@@ -32,7 +33,7 @@ class MemberState(Enum):
 
 
 class MemberEvent(Enum):
-    """What moves a member."""
+    """An event that changes the state of a member."""
 
     JOIN = "JoinGroup was sent"
     JOINED = "JoinGroup was answered with a generation"

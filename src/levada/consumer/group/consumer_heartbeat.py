@@ -1,7 +1,7 @@
-"""What a member of a consumer group tells its coordinator, and what it does about each error code (KIP-848; behaviour G34, G37). Pure.
+"""The heartbeats of a member of a consumer group, and the reaction to each error code (KIP-848; HeartbeatRequestManager in Java). Pure.
 
-Everything is told with the first heartbeat, and with the next one after an error or without an answer, since nobody knows then what has
-arrived. Otherwise only what has changed is told, beside who the member is.
+The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown then what has arrived.
+Every other heartbeat only has the fields that have changed, and the member's identity.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from levada.protocol.messages.consumer_group_heartbeat import (
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_FOR_A_WHILE_EPOCH = -2
-"""Of a static member: its partitions wait for it until its session ends."""
+"""Sent by a static member that leaves: its partitions stay reserved for it until its session ends."""
 FIRST_VERSION_WITH_PATTERNS = 1
 
 
 class Owned(NamedTuple):
-    """A partition, as coordinators name it."""
+    """A partition with the id of its topic, as coordinators name it."""
 
     topic_id: UUID
     partition: int
@@ -43,7 +43,7 @@ class AnyTopicPartitions(Protocol):
 
 
 class Reaction(Enum):
-    """What a member does about an error code."""
+    """The reaction to the error code of a heartbeat."""
 
     RETRY = "say it again after a pause"
     REFIND = "say it again at once, to whoever is found to coordinate"
@@ -63,19 +63,22 @@ ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = {
     _C.GROUP_ID_NOT_FOUND: _R.FENCE,
     _C.TOPIC_AUTHORIZATION_FAILED: _R.TELL,
 }
-"""Codes that it does not name fail: another member has the group.instance.id, this user may not, the group does not take such a member."""
+"""A code that it does not name is FAIL: such as a group.instance.id in use, a missing permission, or a group of another kind."""
 
 
 def reaction_to(code: ErrorCode, epoch: int) -> Reaction:
-    """Return what to do about the code of a heartbeat that was sent with an epoch."""
-    # Without a membership there is none to be lost: it is a group of another kind that does not take this member.
+    """Return the reaction to the error code of a heartbeat. epoch: the one that it was sent with."""
+    # A member that is just joining has no membership to lose. The group is of another kind, and does not accept it.
     if code is ErrorCode.GROUP_ID_NOT_FOUND and epoch == JOIN_EPOCH:
         return Reaction.FAIL
     return ON_HEARTBEAT_ERROR.get(code, Reaction.FAIL)
 
 
 class SentFields(NamedTuple):
-    """What a member says of itself. pattern: for the brokers to match, "" without one. owned: what it has acknowledged."""
+    """The fields of a heartbeat, to compare with those sent last.
+
+    pattern: the regular expression for the brokers, "" without one. owned: the partitions that the member reports as its own.
+    """
 
     rebalance_timeout_ms: int
     topics: frozenset[str]
@@ -110,18 +113,18 @@ def heartbeat(who: Identity, epoch: int, fields: SentFields, sent: SentFields | 
 
 
 def leaving(who: Identity, *, for_a_while: bool) -> ConsumerGroupHeartbeatRequest:
-    """Return the last heartbeat."""
+    """Return the heartbeat that leaves the group."""
     return _request(who, LEAVE_FOR_A_WHILE_EPOCH if for_a_while else LEAVE_EPOCH)
 
 
 def makes_sense(answer: ConsumerGroupHeartbeatResponse) -> bool:
-    """Whether a member can be what an answer says: it has an epoch above that of joining, and partitions are numbered from 0."""
+    """Whether an answer is valid: the epoch is above that of joining, and partition numbers are not negative."""
     given = () if answer.assignment is None else owned_of(answer.assignment.topic_partitions)
     return bool(answer.error_code) or (answer.member_epoch > JOIN_EPOCH and all(partition >= 0 for _, partition in given))
 
 
 def refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
-    """Return the error of a member that its coordinator does not take."""
+    """Return the error for a member that the coordinator refuses."""
     text = f"group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
     if code is ErrorCode.UNSUPPORTED_VERSION:
         text += "; group.protocol=consumer needs Kafka 4.0 with group.version=1, group.protocol=classic works with every Kafka"
@@ -135,7 +138,7 @@ def _request(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
 
 
 def by_topic(owned: Iterable[Owned]) -> list[TopicPartitions]:
-    """Return partitions as messages have them, in order."""
+    """Return partitions as fields of a message, sorted."""
     topics: dict[UUID, list[int]] = {}
     for topic_id, partition in sorted(owned):
         topics.setdefault(topic_id, []).append(partition)
@@ -143,5 +146,5 @@ def by_topic(owned: Iterable[Owned]) -> list[TopicPartitions]:
 
 
 def owned_of(topics: Iterable[AnyTopicPartitions]) -> frozenset[Owned]:
-    """Return partitions of a message."""
+    """Return the partitions in a field of a message."""
     return frozenset(Owned(topic.topic_id, partition) for topic in topics for partition in topic.partitions)

@@ -1,8 +1,8 @@
-"""A member of a consumer group (KIP-848): its state, its heartbeats, and what it makes of their answers (behaviour section 18.6).
+"""A member of a consumer group (KIP-848): its state, its heartbeats, and how it follows their answers (ConsumerMembershipManager in Java).
 
-`consumer_states` has the theory of the state, `consumer_heartbeat` what is told and what errors mean, `reconciling` what happens in the
-program's thread or task. This file puts them together: the poller that the engine runs, and what the coordinator, the program and metadata
-may say at any moment.
+`consumer_states` has the state machine, `consumer_heartbeat` the contents of heartbeats and the reactions to errors, `reconciliation` what
+happens in the program's thread or task. This file puts them together: the poller that the engine runs, and what the coordinator, the
+program and metadata may change at any time.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ NOTHING: Mapping[TopicPartition, UUID] = {}
 
 _MAY_COMMIT = IN_GROUP - {ConsumerMemberState.JOINING}
 _TAKES_UP = FOLLOWS_TARGETS - {ConsumerMemberState.ACKNOWLEDGING}
-"""Where a target is looked at as soon as it is there."""
+"""The states in which a new target assignment is followed at once."""
 _MAY_JOIN = frozenset({ConsumerMemberState.UNSUBSCRIBED, ConsumerMemberState.FENCED, ConsumerMemberState.STALE})
 
 
 class ConsumerGroupMember:
-    """See the module's theory. A Membership and a poller; used under the engine's lock.
+    """A member of a consumer group. It is a Membership and a poller, and is used under the engine's lock.
 
-    member_id: one that no other member has; it stays the same for the life of the consumer (KIP-1082).
+    member_id: a unique id that stays the same for the life of the consumer (KIP-1082).
     """
 
     def __init__(
@@ -82,21 +82,21 @@ class ConsumerGroupMember:
         self._is_in_group = False
         self.subscribed: Subscribed | None = None
         self.current: Mapping[TopicPartition, UUID] = NOTHING
-        """What the member has, and tells the coordinator that it has."""
+        """The current assignment, which heartbeats report to the coordinator."""
         self._owned: frozenset[Owned] = frozenset()
         self._read_topics = NO_TOPICS
         self.taking: Mapping[TopicPartition, UUID] | None = None
-        """What the program gives up partitions for, and takes. Once it has begun, it stays, whatever the target is by then."""
+        """The assignment that the program is reconciling. Once begun, it stays the same, even if the target changes meanwhile."""
         self._has_begun = False
         self.error: KafkaError | None = None
-        """What the next call for records is to raise."""
+        """The error that the next poll() raises."""
         self.counters = GroupCounters()
         self._identity = Identity(settings.group_id, member_id, settings.group_instance_id)
         self._matched = NO_TOPICS
-        """The topics that are subscribed to by name, or that match a pattern here."""
+        """The topics that are subscribed to by name, or that match a pattern in the client."""
         self._target: frozenset[Owned] | None = None
         self.is_new = True
-        """Whether nothing was taken since the member joined: the first target is told of even if it is empty."""
+        """Whether no assignment was taken since the member joined. The listener is called for the first one even if it is empty."""
         self._sent_fields: SentFields | None = None
         self._metadata = metadata
         self._spawn = spawn
@@ -109,7 +109,7 @@ class ConsumerGroupMember:
         self._release = InstanceRelease(self._identity, settings.session_timeout_ms, spawn, now, self._log)
         self._beat: Promise[ConsumerGroupHeartbeatResponse | None] | None = None
         self._fenced = 0
-        """How often in a row the coordinator sent the member away."""
+        """How often in a row the coordinator has fenced the member."""
         self._heard: Promise[None] = Promise()
         self._names = TargetNames(metadata, spawn, self._learned_names)
         self._seen_version = -1
@@ -119,16 +119,19 @@ class ConsumerGroupMember:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that it is subscribed to by name, or that match its pattern; where brokers match it, those it has partitions of."""
+        """The topics of the subscription, or those that match its pattern.
+
+        If brokers match the pattern, those of the assigned partitions.
+        """
         if self.subscribed is not None and self.subscribed.broker_pattern:
             return self._read_topics
         return self._matched
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
-        """Want these topics, from the next call for records on; a member tells its coordinator at once."""
+        """Subscribe to these topics from the next poll() on. A member sends a heartbeat at once."""
         began = self.subscribed is None
         self.subscribed = subscribed
-        # What matches a pattern is seen when metadata of all topics has come: what is known so far may be a few topics only.
+        # A pattern is matched when metadata of all topics has arrived. Metadata may know only some topics so far.
         self._seen_version = self._metadata.version
         if subscribed.pattern is None:
             self._matched = subscribed.topics
@@ -139,23 +142,26 @@ class ConsumerGroupMember:
         self.holdings.announce()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Brokers decide when such a group is rebalanced, as in Java."""
+        """Only log, as Java does: brokers decide when such a group is rebalanced."""
         text = "enforce_rebalance() is without effect: the brokers decide when group '%s' is rebalanced"
         self._log.warning(text, self.settings.group_id)
 
     def entered(self, now_ms: int) -> None:
-        """The program is within a call for records."""
+        """The program has called poll()."""
         self._beats.entered(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """The program has the thread or task for itself."""
+        """poll() has returned to the program."""
         self._beats.returned(now_ms)
 
     # On whose behalf offsets are committed
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """Who commits, with its epoch as the generation. Out of its group it keeps the last one: see ClassicMember.group."""
+        """The group metadata for commits, with the member epoch as generation.
+
+        Without membership the last one stays, as in ClassicMember.
+        """
         epoch = self.epoch if self.is_member else self._last_epoch
         if self.subscribed is None or epoch <= JOIN_EPOCH:
             return ConsumerGroupMetadata(self.settings.group_id)
@@ -163,21 +169,21 @@ class ConsumerGroupMember:
 
     @property
     def may_commit(self) -> bool:
-        """Whether the coordinator would take offsets now."""
+        """Whether the coordinator would accept a commit now."""
         return self.subscribed is None or self.state in _MAY_COMMIT
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` where offsets may be committed. Raises CommitFailedError."""
+        """Return `group` if offsets may be committed. Raises CommitFailedError."""
         if self.may_commit:
             return self.group
         raise commit_failed(self.settings, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def for_look_up(self) -> ConsumerGroupMetadata:
-        """A member says with which epoch it asks, so that it is not answered from before its last step."""
+        """Return `group`, with the member epoch: the coordinator then refuses a request with a stale epoch."""
         return self.group if self.is_member else ConsumerGroupMetadata(self.settings.group_id)
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
-        """Return what is settled with the next heartbeat, where the coordinator says that it has a newer epoch for this member."""
+        """If the coordinator has a newer epoch for this member, return a promise that the next heartbeat settles."""
         if error.code is not ErrorCode.STALE_MEMBER_EPOCH or not self._is_in_group:
             return None
         if group == self.group:
@@ -187,7 +193,7 @@ class ConsumerGroupMember:
         return now
 
     def refused(self, error: BrokerError, group: ConsumerGroupMetadata) -> KafkaError:
-        """A commit for that group was refused: return what to raise. What follows for the membership the next heartbeat says."""
+        """Return the error to raise for a refused commit. The next heartbeat tells what it means for the membership."""
         if self.subscribed is None:
             return error
         return refused_with_epoch(self.settings, error, group.generation_id)
@@ -196,45 +202,45 @@ class ConsumerGroupMember:
 
     @property
     def has_pending_work(self) -> bool:
-        """Whether a call for records has something to do first."""
+        """Whether poll() has to do work for the group before it returns records."""
         if self.taking is not None or self.error is not None:
             return True
         return not self._is_in_group and (self.has_lost or self.wants_to_join)
 
     @property
     def has_lost(self) -> bool:
-        """Whether the program still has partitions that are not its own any more."""
+        """Whether the program still has partitions that the member has lost."""
         is_out = self.state in LOST or (self.state is ConsumerMemberState.LEAVING and self.subscribed is not None)
         return is_out and bool(self.holdings.held())
 
     @property
     def wants_to_join(self) -> bool:
-        """Whether a call for records has to begin to join. As long as no topic matches a pattern here there is nothing to join for."""
+        """Whether poll() has to begin to join. While no topic matches a pattern of the client, there is no reason to join."""
         if self.subscribed is None or self.state not in _MAY_JOIN:
             return False
         return self.subscribed.pattern is None or bool(self._matched)
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator has given it an epoch, as far as it knows."""
+        """Whether the member has an epoch from the coordinator, as far as it knows."""
         return self.epoch > JOIN_EPOCH
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do what is due; False when the time was over first."""
+        """Do the pending work. False if the time was over first."""
         return self._reconciliation.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
-        """Give up all partitions, for good."""
+        """Revoke all partitions before unsubscribe() or close()."""
         return self._reconciliation.give_up_for_good(caller)
 
     def prepare_leave(self) -> None:
-        """What the program does next is to give up its partitions and to leave."""
+        """Note that the program is about to revoke its partitions and to leave."""
         if self.state in FOLLOWS_TARGETS:
             self.taking = None
             self._move(ConsumerMemberEvent.PREPARE_LEAVE)
 
     def take_error(self) -> KafkaError | None:
-        """Return what is to be raised: once, but for ever where the member was refused for good."""
+        """Return the error to raise: once, or every time if the coordinator has refused the member permanently."""
         error, self.error = self.error, self.final_error
         return error
 
@@ -244,18 +250,18 @@ class ConsumerGroupMember:
         return self.error if self.state is ConsumerMemberState.FATAL else None
 
     def begin_join(self, now_ms: int) -> None:
-        """The program has given up what it had: join."""
+        """Send the first heartbeat. The program has no partitions any more."""
         self._move(ConsumerMemberEvent.JOIN)
-        # A coordinator that sends the member away each time would be asked as fast as it answers.
+        # Without a pause, a coordinator that fences the member each time would be asked as fast as it answers.
         self._beats.begin_at_once(now_ms, after_pause=self._fenced > 1)
 
     def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
-        """The program begins with what it is to give up; return what it shall have then."""
+        """Begin to reconcile; return the assignment that the program is to have afterwards."""
         self._has_begun = True
         return self.taking
 
     def finish_taking(self, now_ms: int) -> None:
-        """What was taken is what the member has from now on, which the coordinator is told at once."""
+        """Make the reconciled assignment the current one, and report it with a heartbeat at once."""
         assert self.taking is not None
         self.holdings.assign(self.taking, now_ms)
         self._have(self.taking)
@@ -267,7 +273,7 @@ class ConsumerGroupMember:
 
     def _have(self, current: Mapping[TopicPartition, UUID]) -> None:
         self.current = current
-        # Kept because every heartbeat and every wait for records looks at them.
+        # Stored because every heartbeat and every poll() compares it.
         self._owned = frozenset(Owned(topic_id, tp.partition) for tp, topic_id in current.items())
         self._read_topics = frozenset(tp.topic for tp in current)
 
@@ -279,7 +285,7 @@ class ConsumerGroupMember:
         self._is_in_group = self.state in IN_GROUP
 
     def _follow_target(self, agreed: ConsumerMemberEvent) -> None:
-        """See what the program has to take next. agreed: what is met where there is nothing."""
+        """Start to reconcile if the target differs from the current assignment. agreed: the event if it does not."""
         self.taking, self._has_begun = None, False
         if self._target is None:
             self._move(agreed)
@@ -296,7 +302,10 @@ class ConsumerGroupMember:
             self.holdings.announce()
 
     def _look_again(self) -> None:
-        """What is to be taken may be known by now. What is under way, or not acknowledged yet, ends first."""
+        """Follow the target again: names of its topics may be known now.
+
+        A reconciliation under way, or not acknowledged yet, ends first.
+        """
         if self.taking is None and self.state in _TAKES_UP and self._target is not None:
             self._follow_target(ConsumerMemberEvent.AGREED)
 
@@ -307,7 +316,7 @@ class ConsumerGroupMember:
             self._fail(error)
             return
         self._watch(self._now.ms)
-        # Where all names are still missing, the next heartbeat has them asked for again.
+        # If all names are still missing, the next heartbeat requests them again.
         if self._names.topics:
             self._look_again()
 
@@ -331,7 +340,7 @@ class ConsumerGroupMember:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Look at fresh metadata, send a heartbeat, leave: as it is due. Return when to look again."""
+        """Follow metadata, send heartbeats, and leave, as each is due. Return when to be polled again."""
         if self.subscribed is None:
             return NEVER_MS
         if self._metadata.version > self._seen_version:
@@ -359,7 +368,7 @@ class ConsumerGroupMember:
         )
 
     def _heartbeat_now(self) -> None:
-        """Something has changed. What a heartbeat under way does not say yet, the next one does, at once."""
+        """Send a heartbeat at once, or as soon as the one in flight is answered: a field has changed."""
         if self._beat is None and self._is_in_group:
             self._beats.begin_at_once(self._now.ms)
 
@@ -382,7 +391,7 @@ class ConsumerGroupMember:
         answer = done.result()
         self.counters.heard_ms = self._now.ms if answer is not None else self.counters.heard_ms
         if answer is None or answer.error_code:
-            self._sent_fields = None  # Nobody knows what has arrived, or it was not taken.
+            self._sent_fields = None  # It is unknown what has arrived, or it was refused.
             self._beats.answered(sent_ms, self._now.ms, ok=False)
             if answer is not None:
                 self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)
@@ -398,7 +407,7 @@ class ConsumerGroupMember:
         self.epoch = self._last_epoch = answer.member_epoch
         if answer.assignment is not None:
             self._target = owned_of(answer.assignment.topic_partitions)
-        # A member says nothing of what it has not taken yet, and the coordinator may have given it to another one since.
+        # The coordinator may have moved partitions of an assignment that the program has not begun to take: follow the newer target.
         if (self.taking is None or not self._has_begun) and self.state in _TAKES_UP:
             self._follow_target(ConsumerMemberEvent.AGREED)
         if self._current_fields() != self._sent_fields:
@@ -432,19 +441,19 @@ class ConsumerGroupMember:
     # Not being a member
 
     def _fail(self, error: BaseException) -> None:
-        """The member is refused for good, which every call for records raises from now on."""
+        """Handle a permanent refusal: every poll() raises it from now on."""
         assert isinstance(error, KafkaError), "flows fail with errors of levada's own"
         self.error = error
         self._lose(ConsumerMemberEvent.FAIL)
 
     def _lose(self, event: ConsumerMemberEvent) -> None:
-        """The coordinator does not have this member any more, whatever its program still has."""
+        """Lose the membership. The program learns of its lost partitions in its next poll()."""
         self._move(event)
         self._forget()
         self.holdings.announce()
 
     def _forget(self) -> None:
-        """Be as before joining. What the program still has it is told of in its next call for records."""
+        """Reset to the state before joining. Partitions that the program still has are reported as lost in its next poll()."""
         self.epoch = JOIN_EPOCH
         self.taking = self._target = self._sent_fields = None
         self._have(NOTHING)
@@ -457,11 +466,11 @@ class ConsumerGroupMember:
         self._notify_waiting()
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Be no member any more; return the flow that tells the coordinator. A static member leaves for a while, unless told otherwise."""
+        """Leave the group; return the flow that sends it. A static member leaves temporarily (epoch -2), unless asked otherwise."""
         is_static = self.settings.group_instance_id is not None
         was_in_group, self._last_epoch = self._is_in_group, JOIN_EPOCH
         self.subscribed, self._matched, self.error = None, NO_TOPICS, None
-        # A member that waits for its group.instance.id has nothing to leave: the coordinator knows another one by it.
+        # A member that waits for its group.instance.id has not joined: the coordinator knows another member by this id.
         is_known = not self._release.is_awaited
         if was_in_group:
             self._begin_leaving()
@@ -492,7 +501,7 @@ class ConsumerGroupMember:
             self.holdings.announce()
 
     def _leave_unused(self) -> None:
-        """The program has not asked for records for too long."""
+        """Leave the group because poll() was not called for max.poll.interval.ms."""
         is_known = not self._release.is_awaited
         self._begin_leaving()
         self._log.warning(

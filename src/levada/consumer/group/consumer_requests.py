@@ -1,4 +1,4 @@
-"""The calls of a member of a consumer group (KIP-848)."""
+"""The requests of a member of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ID_BITS = 128
 
 
 def new_member_id(random: Random) -> str:
-    """Return an id that no other member has (KIP-1082)."""
+    """Return a new unique member id (KIP-1082)."""
     return str(UUID(int=random.getrandbits(_ID_BITS), version=4))
 
 
 def ask_coordinator(call: Call, unsupported: Callable[[str], KafkaError]) -> Flow[Any]:
-    """Return the answer to a member's heartbeat, None where none came that can be read.
+    """Send a member's heartbeat; return the answer, None without a readable one.
 
-    unsupported: makes the error to raise where the coordinator does not know the request. Raises UnwritableError, and what looking for
-    the coordinator is refused with.
+    unsupported: makes the error for a coordinator that does not know the request. Raises UnwritableError, and permanent errors of the
+    coordinator look-up.
     """
     try:
         answer = yield call
@@ -44,16 +44,16 @@ def ask_coordinator(call: Call, unsupported: Callable[[str], KafkaError]) -> Flo
 
 
 class ConsumerRequests:
-    """Makes the calls of one member."""
+    """Sends the requests of one member."""
 
     def __init__(self, identity: Identity, group: CoordinatedGroup) -> None:
         self._identity = identity
         self._coordinator: Coordinator = group.coordinator
 
     def beat(self, request: ConsumerGroupHeartbeatRequest) -> Flow[ConsumerGroupHeartbeatResponse | None]:
-        """Return the answer, None where none came that can be read and makes sense.
+        """Send a heartbeat; return the answer, None without a readable and valid one.
 
-        Raises UnsupportedVersionError, UnwritableError, and what looking for the coordinator is refused with.
+        Raises UnsupportedVersionError, UnwritableError, and permanent errors of the coordinator look-up.
         """
         oldest = FIRST_VERSION_WITH_PATTERNS if request.subscribed_topic_regex is not None else 0
         call = Call(request, self._coordinator, min_version=oldest)
@@ -62,7 +62,7 @@ class ConsumerRequests:
         return answer if answer is None or request.member_epoch < JOIN_EPOCH or makes_sense(answer) else None
 
     def leave(self, *, for_a_while: bool) -> Flow[None]:
-        """Tell the coordinator that the member leaves. Raises a KafkaError where it is not known to have heard of it."""
+        """Send the heartbeat that leaves the group. Raises a KafkaError unless the coordinator has answered it."""
         answer = yield from self.beat(leaving(self._identity, for_a_while=for_a_while))
         if answer is None:
             raise ConnectError(f"the coordinator of group '{self._identity.group_id}' did not answer")

@@ -1,22 +1,22 @@
-"""Where a member of a consumer group (KIP-848) stands. The table below is the behaviour; nothing else changes a state.
+"""The states of a member of a consumer group (KIP-848). The table below defines every transition; no other code changes the state.
 
     UNSUBSCRIBED -> JOINING -> RECONCILING -> ACKNOWLEDGING -> STABLE -> RECONCILING -> ... -> PREPARE_LEAVING -> LEAVING -> UNSUBSCRIBED
 
-There is one request, the heartbeat. Its answer may carry a target: the partitions that the coordinator wants the member to have. Where the
-target is not what the member has, the member is RECONCILING: its program gives up what is not in the target, and takes what is new. Then
-the member is ACKNOWLEDGING, until a heartbeat with what it has is sent, which is at once. STABLE is a member that has its target. The
-member's epoch, 0 as long as it joins, rises with every step that the coordinator has seen it take.
+There is one request, the heartbeat. Its answer may carry a target assignment: the partitions that the coordinator wants the member to have.
+If the target differs from the current assignment, the member is RECONCILING: its program revokes partitions that are not in the target, and
+takes the new ones. Then the member is ACKNOWLEDGING until a heartbeat with its new assignment is sent, which happens at once. A STABLE
+member has its target. The member epoch is 0 while it joins, and rises with every step that the coordinator has seen.
 
-Three sides move a member. The coordinator does, by its answers: a TARGET, or that there is nothing to do (AGREED); that the member is none
-any more (FENCE), or that it may never be one (FAIL). The program does, since only a call for records begins to join (JOIN) or finishes
-what is to be done (RECONCILED), and a call that does not come for max.poll.interval.ms makes the member leave until the next one: it is
-STALE then. And the heartbeats do (ACKNOWLEDGED, when one was sent). A member that is FENCED, STALE or FATAL has lost its partitions, of
-which its program is told within its next call for records. That call then joins again, but for FATAL, which unsubscribe() alone ends.
+Three sides move a member. The coordinator does with its answers: there is a TARGET, or nothing to do (AGREED); the member is unknown
+(FENCE), or refused permanently (FAIL). The program does: only poll() begins to join (JOIN) or finishes a reconciliation (RECONCILED). If
+poll() is not called for max.poll.interval.ms, the member leaves until the next poll(), and is STALE. Heartbeats do (ACKNOWLEDGED, when one
+was sent). A member that is FENCED, STALE or FATAL has lost its partitions, and the next poll() calls the listener for them. That poll()
+then joins again; only unsubscribe() ends FATAL.
 
-What can never happen: a heartbeat of a member that is UNSUBSCRIBED, FENCED, STALE or FATAL; that a member joins, with epoch 0, while it
-has partitions; that a partition is acknowledged as given up before its program has given it up; that a newer target changes what the
-program has begun, as it is taken up afterwards; that an older one is begun; that offsets are committed by a member without an epoch; that
-partitions are given up, taken or told of outside a call of the program's.
+What can never happen: a member that is UNSUBSCRIBED, FENCED, STALE or FATAL sends heartbeats; a member joins, with epoch 0, while it has
+partitions; a partition is reported as revoked before its program has revoked it; a newer target changes a reconciliation that has begun
+(it follows afterwards), or an older target is begun; a member without an epoch commits offsets; partitions are revoked or assigned, or a
+listener is called, outside a call of the program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from enum import Enum
 
 
 class ConsumerMemberState(Enum):
-    """See the module's theory."""
+    """The state of a member of a consumer group."""
 
     UNSUBSCRIBED = "not a member"
     JOINING = "waiting for the answer to its first heartbeat"
@@ -41,7 +41,7 @@ class ConsumerMemberState(Enum):
 
 
 class ConsumerMemberEvent(Enum):
-    """What moves a member."""
+    """An event that changes the state of a member."""
 
     JOIN = "a call for records begins to join"
     TARGET = "there is a target that the member does not have yet"
@@ -80,6 +80,6 @@ TRANSITIONS: Mapping[ConsumerMemberState, Mapping[ConsumerMemberEvent, ConsumerM
 
 FOLLOWS_TARGETS = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
 IN_GROUP = FOLLOWS_TARGETS | {_S.PREPARE_LEAVING}
-"""Where heartbeats are sent."""
+"""The states in which heartbeats are sent."""
 LOST = frozenset({_S.FENCED, _S.STALE, _S.FATAL})
-"""Where partitions that the program still has are not its own any more."""
+"""The states in which partitions that the program still has are lost."""

@@ -1,6 +1,7 @@
-"""What members of a classic group say to one another, in bytes that brokers pass on unread (behaviour G17).
+"""The bytes that members of a classic group send one another in JoinGroup and SyncGroup (ConsumerProtocol in Java).
 
-Topics stand in order of name. Both are written in the newest version, which only appends to the older ones; older readers stop early.
+Brokers do not read them. Topics are sorted by name. Both structs are written in their newest version, which only appends fields; older
+readers stop early.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ASSIGNMENT = assigned.ConsumerProtocolAssignment
 
 
 def subscription_bytes(subscription: MemberSubscription) -> bytes:
-    """Return what a member says when it joins; its instance id has a field of its own in JoinGroup."""
+    """Return the subscription that a member joins with. Its instance id is a field of JoinGroup itself."""
     owned = [subscribed.TopicPartition(topic=name, partitions=at) for name, at in by_topic(subscription.owned).items()]
     message = SUBSCRIPTION(
         topics=sorted(subscription.topics),
@@ -33,7 +34,7 @@ def subscription_bytes(subscription: MemberSubscription) -> bytes:
 
 
 def read_subscription(data: Bytes, instance_id: str | None) -> MemberSubscription:
-    """Return what a member said. Raises ProtocolError."""
+    """Return the subscription of a member. Raises ProtocolError."""
     message = decode_prefixed(SUBSCRIPTION, data)
     return MemberSubscription(
         topics=frozenset(message.topics),
@@ -46,13 +47,13 @@ def read_subscription(data: Bytes, instance_id: str | None) -> MemberSubscriptio
 
 
 def assignment_bytes(assignment: MemberAssignment) -> bytes:
-    """Return what the leader gives a member."""
+    """Return the assignment that the leader sends to a member."""
     topics = [assigned.TopicPartition(topic=name, partitions=at) for name, at in by_topic(assignment.partitions).items()]
     return encode_prefixed(ASSIGNMENT(assigned_partitions=topics, user_data=assignment.user_data), ASSIGNMENT.NEWEST_VERSION)
 
 
 def read_assignment(data: Bytes) -> MemberAssignment:
-    """Return what the leader gave this member, nothing for no bytes: the leader left it out. Raises ProtocolError."""
+    """Return the assignment of this member; empty for no bytes, if the leader left it out. Raises ProtocolError."""
     if not data:
         return MemberAssignment(())
     message = decode_prefixed(ASSIGNMENT, data)
@@ -60,7 +61,7 @@ def read_assignment(data: Bytes) -> MemberAssignment:
 
 
 def _partitions(topics: Iterable[assigned.TopicPartition | subscribed.TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Return what a member said, who may have said anything. Raises ProtocolError."""
+    """Return partitions of another member, checked: it may send anything. Raises ProtocolError."""
     found = tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
     for tp in found:
         if tp.partition < 0:
@@ -69,7 +70,7 @@ def _partitions(topics: Iterable[assigned.TopicPartition | subscribed.TopicParti
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of partitions by topic, both in order."""
+    """Return the partition numbers of each topic, sorted."""
     found: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         found.setdefault(tp.topic, []).append(tp.partition)

@@ -1,8 +1,8 @@
-"""When a member of a group has to be heard of (behaviour G14, G33, G38). Pure.
+"""When a member of a group has to send a heartbeat, and when it has to leave (Heartbeat in Java). Pure.
 
-Two clocks run. The coordinator wants a heartbeat every heartbeat.interval.ms, in a consumer group as often as it says; a failed one is
-repeated after retry.backoff.ms, and after pauses that grow to retry.backoff.max.ms while they go on failing (KIP-580). And the program has
-to ask for records every max.poll.interval.ms, or the member is of no use to its group; that clock stands still within such a call.
+There are two timers. A heartbeat is due every heartbeat.interval.ms; in a consumer group the coordinator sets the interval. A failed one is
+repeated after retry.backoff.ms, and after pauses that grow to retry.backoff.max.ms while heartbeats keep failing (KIP-580). And the program
+has to call poll() every max.poll.interval.ms; this timer stands still during a poll().
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from levada.base.clock import NEVER_MS, ExponentialBackoff
 
 
 class Heartbeats:
-    """See the module's theory."""
+    """The timers of one member."""
 
     def __init__(self, *, interval_ms: int, backoff: ExponentialBackoff, max_poll_interval_ms: int) -> None:
         self._interval_ms = interval_ms
@@ -20,34 +20,34 @@ class Heartbeats:
         self.failures = 0
         """How many heartbeats in a row have failed."""
         self.due_ms = NEVER_MS
-        """When the next heartbeat is due, NEVER_MS while none is wanted."""
+        """When the next heartbeat is due; NEVER_MS if none is."""
         self._asked_ms = 0
         self.within = False
-        """Whether the program is within a call for records."""
+        """Whether a poll() is running."""
 
     def begin(self, now_ms: int) -> None:
-        """The member has joined."""
+        """Start: the member has joined."""
         self.due_ms = now_ms + self._interval_ms
 
     def begin_at_once(self, now_ms: int, *, after_pause: bool = False) -> None:
-        """The coordinator is to hear of the member now, or after the pause of a failed heartbeat."""
+        """Make a heartbeat due now, or after the backoff of a failed one."""
         self.due_ms = now_ms + self._backoff.delay_ms(0) if after_pause else now_ms
 
     def every(self, interval_ms: int) -> None:
-        """The coordinator wants to be told so often from now on (KIP-848). One that names no time is not told without a pause."""
+        """Set the interval that the coordinator has named (KIP-848). An interval of 0 does not mean without a pause."""
         self._interval_ms = interval_ms if interval_ms > 0 else self._backoff.delay_ms(0)
 
     def end(self) -> None:
-        """There is no member to be heard of."""
+        """Stop: there is no member any more."""
         self.due_ms = NEVER_MS
         self.failures = 0
 
     def sent(self) -> None:
-        """A heartbeat is on its way."""
+        """Note that a heartbeat is in flight."""
         self.due_ms = NEVER_MS
 
     def answered(self, sent_ms: int, now_ms: int, *, ok: bool) -> None:
-        """It was answered, or not."""
+        """Note that the heartbeat was answered, or has failed."""
         if ok:
             self.failures = 0
             self.due_ms = sent_ms + self._interval_ms
@@ -56,16 +56,16 @@ class Heartbeats:
             self.failures += 1
 
     def entered(self, now_ms: int) -> None:
-        """The program is within a call for records."""
+        """The program has called poll()."""
         self._asked_ms = now_ms
         self.within = True
 
     def returned(self, now_ms: int) -> None:
-        """The program works on what it got."""
+        """poll() has returned: the timer of max.poll.interval.ms starts."""
         self._asked_ms = now_ms
         self.within = False
 
     @property
     def missed_ms(self) -> int:
-        """When the program has not asked for records for too long."""
+        """When max.poll.interval.ms is over without a poll()."""
         return NEVER_MS if self.within else self._asked_ms + self._max_poll_interval_ms

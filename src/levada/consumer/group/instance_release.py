@@ -19,14 +19,14 @@ from levada.logs import Log
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 
 GROUP = 32
-"""What describes the settings of a group, among the types of resources."""
+"""The resource type of group configurations in DescribeConfigs."""
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 GRACE_MS = 2_000
-"""How much later than its time the coordinator may end a session."""
+"""How much later than the session timeout the coordinator may end a session."""
 
 
 class InstanceRelease:
-    """The wait of one member. default_ms: the session's time where the brokers do not tell it."""
+    """The wait of one member. default_ms: the session timeout if the brokers do not tell it."""
 
     def __init__(self, who: Identity, default_ms: int, spawn: Spawn, now: Now, log: Log) -> None:
         self._who = who
@@ -38,11 +38,11 @@ class InstanceRelease:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the member waits."""
+        """Whether the member is waiting for its group.instance.id."""
         return self._since_ms is not None
 
     def refused(self) -> bool:
-        """The coordinator does not give the id up: return whether to ask again."""
+        """Handle a refusal because the id is in use; return whether to try again."""
         if self._who.instance_id is None:
             return False
         if self._since_ms is None:
@@ -51,12 +51,12 @@ class InstanceRelease:
         return self._now.ms < self._since_ms + self._session_ms + GRACE_MS
 
     def end(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._since_ms = None
 
     @property
     def waited(self) -> str:
-        """How long the id was waited for, in words that follow on a reason."""
+        """How long the member has waited, as text to append to a reason."""
         return f" (after {self._session_ms / 1000:g} s, {SESSION_TIMEOUT} of the group)" if self.is_awaited else ""
 
     def _ask(self) -> Flow[int | None]:

@@ -1,7 +1,7 @@
-"""The way of a classic member from "let us rebalance" to its assignment: JoinGroup, the leader's part, SyncGroup (behaviour G6 to G11).
+"""One rebalance of a classic member, from JoinGroup to its assignment: JoinGroup, the leader's part, SyncGroup.
 
-It is one flow of the engine. It goes round until there is an assignment, an error that the program must see, or a membership that is lost
-while partitions are still held, of which the program has to be told first.
+It is one flow of the engine. It repeats these steps until there is an assignment, or an error for the program, or until the membership is
+lost while the member still has partitions: the program has to be notified of that first.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from levada.protocol.messages.join_group import JoinGroupResponse
 PAUSES = frozenset({Reaction.RETRY, Reaction.REFIND})
 _BEGINS_ANEW = frozenset({Reaction.TAKE_ID, Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP})
 MOST_AT_ONCE = 3
-"""How often a member begins anew without a pause. A coordinator that sends it away each time would be asked as fast as it answers."""
+"""How often a member joins again without a pause. Else a coordinator that refuses it each time would be asked as fast as it answers."""
 
 
 class Led(NamedTuple):
-    """What a leader has to watch: the group's topics as they were shared out."""
+    """What the leader watches for changes: the topics of the group as they were when it assigned them."""
 
     topics: frozenset[str]
     layouts: Layouts
@@ -50,7 +50,7 @@ class Led(NamedTuple):
 
 
 class Received(NamedTuple):
-    """An assignment, the assignor that made it, and what to watch where this member leads."""
+    """An assignment, the assignor that made it, and what to watch if this member is the leader."""
 
     assignment: MemberAssignment
     assignor: PartitionAssignor
@@ -58,7 +58,7 @@ class Received(NamedTuple):
 
 
 class Joiner(Protocol):
-    """The member, as far as the flow changes it."""
+    """The part of a member that the flow uses."""
 
     generation: Generation
 
@@ -67,33 +67,36 @@ class Joiner(Protocol):
         ...
 
     def offers(self) -> list[tuple[str, bytes]]:
-        """Return what each assignor says of this member now, in order of preference."""
+        """Return the subscription of this member for each assignor, in order of preference (JoinGroup's protocols)."""
         ...
 
     def take_generation(self, generation: Generation) -> None:
-        """This is the member's generation from now on."""
+        """Store the generation that the coordinator has given."""
         ...
 
     def lose(self, *, keeps_id: bool) -> None:
-        """The generation is not the member's any more."""
+        """Lose the generation, and with it the partitions."""
         ...
 
     @property
     def holds_partitions(self) -> bool:
-        """Whether the program has partitions that it has not given up."""
+        """Whether the program has partitions that it has not revoked."""
         ...
 
     def watch_topics(self, topics: frozenset[str]) -> None:
-        """Have metadata of these topics too."""
+        """Request metadata of these topics as well."""
         ...
 
     def asks(self, asks: bool) -> None:
-        """A request that waits for other members is on its way, or not any more."""
+        """Note whether a JoinGroup or SyncGroup, which wait for other members, is in flight."""
         ...
 
 
 class Joining:
-    """See the module's theory. Used under the engine's lock. run_beside: runs a function of the user's soon, without the lock."""
+    """The rebalances of one member. Used under the engine's lock.
+
+    run_beside: runs a function of the program soon, without the lock.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Joining:
         self._run_beside = run_beside
 
     def run(self, reason: str) -> Flow[Received | None]:
-        """Join and return what was assigned; None when the membership was lost while partitions are held."""
+        """Join and return the assignment; None if the membership was lost while the program has partitions."""
         attempts = begun_anew = 0
         while True:
             outcome = yield from self._once(reason)
@@ -149,7 +152,7 @@ class Joining:
         return Received(read_assignment(synced.assignment), assignor, led)
 
     def _chosen(self, joined: JoinGroupResponse) -> PartitionAssignor:
-        """Return the assignor that the group has agreed on."""
+        """Return the assignor that the coordinator has chosen."""
         self._check_same(joined.protocol_type, joined.protocol_name, joined.protocol_name)
         assignor = self._assignors.get(joined.protocol_name or "")
         if assignor is None:
@@ -160,7 +163,7 @@ class Joining:
         return assignor
 
     def _check_same(self, protocol_type: str | None, name: str | None, expected: str | None) -> None:
-        """Older brokers say neither."""
+        """Check the protocol type and name of an answer. Older brokers send neither."""
         if protocol_type not in (None, PROTOCOL_TYPE) or name not in (None, expected):
             raise self._error(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -168,7 +171,7 @@ class Joining:
             )
 
     def _lead(self, joined: JoinGroupResponse, assignor: PartitionAssignor) -> Flow[tuple[Led, dict[str, bytes]]]:
-        """Share out the partitions. A static leader that came back is told to leave them as they are (KIP-814), but watches them."""
+        """Assign the partitions. A static leader that has returned skips the assignment (KIP-814), but watches the topics."""
         members = {each.member_id: read_subscription(each.metadata, each.group_instance_id) for each in joined.members}
         topics = wanted_topics(members)
         with_racks = any(member.rack for member in members.values())
@@ -184,13 +187,13 @@ class Joining:
         return assign(assignor, topics, members, cooperative=is_cooperative(assignor, self._common))
 
     def _learn(self, topics: frozenset[str]) -> Flow[None]:
-        """Have the brokers asked about topics that only other members are subscribed to."""
+        """Fetch metadata of topics that only other members are subscribed to."""
         self._member.watch_topics(topics)
         if not topics <= self._metadata.snapshot.topics.keys():
             yield Wait(self._metadata.refreshed())
 
     def _ask(self, call: Call, policy: Mapping[ErrorCode, Reaction]) -> Flow[Any]:
-        """Return the answer, or what to do about its error."""
+        """Return the answer, or the reaction to its error."""
         self._member.asks(True)
         try:
             answer = yield call

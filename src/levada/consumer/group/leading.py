@@ -1,4 +1,4 @@
-"""What the leader of a classic group does: see who is there, and give each member its partitions (behaviour G9, G18). Pure."""
+"""What the leader of a classic group does: read the subscriptions, and assign partitions to each member. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def wanted_topics(members: Mapping[str, MemberSubscription]) -> frozenset[str]:
 
 
 def layouts(snapshot: ClusterSnapshot, topics: Iterable[str], *, with_racks: bool) -> Layouts:
-    """Return the topics that exist. with_racks: whether it matters where replicas are, since a member has a rack."""
+    """Return the topics that exist. with_racks: whether to include racks of replicas, because a member has a rack."""
     found = {}
     for name in topics:
         topic = snapshot.topics.get(name)
@@ -35,9 +35,9 @@ def _racks(snapshot: ClusterSnapshot, topic: TopicMetadata) -> tuple[frozenset[s
 
 
 def have_changed(before: Layouts, topics: Iterable[str], snapshot: ClusterSnapshot, *, with_racks: bool) -> bool:
-    """Whether the partitions of a group's topics are others than those that were shared out.
+    """Whether the partitions of a group's topics have changed since they were assigned.
 
-    A topic of which the brokers do not say anything useful just now has not changed.
+    A topic for which metadata has a temporary error counts as unchanged.
     """
     known = [name for name in topics if (topic := snapshot.topics.get(name)) is not None and _is_settled(topic)]
     now = layouts(snapshot, known, with_racks=with_racks)
@@ -51,7 +51,7 @@ def _is_settled(topic: TopicMetadata) -> bool:
 def assign(
     assignor: PartitionAssignor, topics: Layouts, members: Mapping[str, MemberSubscription], *, cooperative: bool
 ) -> dict[str, bytes]:
-    """Return what each member is sent. Raises what the assignor raises, and IllegalStateError for a result that no group may have."""
+    """Return the assignment of each member, encoded. Raises what the assignor raises, and IllegalStateError for an invalid result."""
     given = dict(assignor.assign(topics, members))
     check(assignor.NAME, given, topics, members)
     if cooperative:
@@ -60,7 +60,7 @@ def assign(
 
 
 def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, members: Mapping[str, MemberSubscription]) -> None:
-    """Raise IllegalStateError where a partition is given twice, to no member, to one that is not subscribed, or does not exist."""
+    """Raise IllegalStateError if a partition does not exist, or goes to two members, a non-member, or one that is not subscribed."""
     owner: dict[TopicPartition, str] = {}
     for member, assignment in given.items():
         if member not in members:
@@ -76,7 +76,7 @@ def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, mem
 
 
 def check_handed_over(name: str, given: Mapping[str, MemberAssignment], members: Mapping[str, MemberSubscription]) -> None:
-    """Raise IllegalStateError where a partition is given to a member while another one has it: both would read it for a while."""
+    """Raise IllegalStateError if a partition is assigned while another member still has it: both would read it for a while."""
     newest = max((member.generation for member in members.values()), default=-1)
     has: dict[TopicPartition, str] = {}
     for member, subscription in members.items():
@@ -92,5 +92,5 @@ def check_handed_over(name: str, given: Mapping[str, MemberAssignment], members:
 
 
 def is_cooperative(assignor: PartitionAssignor, common: RebalanceProtocol) -> bool:
-    """Whether members keep their partitions while this assignor shares them out."""
+    """Whether members keep their partitions during a rebalance with this assignor."""
     return common is RebalanceProtocol.COOPERATIVE and RebalanceProtocol.COOPERATIVE in assignor.PROTOCOLS

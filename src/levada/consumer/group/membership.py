@@ -1,10 +1,9 @@
-"""What a consumer's core and the APIs know of its membership in a group, whatever protocol the group speaks.
+"""The interface between a consumer and its group membership, the same for classic groups and consumer groups.
 
-Into it goes what the program wants: a subscription, calls for records, the wish to rebalance or to leave. Out of it come duties: what
-only the program's own thread or task may do, because the program hears of it and may commit meanwhile, which is giving up partitions and
-taking them. Everything else a member does by itself, in the engine: heartbeats never wait for the program. So a call for records first does
-the duties that are due, and a program that works on what it has holds a rebalance back until its next call, or until the member has left
-for want of one.
+The program puts in its subscription, its calls of poll(), and the wish to rebalance or to leave. Out come assignments, and pending work:
+what only the program's own thread or task may do, because a listener is called and the program may commit there. That is to revoke
+partitions and to take new ones. The engine does everything else, such as heartbeats, which never wait for the program. So poll() first does
+the pending work. A program that is busy delays a rebalance until its next poll(), or until the member leaves after max.poll.interval.ms.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from levada.types import ConsumerGroupMetadata, TopicPartition
 
 
 class Subscribed(NamedTuple):
-    """What a program is subscribed to: topics by name, or all whose whole names match a pattern, here or at the brokers."""
+    """A subscription: topic names, or a pattern that whole topic names must match. The client or the brokers match it."""
 
     topics: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
     broker_pattern: str = ""
 
     def matching(self, snapshot: ClusterSnapshot, *, with_internal: bool) -> frozenset[str]:
-        """Return the topics that are meant, as far as metadata knows them. with_internal: topics such as __consumer_offsets may be."""
+        """Return the subscribed topics that metadata knows. with_internal: include topics such as __consumer_offsets."""
         if self.pattern is None:
             return self.topics
         there = [topic for topic in snapshot.topics.values() if topic.error is ErrorCode.NONE and (with_internal or not topic.is_internal)]
         return frozenset(topic.name for topic in there if self.pattern.fullmatch(topic.name))
 
     def covers(self, topic: str) -> bool:
-        """Whether a topic is meant."""
+        """Whether a topic is subscribed to."""
         return topic in self.topics if self.pattern is None else self.pattern.fullmatch(topic) is not None
 
 
 class Holdings(NamedTuple):
-    """How a member changes what its consumer reads; to be called under the engine's lock.
+    """How a member reads and changes its consumer's assignment. Called under the engine's lock.
 
-    held: what is assigned. assign: replaces it; partitions that stay keep their positions. watch: has metadata of these topics kept, None
-    for all there are. announce: wakes a call for records, so that it looks again.
+    held: returns the assignment. assign: replaces it; partitions that stay keep their positions. watch: keeps metadata of these topics;
+    None means all topics. announce: wakes a waiting poll().
     """
 
     held: Callable[[], frozenset[TopicPartition]]
@@ -56,7 +55,7 @@ class Holdings(NamedTuple):
 
 
 class Membership(Protocol):
-    """See the module's theory. Called under the engine's lock, but for duties(), which takes it for moments."""
+    """A membership in a group. Called under the engine's lock, but for do_pending_work(), which takes the lock only for moments."""
 
     @property
     def counters(self) -> GroupCounters:
@@ -65,77 +64,77 @@ class Membership(Protocol):
 
     @property
     def subscribed(self) -> Subscribed | None:
-        """What it is subscribed to, None when it is no member and does not want to be one."""
+        """The subscription; None without one."""
         ...
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that it is subscribed to by name, or that match its pattern."""
+        """The topics that are subscribed to by name, or that match the pattern."""
         ...
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """On whose behalf offsets are committed; without a generation outside the group."""
+        """The group metadata for commits; without a generation if not a member."""
         ...
 
     @property
     def may_commit(self) -> bool:
-        """Whether the coordinator would take offsets now."""
+        """Whether the coordinator would accept a commit now."""
         ...
 
     @property
     def final_error(self) -> KafkaError | None:
-        """What every call for records raises until unsubscribe() or close(); None of who is a member, or may yet be one."""
+        """The error that every poll() raises until unsubscribe() or close(); None if the member may still be or become one."""
         ...
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` where offsets may be committed. Raises CommitFailedError, RebalanceInProgressError."""
+        """Return `group` if offsets may be committed. Raises CommitFailedError, RebalanceInProgressError."""
         ...
 
     def refused(self, error: BrokerError, group: ConsumerGroupMetadata) -> KafkaError:
-        """A commit for that group was refused: draw the consequences, and return what to raise."""
+        """Handle a refused commit: change the membership as the error says, and return the error to raise."""
         ...
 
     def for_look_up(self) -> ConsumerGroupMetadata:
-        """Return as whom the coordinator is asked what is committed."""
+        """Return the group metadata for OffsetFetch."""
         ...
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
-        """A commit for that group was refused: return what is settled when the same commit may succeed, None where it will not."""
+        """After a refused commit, return a promise that is settled when the same commit may succeed; None if it will not."""
         ...
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
-        """Want these topics, from the next call for records on. Raises IllegalStateError for what its protocol does not have."""
+        """Subscribe to these topics from the next poll() on. Raises IllegalStateError for what the group protocol does not support."""
         ...
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalanced with the next call for records."""
+        """Have the group rebalanced with the next poll()."""
         ...
 
     def entered(self, now_ms: int) -> None:
-        """The program is within a call for records."""
+        """The program has called poll()."""
         ...
 
     def returned(self, now_ms: int) -> None:
-        """The program has the thread or task for itself."""
+        """poll() has returned to the program."""
         ...
 
     @property
     def has_pending_work(self) -> bool:
-        """Whether a call for records has something to do first."""
+        """Whether poll() has to do work for the group before it returns records."""
         ...
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do what is due; False when the time was over first. Raises what keeps the member from its group, and what listeners raise."""
+        """Do the pending work. False if the time was over first. Raises why the member cannot join, and what listeners raise."""
         ...
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
-        """Give up all partitions, for good: before unsubscribe() and close(). Raises what listeners raise."""
+        """Revoke all partitions before unsubscribe() or close(). Raises what listeners raise."""
         ...
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Be no member any more; return the flow that tells the coordinator.
+        """Leave the group; return the flow that tells the coordinator.
 
-        tells: False leaves it to find out by itself; None is for a member that may come back as the same, where it is static.
+        tells: False sends nothing, and the session times out; None sends nothing, or leaves temporarily, if the member is static.
         """
         ...

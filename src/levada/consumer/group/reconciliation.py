@@ -1,7 +1,8 @@
-"""What a member of a consumer group does in its program's thread or task: it gives up partitions, takes others, and joins (behaviour G36).
+"""What a member of a consumer group does in its program's thread or task: revoke partitions, take new ones, and join.
 
-A duty may be broken off wherever it waits, by the end of the call's time, Ctrl-C or a cancelled task, and the next call goes on. A
-listener that was called was told, whatever it raised: its error comes out after the assignment is what was to be taken.
+This is maybeReconcile() of Java's ConsumerMembershipManager. The work may be interrupted wherever it waits: by the end of the call's time,
+by Ctrl-C or by a cancelled task. The next call goes on with it. A listener is called once, whatever it raises: its error is raised after
+the target assignment is taken.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Reconciliation:
-    """See the module's theory."""
+    """The pending work of a ConsumerGroupMember, run by poll()."""
 
     def __init__(self, member: ConsumerGroupMember) -> None:
         self._member = member
@@ -42,13 +43,13 @@ class Reconciliation:
     # Giving up
 
     def _lose(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Give up what is somebody else's by now."""
+        """Give up lost partitions: other members may have them already."""
         caller.forget_commit()
         yield from self._give_up_all(caller)
         return True
 
     def give_up_for_good(self, caller: Caller) -> CallerFlow[None]:
-        """Give up everything, to leave."""
+        """Revoke all partitions, to leave."""
         with caller.host.lock:
             self._member.prepare_leave()
         yield from self._give_up_all(caller)
@@ -84,7 +85,7 @@ class Reconciliation:
     # Taking
 
     def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Give up what is not in the target, after a commit, and take what is new."""
+        """Commit, revoke what is not in the target, and take what is new."""
         member = self._member
         with caller.host.lock:
             taking = member.begin_taking()
@@ -105,7 +106,7 @@ class Reconciliation:
     def _revoke(self, caller: Caller, revoked: frozenset[TopicPartition], failed: list[Exception]) -> CallerFlow[None]:
         member = self._member
         with caller.host.lock:
-            # The membership may have been lost while the commit was waited for.
+            # The membership may have been lost during the commit.
             is_lost = not member.is_member
         try:
             yield from caller.call_revoked_or_lost(revoked, is_lost=is_lost)
@@ -119,7 +120,7 @@ class Reconciliation:
         member = self._member
         with caller.host.lock:
             if member.taking is not taking:
-                # The membership was lost while the listener ran.
+                # The membership was lost while a listener was running.
                 return
             added = taking.keys() - member.holdings.held()
             member.finish_taking(caller.host.now_ms())

@@ -1,4 +1,4 @@
-"""What a member of a classic group asks its coordinator, and what it does about each error code (behaviour G4 to G10, G14, G15)."""
+"""The requests of a member of a classic group to its coordinator, and the reaction to each error code."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReque
 
 PROTOCOL_TYPE = "consumer"
 JOIN_GRACE_MS = 5_000
-"""How much later than the end of a rebalance its answers may come."""
+"""How much later than the rebalance timeout the answer to JoinGroup may arrive."""
 LONGEST_REASON = 255
 FIRST_VERSION_WITH_INSTANCE_ID = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3}
 FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 
 
 class Reaction(Enum):
-    """What a member does about an error code."""
+    """The reaction to an error code."""
 
     RETRY = "ask again after a pause"
     REFIND = "ask again after a pause, whoever is found to coordinate then"
@@ -56,11 +56,11 @@ ON_SYNC_ERROR: Mapping[ErrorCode, Reaction] = {
     _C.UNKNOWN_MEMBER_ID: _R.LOSE_MEMBERSHIP,
 }
 ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = ON_SYNC_ERROR
-"""Codes that a table does not name are raised: this user may not, the group does not take such a member, another one took its place."""
+"""A code that a table does not name is RAISE: such as a missing permission, an incompatible group, or a fenced group.instance.id."""
 
 
 class Generation(NamedTuple):
-    """Which member this is, and of which generation of its group."""
+    """The identity of a member in one generation of its group."""
 
     number: int = -1
     member_id: str = ""
@@ -68,7 +68,7 @@ class Generation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What a member is made with; fields are named as the options they come from."""
+    """The settings of a member; fields have the names of the options."""
 
     group_id: str
     group_instance_id: str | None
@@ -84,7 +84,7 @@ class GroupSettings:
 
 
 def refusal(settings: GroupSettings, code: int, what: str) -> BrokerError:
-    """Return the error of a member that its coordinator does not take. what: was refused."""
+    """Return the error for a member that the coordinator refuses. what: the refused request or member, in words."""
     advice = _ADVICE.get(ErrorCode.of(code))
     text = f"group '{settings.group_id}': the coordinator refuses {what}"
     names = {ResourceType.GROUP: settings.group_id}
@@ -105,18 +105,18 @@ _ADVICE: Mapping[ErrorCode, Callable[[GroupSettings], str]] = {
         f"another consumer has joined with group.instance.id='{settings.group_instance_id}', and each needs one of its own; close this one"
     ),
 }
-"""What is wrong, and what to do about it."""
+"""What is wrong, and how to fix it."""
 
 
 class Requests:
-    """Makes the calls of one member."""
+    """Makes the requests of one member."""
 
     def __init__(self, settings: GroupSettings, group: CoordinatedGroup) -> None:
         self._settings = settings
         self._coordinator: Coordinator = group.coordinator
 
     def join(self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str) -> Call:
-        """Return the call that joins. protocols: what each assignor says of this member, in order of preference."""
+        """Return JoinGroup. protocols: the subscription of this member for each assignor, in order of preference."""
         settings = self._settings
         request = JoinGroupRequest(
             group_id=settings.group_id,
@@ -131,7 +131,7 @@ class Requests:
         return self._call(request, timeout_ms=self.longest_answer_ms, may_block=True)
 
     def sync(self, generation: Generation, protocol: str, assignments: Mapping[str, bytes]) -> Call:
-        """Return the call that fetches the assignment. assignments: what each member gets, from the leader."""
+        """Return SyncGroup. assignments: those of all members, from the leader; else empty."""
         request = SyncGroupRequest(
             group_id=self._settings.group_id,
             generation_id=generation.number,
@@ -144,18 +144,18 @@ class Requests:
         return self._call(request, timeout_ms=self.longest_answer_ms, may_block=True)
 
     def heartbeat(self, generation: Generation) -> Call:
-        """Return the call that says that the member lives."""
+        """Return Heartbeat."""
         request = HeartbeatRequest(
             group_id=self._settings.group_id,
             generation_id=generation.number,
             member_id=generation.member_id,
             group_instance_id=self._settings.group_instance_id,
         )
-        # A coordinator that does not answer within the session is looked for again: it may have moved to another broker.
+        # If the coordinator does not answer within the session timeout, it is looked up again: it may have moved to another broker.
         return self._call(request, timeout_ms=min(self._settings.request_timeout_ms, self._settings.session_timeout_ms))
 
     def leave(self, member_id: str, reason: str) -> Flow[LeaveGroupResponse]:
-        """Tell the coordinator that a member leaves, in the newest form that it knows."""
+        """Send LeaveGroup, in the newest version that the coordinator knows."""
         identity = MemberIdentity(member_id=member_id, group_instance_id=self._settings.group_instance_id, reason=reason[:LONGEST_REASON])
         request = LeaveGroupRequest(group_id=self._settings.group_id, members=[identity])
         try:
@@ -167,7 +167,7 @@ class Requests:
 
     @property
     def longest_answer_ms(self) -> int:
-        """How long an answer may take that waits for other members: none of these may take longer than its max.poll.interval.ms."""
+        """How long the coordinator may wait for the other members: each has its max.poll.interval.ms to join."""
         return max(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def _call(self, request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest, *, timeout_ms: int, may_block: bool = False) -> Call:

@@ -1,7 +1,7 @@
-"""What the partitions of a target are called: coordinators name topics by their ids (behaviour G36).
+"""The topic names of a target assignment: coordinators name topics by their ids.
 
-Metadata knows the names of topics that are subscribed to by name, or by a pattern here; where it does not yet, it is refreshed. Which
-topics match a pattern at the brokers nobody here knows, so their names are asked for by id.
+Metadata knows the names of topics that are subscribed to by name, or by a pattern that the client matches; if one is missing, metadata is
+refreshed. For a pattern that brokers match, the client does not know the topics, so their names are requested by id.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from levada.types import TopicPartition
 
 
 class Named(NamedTuple):
-    """Partitions of a target, with the ids of their topics. is_whole: whether these are all of it."""
+    """Partitions of a target, with the ids of their topics. is_whole: whether all partitions of the target are included."""
 
     partitions: Mapping[TopicPartition, UUID]
     is_whole: bool
 
 
 class TargetNames:
-    """See the module's theory. Used under the engine's lock. learned: told when brokers have answered, with an error if that is final."""
+    """Finds topic names. Used under the engine's lock.
+
+    learned: called when brokers have answered, with the error if it is permanent.
+    """
 
     def __init__(self, metadata: Metadata, spawn: Spawn, learned: Callable[[BaseException | None], None]) -> None:
         self._metadata = metadata
@@ -41,11 +44,11 @@ class TargetNames:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The names that brokers were asked for."""
+        """The topics whose names were requested by id."""
         return frozenset(self._by_id.values())
 
     def name(self, target: Collection[Owned], current: Mapping[TopicPartition, UUID], *, asks_by_id: bool) -> Named:
-        """Return a target by name, as far as names are known, and have the others found. current: what the member has."""
+        """Return the part of a target whose names are known, and request the other names. current: the current assignment."""
         wanted = {topic_id for topic_id, _ in target}
         names = {topic_id: tp.topic for tp, topic_id in current.items()} | self._by_id
         names.update({topic_id: name for topic_id in wanted if (name := self._metadata.snapshot.topic_name(topic_id)) is not None})

@@ -1,4 +1,4 @@
-"""What a consumer commits for its group (behaviour 17.3). Used under the engine's lock.
+"""What a consumer commits for its group. Used under the engine's lock.
 
 Only what was handed out is committed by default: the positions as they are when the program asks for it, less what a loop over the consumer
 has not been given yet, and what is acknowledged one by one (adr/0044) and is not done. An automatic commit is begun by a call for records

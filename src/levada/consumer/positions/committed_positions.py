@@ -1,4 +1,4 @@
-"""Where a group has read to, for partitions that were just assigned to one of its consumers (behaviour O6).
+"""Where a group has read to, for partitions that were just assigned to one of its consumers.
 
 The coordinator is asked once for all of them. What is committed becomes the position, with the leader epoch it was committed with, so that
 a log truncated meanwhile is noticed. Where nothing is committed auto.offset.reset decides. An answer counts only for partitions that nobody

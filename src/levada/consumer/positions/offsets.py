@@ -1,4 +1,4 @@
-"""Offsets by time, and the two ends of a log (ListOffsets; behaviour 17.2).
+"""Offsets by time, and the two ends of a log (ListOffsets).
 
 One request goes to each leader, for all its partitions, and all leaders are asked at once. What a leader cannot answer now is asked again,
 at whoever leads by then, until everything is found or the call's time is over.
@@ -42,7 +42,7 @@ ON_LIST_OFFSETS_ERROR = RetryPolicy(
     },
     otherwise=Reaction.REFRESH,
 )
-"""Any other code is tried again, known as retriable or not (O8)."""
+"""Any other code is tried again, known as retriable or not."""
 
 
 OffsetsAnswer: TypeAlias = PartitionAnswer[OffsetAndTimestamp | None]
@@ -123,7 +123,7 @@ class OffsetFinder:
 
 
 def _oldest_version(wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel) -> int:
-    """Return the oldest version that can say it. Version 0 knows the ends of the log, but finds times by segment only (V12)."""
+    """Return the oldest version that can say it. Version 0 knows the ends of the log, but finds times by segment only."""
     if isolation_level is IsolationLevel.READ_COMMITTED:
         return FIRST_VERSION_WITH_ISOLATION
     asks_ends_only = all(time in (OffsetSpec.LATEST, OffsetSpec.EARLIEST) for time in wanted.values())

@@ -1,4 +1,4 @@
-"""Looks up positions for partitions that await one (behaviour O6, O7).
+"""Looks up positions for partitions that await one.
 
 An answer counts only if the partition still awaits the same reset: a seek in between wins.
 """

@@ -1,4 +1,4 @@
-"""Notices when the log under a position is not the one that was read (behaviour O10, KIP-320, KIP-516).
+"""Notices when the log under a position is not the one that was read (KIP-320, KIP-516).
 
 Two things can happen to a log. A leader that lacked records may have been elected: a newer leader epoch is the sign of it, and the end of
 the epoch read last, as the new leader has it, tells whether the position still stands on what was read. Or the topic was deleted and

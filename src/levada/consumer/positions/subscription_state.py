@@ -1,4 +1,4 @@
-"""What is read, and from where (behaviour 17.1).
+"""What is read, and from where.
 
 Each assigned partition is in one of four states:
 
@@ -14,7 +14,7 @@ from FETCHING to VALIDATING and back.
 
 A partition has two offsets. `position` is what the caller sees: the next record to be handed out. `fetch_offset` runs ahead of it: the
 next offset to ask the broker for. Both belong to a `generation`; whatever moves the position by force begins a new one, and everything
-fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment (TR57). All
+fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment. All
 partitions of a consumer draw from one count, so that one number also tells which of them were moved since a moment, and a partition that
 is taken away and assigned again does not look like the one before.
 Answers still on their way belong to a `round`: validation begins a new one, because what an earlier leader says does not count any more,
@@ -229,7 +229,7 @@ class PartitionState:
 
     @property
     def wants_data(self) -> bool:
-        """Whether anything more is to be fetched for it (F13), leaving aside what is buffered already."""
+        """Whether anything more is to be fetched for it, leaving aside what is buffered already."""
         if self.paused or self.faulted or not self.facts.is_fetched:
             return False
         return self.stop_offset is None or self.fetch_offset < self.stop_offset
@@ -326,7 +326,7 @@ class PartitionState:
         self.mark()
 
     def advance(self, generation: int, offset: int, leader_epoch: int) -> None:
-        """Record what was handed out, unless the position was moved by force meanwhile (F10)."""
+        """Record what was handed out, unless the position was moved by force meanwhile."""
         if generation == self.generation:
             self.position = offset
             self.leader_epoch = leader_epoch
@@ -424,7 +424,7 @@ class SubscriptionState:
         return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Replace the assignment; partitions that stay keep their positions (O2). ends: the offsets to read up to, where there is one."""
+        """Replace the assignment; partitions that stay keep their positions. ends: the offsets to read up to, where there is one."""
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
         for tp, state in self._states.items():
             if tp not in wanted:
@@ -450,7 +450,7 @@ class SubscriptionState:
         self.is_bounded = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move a position; it takes effect with the next poll (O5)."""
+        """Move a position; it takes effect with the next poll."""
         if offset < 0:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
         state = self.state(tp)
@@ -461,7 +461,7 @@ class SubscriptionState:
         state.holds_in(leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        """Ask for the position to be looked up; no partitions means all (O5)."""
+        """Ask for the position to be looked up; no partitions means all."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)
@@ -476,7 +476,7 @@ class SubscriptionState:
         return [self.state(tp) for tp in partitions] or list(self)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop handing out and fetching, keeping positions and what is buffered (O4)."""
+        """Stop handing out and fetching, keeping positions and what is buffered."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = True
             state.mark()

@@ -233,7 +233,7 @@ class Appender:
         if number < 0:
             if key is None or self._ignores_keys:
                 number = topic.sticky.current
-                # Only between two batches, so that none is cut short (P4).
+                # Only between two batches, so that none is cut short.
                 is_due = topic.sticky.produced >= topic.sticky.limit
                 if number < 0 or number >= topic.count or (is_due and topic.partitions[number].tail is None):
                     return None

@@ -1,4 +1,4 @@
-"""What a caller goes through to have records taken: metadata of a new topic, and memory (K3, K4).
+"""What a caller goes through to have records taken: metadata of a new topic, and memory.
 
 Everything here is flows that a driver runs in a thread or a task of the caller's (levada.base.flow.CallerFlow). They take the engine's lock
 for moments, compress outside of it, and yield where they wait. Whoever breaks one off, with Ctrl-C or by cancelling its task, leaves
@@ -87,7 +87,7 @@ class Appending:
         return self._host.now_ms() + (self._max_block_ms if may_wait else 0)
 
     def send(self, record: ToSend, *, may_wait: bool = True) -> CallerFlow[Delivery]:
-        """Append a record where that takes metadata, memory or a new batch; what is against it is told by the delivery (K6)."""
+        """Append a record where that takes metadata, memory or a new batch; what is against it is told by the delivery."""
         deadline_ms = self.deadline_ms(may_wait=may_wait)
         append = partial(self._accumulator.append, record)
         try:
@@ -155,7 +155,7 @@ class Appending:
     def await_topic(
         self, name: str, partition: int | None = None, deadline_ms: int | None = None, limit: Limit | None = None
     ) -> CallerFlow[TopicQueues]:
-        """Return a topic's queues when metadata knows it, and the partition (K3).
+        """Return a topic's queues when metadata knows it, and the partition.
 
         deadline_ms: None allows max.block.ms. limit: what an error says of how long was allowed; None for max.block.ms.
         What it raises is about records that were not taken.

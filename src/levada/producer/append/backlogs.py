@@ -1,7 +1,7 @@
 """What could be sent to whom, kept up to date as partitions change, so that looking costs what changed and not what exists.
 
-What is due (A8): a partition whose first batch is full, or has waited linger.ms or its back-off; and every partition
-while memory is short, while somebody flushes and after close. If one partition of a broker is due, its others ride along (A11).
+What is due: a partition whose first batch is full, or has waited linger.ms or its back-off; and every partition
+while memory is short, while somebody flushes and after close. If one partition of a broker is due, its others ride along.
 
 A partition with batches is in one place: `ready` or `lingering` of its leader's Backlog, or parked while something of its own keeps it:
 an answer to come, numbering, sealing, back-off. Whoever changes one of these calls place().

@@ -1,4 +1,4 @@
-"""Cutting up a batch that is too large for the broker (A21), or that holds records the broker cannot take beside others (M15)."""
+"""Cutting up a batch that is too large for the broker, or that holds records the broker cannot take beside others."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 # cython: annotation_typing=False
 """The producer's memory, counted.
 
-`buffer.memory` bounds what the producer holds (B12). Every batch is charged before it exists and refunded when it has left the queue and
+`buffer.memory` bounds what the producer holds. Every batch is charged before it exists and refunded when it has left the queue and
 the network and its callbacks have run; a record that failed without a batch is charged until its callback has run. Who finds too little
 joins a queue and gets a Ticket; returning memory goes to the oldest ticket only, which gathers partial amounts until it has all of them,
-so a large record is not starved by small ones (B4). Nobody waits in here: the caller waits for `ticket.promise` outside the engine lock,
-and cancels the ticket when its time is over (B5). Java also keeps a list of buffers to use again; in Python the allocator does that
-better, so only the accounting is kept (B13).
+so a large record is not starved by small ones. Nobody waits in here: the caller waits for `ticket.promise` outside the engine lock,
+and cancels the ticket when its time is over. Java also keeps a list of buffers to use again; in Python the allocator does that
+better, so only the accounting is kept.
 
 A [c] module: compiled, a charge is one step that no other thread sees half done, so the appender charges without the engine's lock.
 """
@@ -48,7 +48,7 @@ class BufferPool:
 
     @property
     def queued(self) -> int:
-        """How many tickets wait; while there are any, every partition is due (B10)."""
+        """How many tickets wait; while there are any, every partition is due."""
         return len(self._waiters)
 
     def try_allocate(self, size: int) -> bool:
@@ -77,7 +77,7 @@ class BufferPool:
         return ticket
 
     def release(self, size: int) -> None:
-        """Give back what was charged; works after close() too (B9)."""
+        """Give back what was charged; works after close() too."""
         self._available += size
         self._serve()
 
@@ -89,7 +89,7 @@ class BufferPool:
         return True
 
     def cancel(self, ticket: Ticket) -> None:
-        """Leave the queue, or give back an amount that is not wanted any more (B5); harmless after redeem()."""
+        """Leave the queue, or give back an amount that is not wanted any more; harmless after redeem()."""
         granted, ticket.granted = ticket.granted, 0
         if ticket in self._waiters:
             self._waiters.remove(ticket)
@@ -112,7 +112,7 @@ class BufferPool:
             raise ValueError(f"{size} bytes were asked of buffer.memory={self.total}: the wait would never end")
 
     def _serve(self) -> None:
-        """Hand what is available to the oldest tickets, one after the other (B6)."""
+        """Hand what is available to the oldest tickets, one after the other."""
         while self._waiters and self._available >= 0:
             ticket = self._waiters[0]
             part = min(ticket.size - ticket.granted, self._available)

@@ -19,7 +19,7 @@ class Flushing:
         self._failed_sends = failed_sends.promises
 
     def run(self) -> Flow[None]:
-        """Return when all are done, their callbacks included (A22, A25)."""
+        """Return when all are done, their callbacks included."""
         self._accumulator.flushes += 1
         try:
             for promise in (*self._failed_sends, *(batch.promise for batch in self._counts)):

@@ -85,14 +85,14 @@ class PartitionQueue:
         return not self.batches and not self.in_flight and self.tail is None
 
     def close_tail(self, full: bool) -> None:
-        """Take no more records into the open batch (A4); a full one used up the partition's turn for keyless records (P4)."""
+        """Take no more records into the open batch; a full one used up the partition's turn for keyless records."""
         tail = self.tail
         self.tail = None
         if tail is not None and self.topic.sticky.current == self.number:
             self.topic.sticky.took(tail.builder.size_estimate, full)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch again, behind those that were numbered before it and before all others (A20, TR43)."""
+        """Queue a batch again, behind those that were numbered before it and before all others."""
         place = {id(other): position for position, other in enumerate(self.in_flight)}
         mine = place[id(batch)]
         ahead = sum(1 for other in self.batches if place.get(id(other), mine) < mine)
@@ -164,6 +164,6 @@ class TopicQueues:
             self.topic_id = topic_id
 
     def observe_compression(self, ratio: float) -> None:
-        """Adapt the estimate of how well records compress: quickly to the worse, slowly to the better (M18)."""
+        """Adapt the estimate of how well records compress: quickly to the worse, slowly to the better."""
         estimate = self.compression_ratio
         self.compression_ratio = max(estimate + RATIO_UP if ratio > estimate else estimate - RATIO_DOWN, ratio)

@@ -1,4 +1,4 @@
-"""Which partition a record or a row goes to (P1-P8): the one place that chooses, for send() and for send_arrow().
+"""Which partition a record or a row goes to: the one place that chooses, for send() and for send_arrow().
 
 A partition named by the caller wins, then the caller's own partitioner, then the key's murmur2 hash over all partitions, as in Java
 (unless partitioner.ignore.keys), and last the sticky choice of levada.producer.append.sticky.
@@ -51,7 +51,7 @@ class Partitioning:
         return STICKY if key is None or self.ignores_keys else partition_for_key(key, count)
 
     def for_record(self, topic: str, key: bytes | None, count: int) -> int | None:
-        """Return what the caller's own partitioner chooses, None without one. Raises ValueError for a partition that is not there (P8)."""
+        """Return what the caller's own partitioner chooses, None without one. Raises ValueError for a partition that is not there."""
         if self.partitioner is None:
             return None
         return checked(self.partitioner(topic, key, count), topic, count)
@@ -75,7 +75,7 @@ class Partitioning:
 
 
 def checked(partition: int, topic: str, count: int) -> int:
-    """Return what a caller's partitioner chose, or raise ValueError when there is no such partition (P8)."""
+    """Return what a caller's partitioner chose, or raise ValueError when there is no such partition."""
     if isinstance(partition, int) and 0 <= partition < count:
         return partition
     raise ValueError(f"the partitioner chose partition {partition!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
@@ -90,7 +90,7 @@ def _as_list(chosen: Any) -> list[int]:
 
 
 class RoundRobin:
-    """A partitioner that deals each topic's records out in turn, whatever their keys (P7)."""
+    """A partitioner that deals each topic's records out in turn, whatever their keys."""
 
     def __init__(self) -> None:
         self._turns: dict[str, counted[int]] = {}

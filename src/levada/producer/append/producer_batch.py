@@ -2,9 +2,9 @@
 """A batch of one partition on its way to the broker, and everything its records share.
 
 Being filled (`builder`), then sealed (`data`), then on the wire once or more often, then final. A record never costs a future: it is a
-(batch, index) pair, and the batch owns the one promise, which settles when the outcome is known and the callbacks have run (A25).
+(batch, index) pair, and the batch owns the one promise, which settles when the outcome is known and the callbacks have run.
 A batch that was too large for the broker is split: its promise settles when all parts have settled, and its records look at the part they
-went into (A21).
+went into.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Contents(Protocol):
 
 
 class Final(Enum):
-    """How a batch ended (A24)."""
+    """How a batch ended."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -180,7 +180,7 @@ class ProducerBatch:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether it was numbered for the broker's duplicate detection; then its contents are fixed too (I9)."""
+        """Whether it was numbered for the broker's duplicate detection; then its contents are fixed too."""
         return self.base_sequence != NO_SEQUENCE
 
     def seal(self) -> None:
@@ -199,11 +199,11 @@ class ProducerBatch:
         self.data = builder.build()
 
     def persisted(self) -> Persisted:
-        """Whether its records may be in the log although no success was reported (M-P3)."""
+        """Whether its records may be in the log although no success was reported."""
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Fix the outcome, which the caller has stored, and tell AckBuffers; False when there already is one, as of a late answer (A24)."""
+        """Fix the outcome, which the caller has stored, and tell AckBuffers; False when there already is one, as of a late answer."""
         if self.final is not None:
             if self.final is Final.SUCCEEDED:
                 raise IllegalStateError(f"{self.tp}: a batch that succeeded cannot become {final.value}")
@@ -220,7 +220,7 @@ class ProducerBatch:
         self.data = None
 
     def run_callbacks(self, log: Log) -> None:
-        """Call the users back in append order, outside the engine lock; what one raises is logged, the others still run (N10, A25)."""
+        """Call the users back in append order, outside the engine lock; what one raises is logged, the others still run."""
         callbacks, self.callbacks = self.callbacks, []
         for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
@@ -280,7 +280,7 @@ class ProducerBatch:
         return parts[which], index - starts[which]
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return where the record is; offset -1 while that is not known or when it failed (K6, K8)."""
+        """Return where the record is; offset -1 while that is not known or when it failed."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.metadata(inner, timestamp, key_size, value_size)

@@ -202,7 +202,7 @@ class RecordAccumulator:
         """Append a record, in a new batch if need be; None when metadata does not know the topic or partition.
 
         Returns a Ticket when memory is short: wait for its promise, call again with it, and cancel it in the end, used or not: another
-        thread may have opened a batch meanwhile (A2). Raises RecordTooLargeError, ClosedError.
+        thread may have opened a batch meanwhile. Raises RecordTooLargeError, ClosedError.
         """
         self._check_open()
         bound = self._checked_size(record)
@@ -290,7 +290,7 @@ class RecordAccumulator:
         return batch
 
     def next_sticky(self, topic: TopicQueues, now_ms: int) -> int:
-        """Move a topic's keyless records on to another partition and return it (P5, P6)."""
+        """Move a topic's keyless records on to another partition and return it."""
         # A topic that metadata lost sight of while its records are being sent has no count, but it had partitions.
         queues = topic.partitions[: topic.count] or topic.partitions
         usable = [queue for queue in queues if queue.leader is not None and not self._is_stalled(queue.leader, now_ms)]
@@ -360,7 +360,7 @@ class RecordAccumulator:
         return record.partition is None and self.partitioning.for_key(record.key, 1) == STICKY
 
     def _moved_on(self, topic: TopicQueues, record: ToSend, now_ms: int) -> bool:
-        """Move the sticky partition if the record goes there, it has had its share and no batch would be cut short (P4)."""
+        """Move the sticky partition if the record goes there, it has had its share and no batch would be cut short."""
         sticky = topic.sticky
         if not self._sticks(record) or not sticky.is_due or (sticky.current >= 0 and topic.partitions[sticky.current].tail is not None):
             return False
@@ -380,7 +380,7 @@ class RecordAccumulator:
 
     @property
     def all_due(self) -> bool:
-        """Whether nothing should linger: memory is short, somebody flushes, or no more records will come (A8, B10)."""
+        """Whether nothing should linger: memory is short, somebody flushes, or no more records will come."""
         return self.flushes > 0 or self.closed or self.pool.queued > 0
 
     def ready(self, now_ms: int) -> Ready:
@@ -393,7 +393,7 @@ class RecordAccumulator:
         return bool(self._availability_timeout_ms) and since is not None and now_ms - since > self._availability_timeout_ms
 
     def note_readiness(self, node: int, ready: bool, now_ms: int) -> None:
-        """Remember since when a leader with data could not take any (P6)."""
+        """Remember since when a leader with data could not take any."""
         if ready:
             self._stalled_since.pop(node, None)
         else:
@@ -402,7 +402,7 @@ class RecordAccumulator:
     # Draining
 
     def drain(self, node: int, now_ms: int, numbering: Numbering | None) -> list[ProducerBatch]:
-        """Take at most one batch per partition for one request, sealed and numbered; who gets no place is first next time (A13-A15)."""
+        """Take at most one batch per partition for one request, sealed and numbered; who gets no place is first next time."""
         drained: list[ProducerBatch] = []
         total = 0
         for queue in self.backlogs.queues(node):
@@ -443,12 +443,12 @@ class RecordAccumulator:
     # Afterwards
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch for another attempt, in its old place (A20)."""
+        """Queue a batch for another attempt, in its old place."""
         batch.queue.put_back(batch)
         self.backlogs.place(batch.queue)
 
     def put_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Let the parts of a split take a batch's place and what it is charged, since there may be no other memory (A21)."""
+        """Let the parts of a split take a batch's place and what it is charged, since there may be no other memory."""
         batch.share_charge(parts)
         batch.queue.replace(batch, parts)
         self.backlogs.place(batch.queue)
@@ -460,7 +460,7 @@ class RecordAccumulator:
         batch.drop_bytes()
 
     def expired(self, now_ms: int) -> Iterator[ProducerBatch]:
-        """Yield the batches older than delivery.timeout.ms, in flight ones too (A17, A18); the caller fails them."""
+        """Yield the batches older than delivery.timeout.ms, in flight ones too; the caller fails them."""
         self.adopt()
         if now_ms < self.next_expiry_ms:
             return
@@ -476,7 +476,7 @@ class RecordAccumulator:
     def fail(
         self, batch: ProducerBatch, error: KafkaError, *, final: Final = Final.FAILED, record_errors: dict[int, KafkaError] | None = None
     ) -> None:
-        """Give up on it; a late answer changes nothing any more (TR41)."""
+        """Give up on it; a late answer changes nothing any more."""
         if batch.final is None:
             batch.error = error
             batch.record_errors = record_errors or {}
@@ -484,7 +484,7 @@ class RecordAccumulator:
             self._finish(batch, final)
 
     def off_the_wire(self, batch: ProducerBatch) -> None:
-        """Its request was answered or given up; memory of a batch that failed meanwhile comes back only now (A19)."""
+        """Its request was answered or given up; memory of a batch that failed meanwhile comes back only now."""
         batch.on_the_wire = False
         batch.queue.muted = False
         self.backlogs.place(batch.queue)
@@ -492,13 +492,13 @@ class RecordAccumulator:
             self._release(batch)
 
     def abort(self, error: Callable[[ProducerBatch], KafkaError]) -> None:
-        """Fail everything that is not final (A23)."""
+        """Fail everything that is not final."""
         self.adopt()
         for batch in list(self.incomplete):
             self.fail(batch, error(batch), final=Final.ABORTED)
 
     def close(self, ended: Ended) -> None:
-        """Take no more records; who waits for memory is turned away (A7, B9)."""
+        """Take no more records; who waits for memory is turned away."""
         self._ended = ended
         self.closed, self.appender.takes_records = True, False
         self.adopt()
@@ -538,7 +538,7 @@ class RecordAccumulator:
         self._settled(batch)
 
     def settle(self, batch: ProducerBatch) -> None:
-        """Let those know who wait for the batch: its callbacks have run (A25)."""
+        """Let those know who wait for the batch: its callbacks have run."""
         del self.unsettled[batch]
         self._resolve(batch)
         self._release(batch)

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 
 class StickyPartition:
-    """The partition that keyless records of one topic go to at the moment (P4)."""
+    """The partition that keyless records of one topic go to at the moment."""
 
     __slots__ = ("_random", "current", "limit", "produced")
 
@@ -34,7 +34,7 @@ class StickyPartition:
         self.produced += max(size, self.limit) if full else size
 
     def move(self, candidates: Sequence[int], queue_lengths: Sequence[int] | None = None) -> int:
-        """Choose the next partition: uniformly, or by queue lengths of the candidates when they are given (P5)."""
+        """Choose the next partition: uniformly, or by queue lengths of the candidates when they are given."""
         self.produced = 0
         self.current = candidates[self._draw(len(candidates), queue_lengths)]
         return self.current

@@ -1,4 +1,4 @@
-"""Records that failed before they were part of a batch, and whose callbacks have not run yet (K6)."""
+"""Records that failed before they were part of a batch, and whose callbacks have not run yet."""
 
 from __future__ import annotations
 

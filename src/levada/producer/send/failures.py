@@ -1,4 +1,4 @@
-"""How a batch fails: what is said to the user, and whether the records may be in the log (M-P3)."""
+"""How a batch fails: what is said to the user, and whether the records may be in the log."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Failures:
         self.transactional_id: str | None = None
 
     def expire(self, batch: ProducerBatch) -> None:
-        """delivery.timeout.ms is over (A17, A18)."""
+        """delivery.timeout.ms is over."""
         limit = f"within delivery.timeout.ms={self._accumulator.delivery_timeout_ms}"
         if batch.attempts:
             last = "no answer yet" if batch.on_the_wire and not batch.last_error else batch.last_error
@@ -72,7 +72,7 @@ class Failures:
         self._end(batch, DeliveryTimeout(text, batch.persisted()))
 
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
-        """The broker's error is final (K18)."""
+        """The broker's error is final."""
         code = ErrorCode.of(answer.error_code)
         # Some brokers name the partition, too.
         name = f"{batch.tp}: "
@@ -92,7 +92,7 @@ class Failures:
         self._fail(batch, refused(ProduceRequest.NAME, answer.error_code, text, asked_for), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
-        """The node takes nothing that could hold these records (M15)."""
+        """The node takes nothing that could hold these records."""
         self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node})"))
 
     def too_large(self, batch: ProducerBatch) -> None:

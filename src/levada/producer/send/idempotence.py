@@ -1,4 +1,4 @@
-"""Exactly once per producer object: who we are to the brokers, and how each partition's batches are numbered (section 14).
+"""Exactly once per producer object: who we are to the brokers, and how each partition's batches are numbered.
 
 States of the identity, moved by the InitProducerId flow and by `recover`:
 
@@ -6,18 +6,18 @@ States of the identity, moved by the InitProducerId flow and by `recover`:
     any  -> failed, for good: not authorized, or the broker knows no idempotence
 
 A batch is numbered when it is first drained and keeps number and bytes for every further attempt, because the first may have been
-written (I9). A partition goes through trouble in two ways:
+written. A partition goes through trouble in two ways:
 
 * a batch failed, and certainly was not written: later ones of the partition would leave a gap, so they get new numbers under a new epoch
   (`wants_bump`; if nothing was numbered after it, its numbers are simply used again);
 * a batch failed, and may have been written: the partition is `unresolved`. Nothing new is sent until those in flight are done. Did a later
-  one succeed, there is no gap; else the epoch is bumped (I12).
+  one succeed, there is no gap; else the epoch is bumped.
 
 A transactional producer's identity is given by the coordinator (`transactions.manager`), which alone raises the epoch. There a batch that
 fails costs the transaction. Where its numbers were used (`lost_numbers`), the next transaction needs another epoch.
 
 What can never happen: that a batch which may have been written gets another number, because the broker could not see the duplicate then.
-Such a batch fails as `persisted: unknown` when its partition is renumbered (M-P2, M-B6); Java renumbers it. And no partition is renumbered
+Such a batch fails as `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered
 while one of its batches is on the wire.
 """
 
@@ -50,7 +50,7 @@ class Verdict(Enum):
 
 
 class Rule(NamedTuple):
-    """A row of section 14's decision table: the first whose condition holds decides."""
+    """A row of a decision table: the first row whose condition holds decides."""
 
     why: str
     holds: Callable[[Sequences, ProducerBatch, int], bool]
@@ -107,7 +107,7 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
         Rule("the broker lost what it knew of us", _always, Verdict.FAIL),
     ),
 }
-"""Within a transaction (section 14): a batch that fails costs the transaction, and only its coordinator raises the epoch."""
+"""Within a transaction: a batch that fails costs the transaction, and only its coordinator raises the epoch."""
 
 
 class Idempotence:
@@ -156,7 +156,7 @@ class Idempotence:
         self.changes += 1
 
     def initialize(self) -> Flow[None]:
-        """Get a producer id from any broker, however long that takes (I3)."""
+        """Get a producer id from any broker, however long that takes."""
         attempts = 0
         while True:
             code, cause = yield from self._ask_for_identity()
@@ -223,7 +223,7 @@ class Idempotence:
     # Numbering, called while draining
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now without breaking its partition's order (A14)."""
+        """Whether a batch may be sent now without breaking its partition's order."""
         queue = batch.queue
         sequences = queue.sequences
         if not self.identity.is_valid or sequences.wants_bump:
@@ -231,7 +231,7 @@ class Idempotence:
         if self._may_send is not None and not self._may_send(batch):
             return False
         if batch.has_sequence:
-            # While one is retried, its partition goes one at a time until the gap is closed (I8).
+            # While one is retried, its partition goes one at a time until the gap is closed.
             return queue.in_flight[0] is batch
         # A broker that knows nothing of us yet takes any first number, also the second batch's when it has refused the first. So a
         # sequence begins with one batch in flight.
@@ -239,7 +239,7 @@ class Idempotence:
         return sequences.unresolved is None and (has_begun or not queue.in_flight)
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give a sealed batch its numbers; they are written into it (A15)."""
+        """Give a sealed batch its numbers; they are written into it."""
         sequences = batch.queue.sequences
         if sequences.identity != self.identity:
             sequences.restart(self.identity)
@@ -258,7 +258,7 @@ class Idempotence:
         )
 
     def number_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Number the parts of a split like the batch they come from (A21)."""
+        """Number the parts of a split like the batch they come from."""
         sequence = batch.base_sequence
         for part in parts:
             self._write(part, sequence)
@@ -267,12 +267,12 @@ class Idempotence:
     # Outcomes
 
     def acked(self, batch: ProducerBatch, base_offset: int) -> None:
-        """Note a success (I10)."""
+        """Note a success."""
         if self._is_current(batch):
             batch.queue.sequences.acked(batch.base_sequence, batch.records_count, base_offset)
 
     def decide(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> Verdict:
-        """Apply section 14's table to an answer about sequences."""
+        """Apply the decision table to an error about sequences."""
         if not self._is_current(batch):
             return Verdict.FAIL
         sequences = batch.queue.sequences
@@ -336,7 +336,7 @@ class Idempotence:
             self.changes += 1
 
     def _renumber(self, queue: PartitionQueue) -> list[ProducerBatch]:
-        """Start a partition at 0 under the new epoch, with those in flight that certainly were not written (I11)."""
+        """Start a partition at 0 under the new epoch, with those in flight that certainly were not written."""
         del self._troubled[queue]
         self.changes += 1
         queue.sequences.restart(self.identity)

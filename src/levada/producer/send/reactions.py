@@ -1,4 +1,4 @@
-"""What the Sender does about an error code in a produce response: one table for every code (K16-K19, appendix B).
+"""What the Sender does about an error code in a produce response: one table for every code.
 
 `persisted` says what the answer tells about this attempt alone. Only a code that brokers give before they append is a NO. A leader that
 has appended and then waits for its followers answers REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or

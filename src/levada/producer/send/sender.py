@@ -1,4 +1,4 @@
-"""Sends what the accumulator has ready and deals with the answers (K10-K19).
+"""Sends what the accumulator has ready and deals with the answers.
 
 One poll: answers, expiry, sequences, then what can be sent. Answers are only noted when they arrive and handled here, where the time is
 known and no other component is in the middle of a change. What to do about an error is not decided here but read from a table
@@ -110,7 +110,7 @@ class Sender:
         }
 
     def poll(self, now_ms: int) -> int:
-        """Do what can be done now; return when to be polled again (K11, K12)."""
+        """Do what can be done now; return when to be polled again."""
         self.counters.now_ms = now_ms
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
@@ -223,7 +223,7 @@ class Sender:
         promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
 
     def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[int, str]]:
-        """Return the request (K13) and the names of its topics by the numbers of their ids, since newer answers have ids only."""
+        """Return the request and the names of its topics by the numbers of their ids, since newer answers have ids only."""
         topics: dict[str, TopicProduceData] = {}
         for batch, data in batches.items():
             name, partition = batch.tp
@@ -262,7 +262,7 @@ class Sender:
         return answers
 
     def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
-        """Return what a lost request means for each of its batches (K14, K15); so does an answer without the partition (TR51)."""
+        """Return what a lost request means for each of its batches; so does an answer without the partition."""
         error = promise.error
         text = None if error is None else str(error)
         if isinstance(error, DisconnectError) and error.timed_out:

@@ -1,4 +1,4 @@
-"""Numbers that let the broker see a duplicate: producer id, epoch and sequence, modulo 2^31 (I5, I6)."""
+"""Numbers that let the broker see a duplicate: producer id, epoch and sequence, modulo 2^31."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def is_before(a: int, b: int) -> bool:
 
 
 class Sequences:
-    """What one partition knows of its numbers (I7).
+    """What one partition knows of its numbers.
 
-    unresolved: the sequence after a batch whose fate is unknown; nothing new is sent until it is clear whether there is a gap (I12).
-    wants_bump: the numbers cannot go on under this epoch; the partition starts at 0 under the next one (I11).
+    unresolved: the sequence after a batch whose fate is unknown; nothing new is sent until it is clear whether there is a gap.
+    wants_bump: the numbers cannot go on under this epoch; the partition starts at 0 under the next one.
     """
 
     __slots__ = ("identity", "last_acked", "last_acked_offset", "next", "unresolved", "wants_bump")
@@ -66,7 +66,7 @@ class Sequences:
         return base
 
     def acked(self, base_sequence: int, count: int, base_offset: int) -> None:
-        """Note a success; answers may cross, so only forward (I10)."""
+        """Note a success; answers may cross, so only forward."""
         last = next_sequence(base_sequence, count - 1)
         if self.last_acked < 0 or is_before(self.last_acked, last):
             self.last_acked = last

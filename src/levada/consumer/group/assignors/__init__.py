@@ -1,4 +1,4 @@
-"""Who gets which partitions: pure, run by the member that leads a classic group (behaviour 18.3)."""
+"""The assignors of classic groups. They are pure; the member that leads the group runs one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assignors_of(chosen: Iterable[str | PartitionAssignor]) -> tuple[PartitionAs
 
 
 def common_protocol(assignors: Sequence[PartitionAssignor]) -> RebalanceProtocol:
-    """Return how a member that offers these rebalances (behaviour G18).
+    """Return how a member that offers these rebalances.
 
     Cooperative only where all of them support it: which one is chosen is known only after the member had to decide what to give up.
     """

@@ -1,10 +1,11 @@
-"""The balanced assignment that moves as few partitions as it can (behaviour G22).
+"""The balanced assignment that moves as few partitions as possible; the sticky assignors use it.
 
-First comes balance: there is no partition that could go to a member with two partitions less, or more, than its owner has. With equal
-subscriptions that means numbers which differ by one at most. Then every member keeps what it has, as far as balance allows. Then, of the
-members with the fewest partitions one whose rack has a replica is given a partition that needs an owner (KIP-881).
+Balance comes first: no partition could move from its owner to a member that has at least two partitions fewer. With equal subscriptions the
+numbers differ by one at most. Then every member keeps what it has, as far as balance allows. A partition without an owner goes to one of
+the members with the fewest partitions; among these, one whose rack has a replica is preferred (KIP-881).
 
-Members may claim the same partition: one of them has missed a rebalance. The newer generation is believed; of two equal ones neither.
+Two members may claim the same partition when one of them missed a rebalance. The claim of the newer generation counts; if both are of the
+same generation, neither counts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Owners = dict[TopicPartition, str]
 
 
 def owners(claims: Mapping[str, Claim]) -> Owners:
-    """Return who has which partition, without those that several claim for the same generation."""
+    """Return the owner of each partition. A partition that several members claim for the same generation has none."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in sorted(claims):
         for tp in claims[member].partitions:
@@ -36,7 +37,7 @@ def owners(claims: Mapping[str, Claim]) -> Owners:
 def balanced(
     topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription], owned: Owners
 ) -> dict[str, list[TopicPartition]]:
-    """Return partitions by member. owned: who has what now."""
+    """Return partitions by member. owned: the present owners."""
     wanting = subscribers(topics, members)
     loads = _Loads(in_order(members))
     partitions = [tp for topic in wanting for tp in topics[topic].partitions]
@@ -48,7 +49,7 @@ def balanced(
     if are_equal:
         _trim(loads, len(partitions))
     free = [tp for tp in partitions if tp not in loads.owner]
-    # What few can have is given away first, so that it does not end up with somebody who has enough by then.
+    # Partitions with the fewest possible owners are assigned first, while these members still have few partitions.
     for tp in sorted(free, key=lambda tp: (len(wanting[tp.topic]), tp)):
         loads.give(tp, _least(loads, wanting[tp.topic], members, topics[tp.topic].racks[tp.partition]))
     if not are_equal:
@@ -57,7 +58,7 @@ def balanced(
 
 
 class _Loads:
-    """Who has what while it is shared out."""
+    """The partitions of each member while they are being assigned."""
 
     def __init__(self, members: Iterable[str]) -> None:
         self.given: dict[str, list[TopicPartition]] = {member: [] for member in members}
@@ -75,7 +76,7 @@ class _Loads:
 
 
 def _trim(loads: _Loads, total: int) -> None:
-    """Take from members with equal subscriptions what is above their share; the first of those that have more keep one more."""
+    """Take from members with equal subscriptions what is above their share. If it does not divide, the first ones keep one more."""
     each, extras = divmod(total, len(loads.given) or 1)
     for partitions in list(loads.given.values()):
         keeps = each
@@ -86,14 +87,14 @@ def _trim(loads: _Loads, total: int) -> None:
 
 
 def _least(loads: _Loads, wanting: Iterable[str], members: Mapping[str, MemberSubscription], racks: frozenset[str]) -> str:
-    """Return who has least of those that are subscribed; among equals one in a rack with a replica, then the first."""
+    """Return the subscribed member with the fewest partitions; among equals one in a rack with a replica, then the first."""
     return min(wanting, key=lambda member: (loads.count(member), members[member].rack not in racks))
 
 
 def _even_out(loads: _Loads, wanting: Mapping[str, list[str]], owned: Owners) -> None:
-    """Move partitions to members that have two less, or more, until there is nothing to be moved.
+    """Move partitions to members that have at least two fewer, until no such move is left.
 
-    Each move makes the sum of the squares of what members have smaller, so there is an end. What is new where it is goes first.
+    This ends, because each move makes the sum of the squares of the numbers smaller. Partitions that are new to their member move first.
     """
     moved = True
     while moved:

@@ -1,4 +1,4 @@
-"""What the assignors share: the order of members, and who is subscribed to what (behaviour G19)."""
+"""What the assignors share: the order of members, and the subscribers of each topic."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ def in_order(members: Mapping[str, MemberSubscription]) -> list[str]:
 
 
 def subscribers(topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]:
-    """Return who is subscribed to each topic, in the order of members; topics in order of name, without those that nobody wants."""
+    """Return the subscribers of each topic, in the order of members.
+
+    Topics are sorted by name; topics without a subscriber are left out.
+    """
     ordered = in_order(members)
     found = {topic: [member for member in ordered if topic in members[member].topics] for topic in sorted(topics)}
     return {topic: wanting for topic, wanting in found.items() if wanting}
 
 
 def racks_matter(layout: TopicLayout, racks: Iterable[str | None]) -> bool:
-    """Whether it makes a difference who of the members in these racks gets which partition (KIP-881).
+    """Whether racks make a difference for the assignment of a topic (KIP-881). racks: those of the members.
 
-    It makes none where no member shares a rack with a replica, or where every partition has replicas in all racks that the topic is in.
+    They make none if no member shares a rack with a replica, or if every partition has replicas in all racks that the topic is in.
     """
     everywhere = frozenset[str]().union(*layout.racks)
     return not everywhere.isdisjoint(rack for rack in racks if rack) and any(here != everywhere for here in layout.racks)
 
 
 def assignments(given: Mapping[str, Sequence[TopicPartition]]) -> dict[str, MemberAssignment]:
-    """Return partitions by member as assignments, in order of topic and number."""
+    """Return assignments made of the partitions of each member, sorted by topic and number."""
     return {member: MemberAssignment(tuple(sorted(partitions))) for member, partitions in given.items()}

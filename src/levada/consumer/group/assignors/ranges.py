@@ -1,8 +1,8 @@
-"""Range: of each topic every member gets a block of neighbours (behaviour G20, KIP-881).
+"""The range assignor: for each topic, every member gets a block of consecutive partitions (KIP-881).
 
-The first members get one partition more where the number does not divide. So topics with as many partitions and the same members have
-their partitions of one number with one member, which joins depend on; and where racks count, members are given partitions with a replica in
-their rack first, of such topics all of one number or none.
+If the number does not divide, the first members get one partition more. So for topics with the same number of partitions and the same
+members, partitions with the same number are assigned to the same member, which joins depend on. Where racks count, members first get
+partitions that have a replica in their rack; for such co-partitioned topics, either all partitions of a number or none.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from levada.types import TopicPartition
 
 
 class RangeAssignor(PartitionAssignor):
-    """See the module's theory."""
+    """Assigns blocks of consecutive partitions, topic by topic."""
 
     NAME = "range"
 
     def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
-        """Return what each member gets."""
+        """Return the assignment of each member."""
         rounds = [_Topic(topics[topic], wanting, members) for topic, wanting in subscribers(topics, members).items()]
         if any(topic.racks_matter for topic in rounds):
             for alike in _co_partitioned(rounds):
@@ -36,7 +36,7 @@ class RangeAssignor(PartitionAssignor):
 
 
 class _Topic:
-    """One topic while it is shared out. left: its partitions that nobody has yet."""
+    """One topic while it is being assigned. left: the partitions that are not assigned yet."""
 
     def __init__(self, layout: TopicLayout, members: Sequence[str], subscriptions: Mapping[str, MemberSubscription]) -> None:
         self.layout = layout
@@ -60,7 +60,7 @@ class _Topic:
             self._extras -= 1
 
     def is_near(self, member: str, tp: TopicPartition) -> bool:
-        """Whether a partition has a replica in the member's rack; a member without one is near to all."""
+        """Whether a partition has a replica in the member's rack. A member without a rack is near to every partition."""
         rack = self._rack[member]
         return not rack or rack in self.layout.racks[tp.partition]
 
@@ -72,7 +72,7 @@ class _Topic:
 
 
 def _co_partitioned(topics: Sequence[_Topic]) -> list[list[_Topic]]:
-    """Return the topics, those with as many partitions and the same members together."""
+    """Group topics that have the same number of partitions and the same members."""
     alike: defaultdict[tuple[int, tuple[str, ...]], list[_Topic]] = defaultdict(list)
     for topic in topics:
         alike[len(topic.layout.racks), tuple(topic.members)].append(topic)
@@ -80,7 +80,7 @@ def _co_partitioned(topics: Sequence[_Topic]) -> list[list[_Topic]]:
 
 
 def _assign_by_rack(alike: Sequence[_Topic]) -> None:
-    """Give members partitions that are near to them, of several topics those of one number together."""
+    """Give members partitions that are near to them. Partitions of co-partitioned topics with the same number stay together."""
     first = alike[0]
     if len(alike) == 1:
         if first.racks_matter:

@@ -1,4 +1,4 @@
-"""Round robin: all partitions of all topics are dealt out one by one, as cards are (behaviour G21)."""
+"""The round-robin assignor: deals all partitions of all topics to the members one by one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from levada.types import TopicPartition
 
 
 class RoundRobinAssignor(PartitionAssignor):
-    """See the module's theory. A member that is not subscribed to a partition's topic is passed over."""
+    """Deals partitions one by one. A member that is not subscribed to a topic is passed over."""
 
     NAME = "roundrobin"
 
     def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
-        """Return what each member gets."""
+        """Return the assignment of each member."""
         given: dict[str, list[TopicPartition]] = {member: [] for member in members}
         turns = cycle(in_order(members))
         for topic in subscribers(topics, members):

@@ -1,4 +1,4 @@
-"""The sticky assignors: balanced, and every member keeps what it can; see `balance`."""
+"""The sticky assignors: balanced assignments in which every member keeps as much as possible; see `balance`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levada.types import TopicPartition
 
 
 class StickyAssignor(PartitionAssignor):
-    """Members give everything up before they join, and mostly get it back."""
+    """Members revoke all partitions before they join, and mostly get the same ones again."""
 
     NAME = "sticky"
 
@@ -27,21 +27,21 @@ class StickyAssignor(PartitionAssignor):
         self._had = Claim((), NO_GENERATION)
 
     def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
-        """Return what each member gets."""
+        """Return the assignment of each member."""
         claims = {member: sticky_claim(subscription) for member, subscription in members.items()}
         return assignments(balanced(topics, members, owners(claims)))
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Say what this member had last."""
+        """Return the partitions of the last assignment, encoded."""
         return sticky_user_data(self._had) if self._had.generation != NO_GENERATION else None
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
-        """Remember what to say next time."""
+        """Remember the assignment for the next join."""
         self._had = Claim(assignment.partitions, generation)
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """Members keep what they have through a rebalance. What goes to another one is given to nobody until its owner has given it up."""
+    """Members keep their partitions during a rebalance. A partition that moves is assigned to nobody until its owner has revoked it."""
 
     NAME = "cooperative-sticky"
     PROTOCOLS = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -50,7 +50,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
         self._generation = NO_GENERATION
 
     def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
-        """Return what each member gets; what has to be given up first is left out, and comes with the next rebalance."""
+        """Return the assignment of each member. Partitions that have to be revoked first are left out; the next rebalance assigns them."""
         claims = {member: cooperative_claim(subscription) for member, subscription in members.items()}
         owned = owners(claims)
         claimants: dict[TopicPartition, set[str]] = {}
@@ -65,9 +65,9 @@ class CooperativeStickyAssignor(PartitionAssignor):
         return assignments({member: [tp for tp in partitions if may_have(member, tp)] for member, partitions in given.items()})
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Say since when this member has what it owns, for leaders that look for it here."""
+        """Return the generation of the last assignment, for leaders that read it here."""
         return cooperative_user_data(self._generation)
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
-        """Remember what to say next time."""
+        """Remember the assignment for the next join."""
         self._generation = generation

@@ -1,7 +1,7 @@
-"""What members tell a sticky leader of themselves besides their subscription: Java's layouts, so that groups may be mixed.
+"""The user data of the sticky assignors, in the layouts of the Java client, so that groups with both clients work.
 
-They have no version in front. A member of "sticky" has given everything up when it joins, so it says what it had; one of
-"cooperative-sticky" still has it, and says since when.
+The layouts have no version in front. A member of "sticky" has revoked everything when it joins, so its user data lists what it had. A
+member of "cooperative-sticky" still owns its partitions, so its user data only says since which generation.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ class PreviousTopic(Struct):
 
 
 class StickyUserData(Data, versions="0-1"):
-    """What a member of "sticky" had; version 0 does not say since when."""
+    """What a member of "sticky" had. Version 0 has no generation."""
 
     previous_assignment: list[PreviousTopic] = array(PreviousTopic)
     generation: int = int32("1+", default=NO_GENERATION)
 
 
 class CooperativeUserData(Data, versions="0"):
-    """Since when a member of "cooperative-sticky" has what it owns."""
+    """The generation in which a member of "cooperative-sticky" got its partitions."""
 
     generation: int = int32()
 
 
 class Claim(NamedTuple):
-    """What a member says it has, and since which generation."""
+    """The partitions that a member says it has, and the generation in which it got them."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int
 
 
 def sticky_user_data(claim: Claim) -> bytes:
-    """Return what a member of "sticky" says of itself."""
+    """Return the user data of a member of "sticky"."""
     topics = [PreviousTopic(topic=name, partitions=at) for name, at in by_topic(claim.partitions).items()]
     return encode(StickyUserData(previous_assignment=topics, generation=claim.generation), 1)
 
 
 def sticky_claim(member: MemberSubscription) -> Claim:
-    """Return what a member of "sticky" had; nothing where it does not say so in a way that can be read."""
+    """Return what a member of "sticky" had; nothing if its user data cannot be read."""
     if not member.user_data:
         return Claim((), NO_GENERATION)
     for version in (1, 0):
@@ -69,12 +69,12 @@ def sticky_claim(member: MemberSubscription) -> Claim:
 
 
 def cooperative_user_data(generation: int) -> bytes:
-    """Return what a member of "cooperative-sticky" says of itself."""
+    """Return the user data of a member of "cooperative-sticky"."""
     return encode(CooperativeUserData(generation=generation), 0)
 
 
 def cooperative_claim(member: MemberSubscription) -> Claim:
-    """Return what a member of "cooperative-sticky" has. Older clients say the generation in user data alone."""
+    """Return what a member of "cooperative-sticky" has. Older clients give the generation in the user data only."""
     generation = member.generation
     if generation == NO_GENERATION and member.user_data:
         try:
