@@ -1,1 +1,1 @@
-"""The consumer's core: which partitions, from where, fetched ahead and handed out in order; sans-IO and clock-less."""
+"""The core of a consumer: assignment, positions, fetching, and records in order. Sans-IO and clock-less."""

@@ -1,11 +1,11 @@
-"""What a consumer does in its caller's context: wait until there is something, collect it, say what is wrong, be woken up, close.
+"""What a consumer does in its caller's context: poll, wait, raise errors, wake up, close.
 
-Everything here is flows that a driver runs in a thread or a task of the caller's (levada.base.flow.CallerFlow). They take the engine's lock
-for moments, decode outside of it, and yield where they wait. One flow at a time, but for wakeup(), which any thread and any signal handler
-may call.
+All methods are flows that a driver runs in the caller's thread or task (levada.base.flow.CallerFlow). They take the engine's lock for
+moments, decode without it, and yield where they wait. Only one flow runs at a time, except wakeup(), which any thread and any signal
+handler may call.
 
 A signal handler or a cancelled task may end a flow at any point. Positions move at its very end, in one step under the lock (see
-fetch_collector); when it is ended between that step and its caller's getting the result, take_back() undoes the step.
+fetch_collector). If the flow ends after that step, but before the caller has the result, take_back() undoes the step.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from levada.types import AnyRecord
 T = TypeVar("T")
 
 Post: TypeAlias = Callable[[ProducerRecord, Callable[[BaseException | None], None]], None]
-"""Sends a record with a program's producer, and tells once why it failed, None when it was acknowledged; from any thread."""
+"""Sends a record with a program's producer. Calls the function once, from any thread: with the error, or None when acknowledged."""
 
 SESSION_CLOSE_MS = 100
-"""How long close() waits for brokers to take note; they forget a session by themselves."""
+"""How long close() waits for brokers to close fetch sessions. If they do not answer, sessions time out by themselves."""
 
 
 class ConsumerFlows(Waking[ConsumerCore]):
-    """See the module's theory. It adds itself to the engine's pollers."""
+    """The calls of one consumer. It adds itself to the engine's pollers."""
 
     def __init__(self, core: ConsumerCore, engine: Engine, host: Host, *, default_api_timeout_ms: int, post: Post | None = None) -> None:
-        """post: gives a dead letter to its producer; None where the core has none."""
+        """post: gives a dead letter to its producer; None if the core has no dead-letter topic."""
         super().__init__(core, engine, host, default_api_timeout_ms=default_api_timeout_ms)
         self.wall_ms = host.wall_ms
         self._post = post
@@ -61,20 +61,20 @@ class ConsumerFlows(Waking[ConsumerCore]):
     ) -> CallerFlow[list[AnyRecord]]:
         """Return up to `limit` records; [] when the time is over, when positions moved without a record, or at the end of all ranges.
 
-        caller: does first what the group wants of the program. stops_when_assigned: return [] when that was to take or give up partitions.
-        is_enough: return [] instead of waiting on when it says so; look_again() has it asked.
+        caller: runs the pending work of the group member first. stops_when_assigned: return [] after a change of the assignment. is_enough:
+        return [] instead of waiting once it returns True; look_again() has it called.
         """
         collect = partial(self.core.collect_records, limit)
         found = yield from self._until_some(deadline_ms, collect, caller, stops_when_assigned=stops_when_assigned, is_enough=is_enough)
         return found or []
 
     def attend(self, deadline_ms: int, caller: Caller, is_enough: Callable[[], bool]) -> CallerFlow[None]:
-        """Do what a call for records does besides bringing some, until the time is over or `is_enough`, asked by look_again(), says so."""
+        """Do all that poll() does except returning records, until the time is over or is_enough() returns True; look_again() calls it."""
         yield from self._until_some(deadline_ms, None, caller, is_enough=is_enough)
 
     def batch(self, deadline_ms: int, sink: BatchSink, limit: int | None, max_bytes: int, caller: Caller) -> CallerFlow[Any]:
-        """Return an Arrow batch of up to `limit` records, with no rows where records() would return []."""
-        # Rows that an earlier call left behind were taken back with the positions.
+        """Return an Arrow batch of up to `limit` records; without rows if records() would return []."""
+        # Rows that an interrupted call left in the sink: their positions were moved back.
         sink.discard()
         if limit is None:
             return (yield from self.columns(deadline_ms, sink, None, max_bytes, sink.finish, caller))
@@ -84,7 +84,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return sink.finish() if found is None else found
 
     def _ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
-        """Return what an earlier call decoded ahead. Mostly the engine has nothing to do afterwards, and a step of it costs more."""
+        """Return rows that an earlier call decoded ahead. A step of the engine, which costs more, is skipped if it has nothing to do."""
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -106,9 +106,9 @@ class ConsumerFlows(Waking[ConsumerCore]):
         finish: Callable[[], T],
         caller: Caller | None = None,
     ) -> CallerFlow[T]:
-        """Add records to columns until there are `limit` or they take `max_bytes`, and return what finish() makes of them, also of none.
+        """Add records to columns up to `limit` rows or `max_bytes`, and return the result of finish(), even without records.
 
-        finish() is called before positions move, so what it raises costs no records.
+        finish() is called before positions move, so no records are lost if it raises.
         """
         found = yield from self._until_some(deadline_ms, partial(self.core.collect_columns, sink, limit, max_bytes, finish), caller)
         return finish() if found is None else found
@@ -121,8 +121,8 @@ class ConsumerFlows(Waking[ConsumerCore]):
     def take_back(self, call: int) -> None:
         """Undo records(), batch() or columns(), whose result did not reach the caller.
 
-        Both APIs note next_call before they begin, and call this for any exception that leaves them, KafkaErrors too. It has no effect
-        when the call did not begin, or failed by itself. What was moved since, as by seek(), stays where it is.
+        The public API reads next_call before it begins, and calls this for any exception that it raises, KafkaErrors included. It has no
+        effect if the call did not begin, or failed by itself. Positions that were moved since, as by seek(), stay.
         """
         with self._host.lock:
             self.core.take_back(call)
@@ -136,7 +136,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         stops_when_assigned: bool = False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> CallerFlow[T | None]:
-        """Collect what is there; while there is nothing, wait, and look whether something is wrong. collect: None collects nothing."""
+        """Collect what is buffered. While there is nothing, wait until records or an error arrive. collect: None collects nothing."""
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -164,7 +164,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
                 changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms, collects=collect is not None)
                 if now_ms >= deadline_ms or is_enough():
                     return None
-                # A loop steps the engine only when something happens, and that a call has begun to wait is something.
+                # An event loop steps the engine only at an event, and it has to know that a call has begun to wait.
                 self._host.due_now()
                 yield Until(letter or changed, min(deadline_ms, look_ms))
         finally:
@@ -173,12 +173,12 @@ class ConsumerFlows(Waking[ConsumerCore]):
                 self.core.counters.polls.end(now_ms)
                 if self.core.is_subscribed:
                     self.core.end_call(now_ms)
-            # Memory given back, a position to be looked up, an error that was raised: a call that did not wait has changed things too.
+            # A call that did not wait may still have freed memory, asked for a position or raised an error: the engine has to act on that.
             if is_due:
                 self._host.look()
 
     def _collected(self, collect: Callable[[int], CallerFlow[T | None]]) -> CallerFlow[tuple[T | None, Promise[None] | None]]:
-        """Collect, and send the dead letters that were met; return what to wait for, where the record of one is first in line."""
+        """Collect, and send the dead letters that were found. If the first record waits for its dead letter, return what to wait for."""
         letters = self.core.letters
         if letters is None:
             return (yield from collect(self._host.now_ms())), None
@@ -205,14 +205,14 @@ class ConsumerFlows(Waking[ConsumerCore]):
         assert self._post is not None, "a core with dead letters comes with what sends them"
 
         def settled(failure: BaseException | None) -> None:
-            # A consumer that was closed meanwhile has not moved past the record.
+            # If the consumer was closed meanwhile, its position has not moved past the record.
             with suppress(KafkaError):
                 self._host.change(lambda _: letters.settle(letter, failure))
 
         post_letter(self._host, self._post, record, settled)
 
     def _do_group_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do what the group wants of the program; False when the time was over first."""
+        """Do the pending work of the group member. False if the time was over first."""
         assert self.core.member is not None
         is_done = yield from self.core.member.do_pending_work(caller, deadline_ms)
         with self._host.lock:
@@ -220,8 +220,8 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return is_done
 
     def _look_around(self, now_ms: int, *, is_over: bool, collects: bool) -> tuple[Promise[None], int]:
-        """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some, and when to
-        look again. collects: whether what is buffered is of interest.
+        """Raise the error that keeps records away, if it is for the caller. Return a promise that settles when records may be there, and
+        when to check again. collects: whether buffered records count.
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
@@ -234,10 +234,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
             raise error
         return changed, look_ms
 
-    # Its end
+    # Closing
 
     def close(self) -> CallerFlow[None]:
-        """Stop reading and tell the brokers that can be told; the driver is to be closed next, whatever happens here."""
+        """Stop reading and close the fetch sessions at reachable brokers. The driver is to be closed next, even if this raises."""
         with self._host.lock:
             told = self.core.close(self._host.now_ms())
             over_ms = self._host.now_ms() + SESSION_CLOSE_MS
@@ -248,8 +248,8 @@ class ConsumerFlows(Waking[ConsumerCore]):
 
 
 def post_letter(host: Host, post: Post, letter: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
-    """Give a dead letter to its producer; what the producer refuses at once is told to `settled`, as what fails later."""
-    # A signal's handler runs where the producer waits, and before: what it raises is no failure of the producer, and comes out.
+    """Give a dead letter to its producer. settled: called with the error, whether the producer refuses at once or fails later."""
+    # A signal handler may run before and during a wait of the producer. What it raises is not an error of the producer: it is raised.
     host.run_handlers()
     try:
         post(letter, settled)

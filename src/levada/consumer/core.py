@@ -1,7 +1,7 @@
-"""A consumer's parts, wired to an engine. The APIs wait and convert; everything that decides is below here.
+"""The parts of a consumer, wired to an engine. The public APIs wait and convert types; every decision is made here or below.
 
-Methods are called under the engine's lock, but for collect_records(), collect_columns() and collect_part(), which take it for moments
-by themselves.
+Methods are called under the engine's lock, except collect_records(), collect_columns() and collect_part(), which take it for moments
+themselves.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ T = TypeVar("T")
 
 NO_TOPICS: frozenset[str] = frozenset()
 LAST_WORD_MS = 1_000
-"""How long the end of a consumer that was dropped may take, which may hold up the end of the interpreter."""
+"""How long a consumer that was dropped without close() may take to end: the interpreter may wait for it at exit."""
 
 
 class ConsumerCore:
-    """Reads assigned partitions. host: what runs the engine. on_reset: told of every position that auto.offset.reset had to move."""
+    """Reads assigned partitions. host: runs the engine. on_reset: called for every position that auto.offset.reset has moved."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ConsumerCore:
         backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
         self.subscription = SubscriptionState()
         self.letters: DeadLetters | None = None
-        """What is on its way to a dead-letter topic, where there is one."""
+        """Records on their way to a dead-letter topic; None without one."""
         self._engine = engine
         self._now_ms = host.now_ms
         self._isolation_level = read.isolation_level
@@ -131,26 +131,26 @@ class ConsumerCore:
 
     @property
     def counters(self) -> ConsumerCounters:
-        """What has been counted so far."""
+        """The counters."""
         return self._buffer.counters
 
     def latency(self, api: str) -> Measure:
-        """Return what is known of how long an API's answers take, and of how many there were."""
+        """Return the response times of an API."""
         return self._engine.network.in_flight.traffic.latency(api)
 
     def poll(self, now_ms: int) -> int:
-        """Wake who waits when metadata changed: what it says may be what a caller is to be told."""
+        """Wake a waiting poll() when metadata has changed: it may have to raise what metadata says."""
         if self._engine.metadata.version != self._metadata_version:
             self._metadata_version = self._engine.metadata.version
             self._buffer.announce()
         return NEVER_MS
 
-    # What is read
+    # Assignment and positions
 
     def assign(self, partitions: Iterable[TopicPartition], ends: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """Replace the assignment. ends: the offsets to read up to, for partitions that have one.
+        """Replace the assignment. ends: offsets to read up to, for bounded partitions.
 
-        Raises IllegalStateError for a consumer that is subscribed.
+        Raises IllegalStateError if the consumer is subscribed.
         """
         if self.is_subscribed:
             raise IllegalStateError("the group assigns the partitions of a subscribed consumer; unsubscribe() before assign()")
@@ -168,11 +168,11 @@ class ConsumerCore:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether a group assigns the partitions."""
+        """Whether the consumer has a subscription, so that a group assigns its partitions."""
         return self.member is not None and self.member.subscribed is not None
 
     def begin_leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Promise[None]:
-        """Be no member any more; return a promise that is settled when the coordinator knows, or will not. tells: see Membership.leave."""
+        """Leave the group; return a promise that is settled when that is done or has failed. tells: see Membership.leave."""
         assert self.member is not None
         self._stalls.waits_since_ms = NEVER_MS
         leaving = self.member.leave(reason, now_ms, tells=tells)
@@ -180,9 +180,9 @@ class ConsumerCore:
         return self._start_beside(leaving, f"leaving group '{self.commits.group.group_id}'")
 
     def end_by_itself(self) -> Flow[None]:
-        """Return the last flow of a consumer that was dropped without close(): nobody shall wait for the end of its session.
+        """Return the last flow of a consumer that was dropped without close(): it leaves the group, so that no session has to time out.
 
-        Nothing is committed. How far the program has got with what it was given is not known.
+        Nothing is committed, because it is unknown which records the program has processed.
         """
         if self.is_subscribed:
             left = self.begin_leave("the consumer was dropped without close()", self._now_ms(), tells=None)
@@ -190,11 +190,11 @@ class ConsumerCore:
 
     @property
     def has_pending_work(self) -> bool:
-        """Whether a call for records has something to do for the group first."""
+        """Whether poll() has to do work for the group first."""
         return self.member is not None and self.member.has_pending_work
 
     def _assign_from_group(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        # A listener may have unsubscribed, and assigned partitions itself.
+        # A listener may have called unsubscribe() and assign().
         if self.is_subscribed:
             self.subscription.assign(partitions, now_ms)
             self._buffer.drop_stale()
@@ -206,27 +206,27 @@ class ConsumerCore:
         self._follow_assignment(now_ms)
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move a position. leader_epoch: of the record before it, so that a log truncated since then is noticed (KIP-320)."""
+        """Move a position. leader_epoch: that of the record before it, to detect log truncation (KIP-320)."""
         self.subscription.seek(tp, offset, leader_epoch)
         self._buffer.drop_stale()
 
     def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
-        """Have positions looked up at one end of the log."""
+        """Have positions looked up at the beginning or the end of the log."""
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
     def seek_to_committed(self, partitions: Collection[TopicPartition]) -> None:
-        """Have positions looked up where the group has committed."""
+        """Have the committed offsets of the group looked up as positions."""
         self.subscription.seek_to_committed(partitions)
         self._buffer.drop_stale()
 
     def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
-        """Take back records that were handed out but not used, where nothing was moved by force since this generation."""
+        """Move positions back to records that were returned but not used, except in partitions that were moved since this generation."""
         self.subscription.rewind(records, generation)
         self._buffer.drop_stale()
 
     def begin_call(self, now_ms: int) -> None:
-        """A call for records begins; raises as prepare() does."""
+        """A poll() begins; raises as prepare() does."""
         if self.member is not None:
             self.member.entered(now_ms)
         self.commits.begin_automatic(now_ms)
@@ -240,21 +240,21 @@ class ConsumerCore:
         return None if state is None else state.position
 
     def end_call(self, now_ms: int) -> None:
-        """A call for records is over."""
+        """A poll() has ended."""
         if self.member is not None:
             self.member.returned(now_ms)
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
-        """Return rows that an earlier call decoded ahead, None without any, and whether the engine need not see that they are gone."""
+        """Return rows that an earlier call has decoded ahead, None without any, and whether the engine needs no step afterwards."""
         self.end_call(now_ms)
         commits = self.commits.begin_automatic(now_ms)
-        # Partitions that were just assigned have to be prepared for first, and those that are to be given up are not read any more.
+        # New partitions need a position first, and partitions that are to be revoked are not read any more.
         is_ready = not (self.has_pending_work or self.subscription.initializing())
         part = self._collector.take_ahead(sink, limit, max_bytes, now_ms) if is_ready else None
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
-        """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none."""
+        """Have missing positions looked up. Raises NoOffsetForPartitionError without a committed offset and auto.offset.reset."""
         fresh = self.subscription.initializing()
         if self._committed is not None:
             self._committed.put(fresh)
@@ -267,53 +267,53 @@ class ConsumerCore:
                 state.await_reset(self._reset_to)
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved when collecting may bring something, or a position was found."""
+        """Return a promise that is resolved when records may be collected, or a position was found."""
         return self._buffer.changed()
 
     def announced(self) -> Promise[None]:
-        """Return a promise that is resolved with the next change, whatever could be collected already."""
+        """Return a promise that is resolved at the next change, even if records can be collected already."""
         return self._buffer.announced()
 
     def announce(self) -> None:
-        """Wake who waits for a change, or for a dead letter, so that it looks again."""
+        """Wake a waiting poll(), so that it checks again."""
         self._buffer.announce()
         if self.letters is not None:
             self.letters.announce()
 
     @property
     def calls(self) -> int:
-        """How many calls for records there were."""
+        """The number of poll() calls so far."""
         return self._collector.calls
 
     @property
     def has_moved(self) -> bool:
-        """Whether the last collecting moved a position, be it past records nobody may see."""
+        """Whether the last call moved a position, even if only past records that are hidden, such as aborted ones."""
         return self._collector.has_moved
 
     @property
     def is_due(self) -> bool:
-        """Whether a call has changed what is fetched or looked up, so that the engine should act on it."""
+        """Whether a call has changed what is to be fetched or looked up, so that the engine has to act."""
         return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
+        """Return the error to raise because no records arrive; None to go on waiting. last_word: poll() is about to return no records."""
         return self._stalls.explain(now_ms, last_word=last_word)
 
     def _subscription(self) -> frozenset[str]:
-        """Return the topics that are subscribed to by name, or that match a pattern here."""
+        """Return the topics that are subscribed to by name, or that match a pattern in the client."""
         return NO_TOPICS if self.member is None else self.member.topics
 
     def _pattern(self) -> str | None:
-        """Return the pattern that topics are matched with here, None where there is none."""
+        """Return the pattern that the client matches topics with; None without one."""
         subscribed = None if self.member is None else self.member.subscribed
         return None if subscribed is None or subscribed.pattern is None else subscribed.pattern.pattern
 
     def next_look_ms(self, now_ms: int) -> int:
-        """When explain() may say something else than now."""
+        """When the result of explain() may change."""
         return self._stalls.next_look_ms(now_ms)
 
     def describe_standstill(self, now_ms: int) -> list[str]:
-        """Return a line for each partition that is not read to its end, with why, and one for each address that cannot be used."""
+        """Return a line with the reason for each partition that is not read to its end, and one for each unreachable address."""
         lines = []
         for state in self.subscription:
             if not state.finished:
@@ -324,24 +324,24 @@ class ConsumerCore:
         return lines + self._stalls.failures()
 
     def end(self, state: PartitionState) -> int:
-        """Return the offset up to which a partition could be read at the last fetch, -1 before one."""
+        """Return the offset up to which the partition could be read at the last fetch; -1 before a fetch."""
         reads_stable = self._isolation_level is IsolationLevel.READ_COMMITTED
         return state.last_stable_offset if reads_stable else state.high_watermark
 
     def lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets lie between the position and the end known from the last fetch, None before one."""
+        """Return the lag: offsets from the position to the end, as of the last fetch; None before a fetch."""
         state = self.subscription.state(tp)
         end = self.end(state)
         return max(end - state.position, 0) if state.has_position and end != UNKNOWN_OFFSET else None
 
     def lead(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is after the start of the log known from the last fetch, None before one (KIP-223)."""
+        """Return the lead: offsets from the log start to the position, as of the last fetch; None before a fetch (KIP-223)."""
         state = self.subscription.state(tp)
         start = state.log_start_offset
         return max(state.position - start, 0) if state.has_position and start != UNKNOWN_OFFSET else None
 
     def health(self, wall_ms: int) -> ConsumerHealth:
-        """Return why nothing arrives, by what is known."""
+        """Return why no records arrive, from what the client knows."""
         network, snapshot = self._engine.network, self._engine.metadata.snapshot
         failures, unsettled = network.failures(), self._committed.unstable if self._committed is not None else ()
         found = [
@@ -364,14 +364,14 @@ class ConsumerCore:
         member = self.member if self.is_subscribed else None
         fenced = None if member is None else member.final_error
         absent = self._topics.absent(self._now_ms())
-        # As long as no topic matches a pattern here there is no group to become a member of.
+        # While no topic matches the pattern, the consumer does not join its group.
         rebalancing = member is not None and not member.may_commit and (bool(member.topics) or self._pattern() is None)
         return consumer_health(found, failures, rebalancing=rebalancing, fenced=fenced, absent=absent)
 
     # Flows
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
-        """Return the position, looking it up first where that is needed."""
+        """Return the position; look it up first if there is none."""
         state = self.subscription.state(tp)
         if self._committed is None:
             self.prepare()
@@ -395,7 +395,7 @@ class ConsumerCore:
         return found
 
     def committed(self, partitions: Sequence[TopicPartition]) -> Flow[Committed]:
-        """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
+        """Return the committed offsets of these partitions. Raises InvalidGroupIdError without a group.id."""
         return self._fetch_committed(partitions, lambda unstable: None)
 
     def _fetch_committed(self, partitions: Sequence[TopicPartition], unstable: Callable[[list[TopicPartition]], None]) -> Flow[Committed]:
@@ -406,7 +406,7 @@ class ConsumerCore:
         return fetch_offsets(self._engine.coordinators, group_id, partitions, retries, waiting, asker=asker)
 
     def _tell_of_unsettled_offsets(self, group_id: str) -> None:
-        """Write once that a reader of transactions may begin at offsets that a transaction changes later. Others have no transactions."""
+        """Warn once that committed offsets may be changed by an open transaction; only with isolation.level=read_committed."""
         if self._isolation_level is IsolationLevel.READ_COMMITTED and not self._told_of_unsettled_offsets:
             self._told_of_unsettled_offsets = True
             self._log.warning(
@@ -492,7 +492,7 @@ class ConsumerCore:
         return self._engine.flows.start(flow, now_ms, deadline_ms=now_ms + self._api_timeout_ms, describe=what)
 
     def find_offsets(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find the first offset at or after a time in ms, or with -1 and -2 the ends of the log."""
+        """Find the first offset at or after a time in ms; -1 is the end of the log, -2 its beginning."""
         self._engine.metadata.add_transient_topics({tp.topic for tp in wanted}, now_ms)
         return self._find_offsets(wanted)
 
@@ -508,11 +508,11 @@ class ConsumerCore:
         return partitions_for(topic, retries, self._engine.now, may_create=self._may_create)
 
     def list_topics(self) -> Flow[dict[str, list[PartitionInfo]]]:
-        """Describe every topic this user may see."""
+        """Describe every topic that the user may describe."""
         return list_topics()
 
     def close(self, now_ms: int) -> list[Promise[Any]]:
-        """Stop reading; return promises of the requests that close the sessions."""
+        """Stop reading; return promises of the requests that close the fetch sessions."""
         self.subscription.assign((), now_ms)
         return self._fetcher.close_sessions(now_ms)
 

@@ -1,4 +1,4 @@
-"""What a consumer counts: per response and per call, never per record."""
+"""What consumers, members of groups and share consumers count: per response and per call, never per record."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from levada.base.measure import Measure
 
 
 class PollTimes:
-    """When calls for records began and ended (KIP-517)."""
+    """The times at which poll() began and ended (KIP-517)."""
 
     def __init__(self) -> None:
         self.between = Measure()
-        """Milliseconds from the beginning of one call to that of the next."""
+        """Milliseconds from the beginning of one poll() to the beginning of the next."""
         self.idle = Measure()
-        """Which part of that, from 0 to 1, each call took itself: the rest is the program's."""
+        """The part of that time, from 0 to 1, that was spent in poll(); the rest is the program's."""
         self.began_ms: int | None = None
-        """When the last one began, None before the first."""
+        """When the last poll() began; None before the first."""
         self._since_ms = 0
 
     def begin(self, now_ms: int) -> None:
-        """A call begins."""
+        """A poll() begins."""
         if self.began_ms is not None:
             self._since_ms = now_ms - self.began_ms
             self.between.note(self._since_ms, now_ms)
         self.began_ms = now_ms
 
     def end(self, now_ms: int) -> None:
-        """It ends."""
+        """A poll() ends."""
         took_ms = now_ms - (self.began_ms or now_ms)
         if took_ms + self._since_ms:
             self.idle.note(took_ms / (took_ms + self._since_ms), now_ms)
 
 
 class ReadCounters:
-    """Values: bytes of records in a response, records handed out by a call."""
+    """fetched: bytes of records per response. records: records returned per call."""
 
     def __init__(self) -> None:
         self.fetched = Measure()
@@ -42,7 +42,7 @@ class ReadCounters:
 
 
 class ConsumerCounters(ReadCounters):
-    """All topics together, and each that is assigned. Values besides: milliseconds of throttling and of commit()."""
+    """The totals, and the counters of each assigned topic. throttle_time, commit_sync: milliseconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,20 +54,20 @@ class ConsumerCounters(ReadCounters):
         """Milliseconds of committed()."""
 
     def has_fetched(self, sizes: Mapping[str, int], now_ms: int) -> None:
-        """A response has come. sizes: bytes of records by topic."""
+        """Count a fetch response. sizes: bytes of records by topic."""
         self.fetched.note(sum(sizes.values()), now_ms)
         for topic, size in sizes.items():
             self._topic(topic).fetched.note(size, now_ms)
 
     def hands_out(self, counts: Mapping[str, int], now_ms: int) -> None:
-        """A call hands out records. counts: how many of each topic."""
+        """Count the records that a call returns. counts: records by topic."""
         if counts:
             self.records.note(sum(counts.values()), now_ms)
         for topic, count in counts.items():
             self._topic(topic).records.note(count, now_ms)
 
     def keep(self, topics: Collection[str]) -> None:
-        """These are the topics that are assigned now; what was counted of others is forgotten."""
+        """Set the assigned topics; counters of others are dropped."""
         for topic in self.topics.keys() - set(topics):
             del self.topics[topic]
 
@@ -79,10 +79,10 @@ class ConsumerCounters(ReadCounters):
 
 
 class GroupCounters:
-    """rebalances: milliseconds from the first JoinGroup, or from a target of the coordinator's, to the assignment.
+    """rebalances: milliseconds from the first JoinGroup, or from a new target assignment, to the assignment.
 
-    failed: rebalances that ended without one. heard_ms: when the coordinator last answered a heartbeat, None before one. rebalanced_ms:
-    when the last rebalance ended well.
+    failed: rebalances that failed. heard_ms: when the coordinator last answered a heartbeat; None before that. rebalanced_ms: when the last
+    rebalance succeeded.
     """
 
     def __init__(self) -> None:
@@ -92,13 +92,13 @@ class GroupCounters:
         self.rebalanced_ms: int | None = None
 
     def rebalanced(self, began_ms: int, now_ms: int) -> None:
-        """A rebalance ended with an assignment."""
+        """Count a successful rebalance."""
         self.rebalances.note(now_ms - began_ms, now_ms)
         self.rebalanced_ms = now_ms
 
 
 class ShareCounters:
-    """Values: bytes of records in an answer, records handed out by a call, acknowledgements sent and refused, ms of throttling."""
+    """fetched: bytes of records per response. records: records returned per call. sent, refused: acknowledgements. throttle_time: ms."""
 
     def __init__(self) -> None:
         self.fetched = Measure()

@@ -1,8 +1,8 @@
-"""Why a consumer gets no records: of each partition the first thing that keeps them away, and of all of them the one that matters most.
+"""Why a consumer gets no records: the reason for each partition, and the most important one for the whole consumer.
 
-A diagnosis is made of what the client knows; nothing is asked here. CHECKS is the order in which a partition is looked at: who paused it or
-read it to its end knows why, what lies in the buffer comes next, then what is wrong, from the address to the position, and what is left is
-a partition that is being read. SEVERITY is the order in which conditions of several partitions are told.
+The diagnosis is made from what the client knows; no request is sent. CHECKS is the order in which a partition is examined: first whether
+it is paused or read to its end, then what is in the buffer, then what is wrong, from the address to the position. If nothing applies, the
+partition is being read. SEVERITY is the order of importance of conditions of several partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel, TopicPartiti
 
 
 class Condition(Enum):
-    """What a partition, or a whole consumer, is about. The values are words for people."""
+    """The condition of a partition, or of a whole consumer. The values are texts for people."""
 
     NOT_ASSIGNED = "no partition is assigned"
     FENCED = "the group does not take this consumer as a member any more; every call for records raises why"
@@ -61,13 +61,13 @@ SEVERITY: Sequence[Condition] = (
     Condition.FINISHED,
     Condition.NOT_ASSIGNED,
 )
-"""What answers "why does nothing arrive" first."""
+"""The conditions, the most important one first."""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that keeps records back. transactional_id: None where the brokers do not say.
+    """An open transaction that keeps records back. transactional_id: None if the brokers do not tell it.
 
-    first_offset: of its first record in the partition. last_timestamp: of its last one, in ms since the epoch.
+    first_offset: that of its first record in the partition. last_timestamp: that of its last record, in ms since the epoch.
     """
 
     transactional_id: str | None
@@ -78,10 +78,10 @@ class OpenTransaction(NamedTuple):
 
 
 class PartitionHealth(NamedTuple):
-    """One partition. lag: offsets from the position to the end, as of the last fetch; None before one.
+    """The health of one partition. lag: offsets from the position to the end, as of the last fetch; None before a fetch.
 
-    behind_s: how old the next record is, in seconds: that of its record batch, where one is buffered; 0 at the end; else None. detail: in
-    words, with addresses and causes. transactions: what it waits for with OPEN_TRANSACTION.
+    behind_s: age of the next record in seconds, taken from its record batch if that is buffered; 0 at the end; else None. detail: a text
+    with addresses and causes. transactions: those that it waits for, with OPEN_TRANSACTION.
     """
 
     partition: TopicPartition
@@ -94,10 +94,10 @@ class PartitionHealth(NamedTuple):
 
 
 class ConsumerHealth(NamedTuple):
-    """Why nothing arrives. partitions: each that is assigned. unreachable: addresses that cannot be used, with the cause.
+    """Why no records arrive. partitions: all that are assigned. unreachable: unreachable addresses, with the cause.
 
-    fenced: what every call for records raises, with FENCED; unsubscribe() and subscribe(), or another consumer, begin anew. absent: what is
-    subscribed to and is not there, in words.
+    fenced: the error that every poll() raises, with FENCED; to go on, call unsubscribe() and subscribe(), or make another consumer. absent:
+    subscribed topics that do not exist, as texts.
     """
 
     condition: Condition
@@ -108,7 +108,7 @@ class ConsumerHealth(NamedTuple):
 
     @property
     def worst(self) -> PartitionHealth | None:
-        """The partition that the condition is of; None where it is of none: nothing is assigned, REBALANCING, FENCED, `absent`."""
+        """The partition that has the condition; None if no partition has it: nothing is assigned, REBALANCING, FENCED, `absent`."""
         return next((one for one in self.partitions if one.condition is self.condition), None)
 
     def __str__(self) -> str:
@@ -119,9 +119,10 @@ class ConsumerHealth(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of one partition. end: where what may be read ends, -1 for unknown. unsettled: its committed offset may yet change.
+    """What is known of one partition.
 
-    waits_for: the record for which acks() has paused it.
+    end: the end of what may be read, -1 if unknown. unsettled: a transaction may still
+    change its committed offset. waits_for: the unacknowledged record for which acks() has paused it.
     """
 
     state: PartitionState
@@ -213,11 +214,11 @@ CHECKS: Sequence[tuple[Condition, Callable[[Seen], str | None]]] = (
     (Condition.FAILING, _failing),
     (Condition.AT_END, _at_end),
 )
-"""Each says in words why it applies, None where it does not."""
+"""Each check returns a text if its condition applies, else None."""
 
 
 def partition_health(seen: Seen, next_record_ms: int | None, wall_ms: int) -> PartitionHealth:
-    """Return how one partition is. next_record_ms: the timestamp of its next record batch, None where none is buffered."""
+    """Return the health of one partition. next_record_ms: timestamp of its next record batch; None if none is buffered."""
     state = seen.state
     found = ((condition, detail) for condition, check in CHECKS if (detail := check(seen)) is not None)
     condition, detail = next(found, (Condition.READING, _reading(seen)))
@@ -238,9 +239,9 @@ def consumer_health(
     fenced: KafkaError | None = None,
     absent: tuple[str, ...] = (),
 ) -> ConsumerHealth:
-    """Return how the consumer is: as the partition with the first condition in SEVERITY.
+    """Return the health of the consumer: its condition is the first one in SEVERITY that a partition has.
 
-    rebalancing, fenced: conditions of the member, where they hold. absent: what is subscribed to and is not there, in words.
+    rebalancing, fenced: conditions of the member. absent: subscribed topics that do not exist, as texts.
     """
     of_member = {Condition.FENCED: fenced is not None, Condition.REBALANCING: rebalancing, Condition.DOES_NOT_EXIST: bool(absent)}
     conditions = {one.condition for one in partitions} | {condition for condition, holds in of_member.items() if holds}

@@ -1,4 +1,4 @@
-"""The settings of a consumer's core, made from a configuration in one place."""
+"""The settings of a consumer's core, made from the configuration in one place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levada.types import AnyRecord, IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """What a ConsumerCore is made with; fields are named as the options they come from, times are in milliseconds."""
+    """The settings of a ConsumerCore. Fields have the names of the options; times are in milliseconds."""
 
     fetch: FetchSettings
     read: ReadOptions
@@ -26,7 +26,7 @@ class ConsumerSettings:
     value_deserializer: Deserializer | None
     on_decode_error: str | DeadLetter
     keeps: Callable[[AnyRecord], bool] | None
-    """Which records are handed out, None for all."""
+    """Which records are returned; None for all."""
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     default_api_timeout_ms: int
@@ -34,13 +34,13 @@ class ConsumerSettings:
     group: GroupSettings | None
     """None without a group.id."""
     auto_commit_interval_ms: int | None
-    """None: nothing is committed automatically."""
+    """None without auto-commit."""
     notes_committed: bool
-    """Whether somebody is told of every commit."""
+    """Whether commits are reported, to an interceptor."""
 
     @classmethod
     def of(cls, config: Any, keeps: Callable[[AnyRecord], bool] | None = None) -> ConsumerSettings:
-        """Read the settings from a ConsumerConfig, or from anything with its attributes. keeps: which records are handed out."""
+        """Read the settings from a ConsumerConfig, or from anything with its attributes. keeps: which records are returned."""
         isolation_level = IsolationLevel[config.isolation_level.upper()]
         return cls(
             fetch=FetchSettings(

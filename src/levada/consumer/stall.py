@@ -1,16 +1,16 @@
-"""Why nothing arrives, in words.
+"""Errors and warnings of a poll() that returns no records.
 
-A caller that gets no records must be able to tell an idle topic from a fault. An answer without records is no fault; silence is.
+A program must be able to tell an idle topic from a fault. A fetch response without records is no fault; no response is.
 
-What time cannot mend is raised: a topic or partition that does not exist, one that may not be read, and addresses that no Kafka listens at
-(by the call that would otherwise return without a record, or sooner). What time may mend, such as brokers that do not answer, is not: the
-call returns nothing, as Java's does. Nor is a partition that a group has assigned and that is gone by now: the group will notice.
-Once nothing was heard of a partition for default.api.timeout.ms a warning says so, with the cause; the next one comes when it was heard of
-again, and was lost again. A call that ends without a record while the group's offsets wait for an open transaction writes that at once:
-only who began the transaction, or time, can end it.
+Permanent faults are raised: a topic or partition that does not exist or may not be read, and addresses where no Kafka broker listens. They
+are raised by the poll() that would otherwise return without a record, or earlier. Temporary faults, such as brokers that do not answer, are
+not raised: poll() returns nothing, as in Java. Nor is a fault raised for a partition that a group has assigned and that does not exist any
+more: the group will notice. If no broker has answered for a partition for default.api.timeout.ms, a warning tells it with the cause. The
+next warning follows only after the partition was answered for and then lost again. If the committed offsets of the group wait for an open
+transaction, the first poll() that returns no record warns: only the transaction's producer, or a timeout, can end it.
 
-Nobody walks over all partitions to find that out: what metadata holds against them is looked up when it, or the assignment, changes; and
-since a partition is only heard of later and later, the first one cannot be overdue before the time that the last full look came up with.
+This costs nothing per partition and poll(). Faults in metadata are looked up when metadata or the assignment changes. And answer times only
+grow, so no partition can be overdue before the time that the last check of all partitions found.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Unreachable:
         self._told = False
 
     def explain(self, since_ms: int, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise, None while waiting on is right. since_ms: how long a broker has been waited for.
+        """Return the error to raise; None to go on waiting. since_ms: since when a broker is waited for.
 
-        last_word: the call would return without a record.
+        last_word: poll() is about to return without a record.
         """
         if not self._network.failures():
             return None
@@ -82,11 +82,11 @@ class SubscribedTopics:
         self._compared: tuple[ClusterSnapshot, frozenset[str]] | None = None
         self._refused: tuple[str, ErrorCode] | None = None
         self._absent: dict[str, int] = {}
-        """What is not there, in words, and since when that is known."""
+        """Texts about topics that do not exist, and since when that is known."""
         self._told: set[str] = set()
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error of a topic that will never be given, and write what is not there. last_word: the call would return nothing."""
+        """Return the error of a topic that may not be read, and warn of missing topics. last_word: poll() is about to return nothing."""
         self._compare(now_ms)
         grace_ms = LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS
         due = [text for text, since_ms in self._absent.items() if text not in self._told and now_ms - since_ms >= grace_ms]
@@ -97,11 +97,11 @@ class SubscribedTopics:
 
     @property
     def has_untold(self) -> bool:
-        """Whether something is not there that no warning says yet."""
+        """Whether a topic does not exist and no warning was written yet."""
         return self._absent.keys() != self._told
 
     def absent(self, now_ms: int) -> tuple[str, ...]:
-        """Return what is not there, in words."""
+        """Return texts about topics that do not exist."""
         self._compare(now_ms)
         return tuple(self._absent)
 
@@ -121,9 +121,9 @@ class SubscribedTopics:
 
 
 class Stalls:
-    """Looks at partitions that wait for a broker. Used under the engine's lock.
+    """Finds partitions that wait for a broker for too long. Used under the engine's lock.
 
-    topics: those that are subscribed to. committed: looks up committed offsets, None without a group. patience_ms: default.api.timeout.ms.
+    topics: the subscribed topics. committed: the look-up of committed offsets, None without a group. patience_ms: default.api.timeout.ms.
     """
 
     def __init__(
@@ -145,21 +145,21 @@ class Stalls:
         self._patience_ms = patience_ms
         self._log = deferred.log(__name__)
         self.waits_since_ms = NEVER_MS
-        """Since when the consumer is a member of a group, or wants to be one."""
+        """Since when the consumer is in a group, or joins it."""
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
         self._suspects: dict[PartitionState, None] = {}
-        """What metadata holds something against."""
+        """Partitions that have an error in metadata."""
         self._overdue_ms = 0
         """No partition is overdue before this time."""
         self._told_of: dict[PartitionState, int] = {}
-        """When partitions that a warning was written about had last been heard of."""
+        """Partitions that a warning was written about, and when a broker had last answered for them."""
         self._unreachable = Unreachable(network, self._log)
         self._told_unstable = False
-        """Whether a warning says that committed offsets wait for a transaction."""
+        """Whether it was warned that committed offsets wait for a transaction."""
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise, None while waiting on is right. last_word: the call would return without a record."""
+        """Return the error to raise; None to go on waiting. last_word: poll() is about to return without a record."""
         return self._fault_of_partitions(now_ms, last_word=last_word) or self._topics.explain(now_ms, last_word=last_word)
 
     def _fault_of_partitions(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
@@ -174,19 +174,19 @@ class Stalls:
         return fault
 
     def _grace_ms(self, *, last_word: bool) -> int:
-        """Return for how long what does not exist may yet appear, or be taken away by the group that has assigned it."""
+        """Return how long to wait for a missing topic or partition to appear, or for the group to revoke it."""
         if self.waits_since_ms != NEVER_MS:
             return NEVER_MS
         return LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS
 
     def next_look_ms(self, now_ms: int) -> int:
-        """When explain() may say something else than now."""
+        """When the result of explain() may change."""
         soon_ms = now_ms + LOOK_AROUND_MS
         is_wrong = self._suspects or self._topics.has_untold or not self._network.ever_answered
         return soon_ms if is_wrong else max(self._overdue_ms, soon_ms)
 
     def _look_for_suspects(self) -> None:
-        """Compare with metadata what changed, or everything when that did."""
+        """Check changed partitions against metadata, or all partitions when metadata has changed."""
         snapshot = self._metadata.snapshot
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
@@ -202,7 +202,7 @@ class Stalls:
         self._marks.clear()
 
     def _look_for_open_transaction(self, *, last_word: bool) -> None:
-        """Write it once where a call ends without a record because the group's offsets are not settled."""
+        """Warn once if poll() returns no record because the committed offsets wait for an open transaction."""
         committed = self._committed
         if committed is None or not committed.unstable:
             self._told_unstable = False
@@ -224,7 +224,7 @@ class Stalls:
         return None
 
     def _warn(self, now_ms: int) -> None:
-        """Write a line about the partitions that nothing was heard of for too long, once for each."""
+        """Warn of the partitions that no broker has answered for in time, once for each."""
         overdue, first_ms = [], NEVER_MS
         for state in self._subscription:
             if not _waits(state):
@@ -234,7 +234,7 @@ class Stalls:
                 overdue.append(state)
             else:
                 first_ms = min(first_ms, due_ms)
-        # Heard of again or not, those that are overdue are looked at again no later than they could be overdue once more.
+        # Overdue partitions are checked again no later than they could become overdue once more.
         self._overdue_ms = min(first_ms, now_ms + self._patience_ms)
         told = [state for state in overdue if self._told_of.get(state) != state.last_heard_ms]
         if not told:
@@ -246,11 +246,11 @@ class Stalls:
         self._log.warning("%s", "\n".join(lines))
 
     def failures(self) -> list[str]:
-        """Return a line for each address that cannot be used, with the cause."""
+        """Return a line with the cause for each unreachable address."""
         return [f"  {address}  {cause}" for address, cause in self._network.failures().items()]
 
     def standstill(self, state: PartitionState, now_ms: int) -> str:
-        """Return what is known of why a partition does not move: what failed last, or else when its leader answered last."""
+        """Return why a partition does not move: its last error, or else when its leader last answered."""
         leader = self._metadata.snapshot.leader(state.tp)
         if state.last_error or leader is None:
             return state.last_error or self._so_far(state)

@@ -1,4 +1,4 @@
-"""What topics there are, for a consumer that asks. These flows leave the client's own metadata alone."""
+"""partitions_for() and list_topics() of a consumer (TopicMetadataFetcher in Java). The client's own metadata stays as it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON_DESCRIBED_TOPIC_ERROR = RetryPolicy({code: Reaction.RETRY for code in ErrorCo
 
 
 def partitions_for(topic: str, retries: Retries, now: Now, *, may_create: bool) -> Flow[list[PartitionInfo]]:
-    """Describe a topic's partitions. Raises UnknownTopicOrPartitionError, and what the broker holds against the name or the user."""
+    """Describe the partitions of a topic. Raises UnknownTopicOrPartitionError, and errors for an invalid name or a missing permission."""
     started_ms, code = now.ms, ErrorCode.NONE
     try:
         for attempts in count():
@@ -49,7 +49,7 @@ def _refusal(topic: str, code: ErrorCode) -> BrokerError:
 
 
 def list_topics() -> Flow[dict[str, list[PartitionInfo]]]:
-    """Describe every topic this user may see."""
+    """Describe every topic that the user may describe."""
     response: MetadataResponse = yield from all_topics()
     return {
         topic.name: list(described_partitions(topic))

@@ -1,4 +1,4 @@
-"""How a state follows from a table of transitions: nothing else changes the state of what has one."""
+"""State machines as tables: the next state follows from a table of transitions, and from nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def following(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, who: str) -> S:
-    """Return the state after an event. who: has that state. Raises IllegalStateError for what the table does not have."""
+    """Return the state after an event. who: names the owner in errors. Raises IllegalStateError if the table has no such transition."""
     after = transitions[state].get(event)
     if after is None:
         raise IllegalStateError(f"{who} that is '{state.value}' met '{event.value}'; this is a bug in levada")

@@ -1,6 +1,6 @@
-"""Calls that wait in the caller's context, and how wakeup() ends them: what all consumers share, whatever they read by.
+"""Calls that wait in the caller's context, and wakeup(): what consumers and share consumers have in common.
 
-See reading for what such flows may do. One at a time, but for wakeup(), which any thread and any signal handler may call.
+See consumer_flows for what such flows may do. One runs at a time, except wakeup(), which any thread and any signal handler may call.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from levada.errors import KafkaError, TimeoutError, WakeupError
 T = TypeVar("T")
 
 FLOW_GRACE_MS = 250
-"""A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
+"""The wait ends this much later than its flow: the error of a flow that ends at its deadline says more."""
 
 
 class Announces(Protocol):
-    """A core, as far as it is woken."""
+    """The part of a core that wakes waiting calls."""
 
     def announce(self) -> None:
-        """Wake a call that waits, so that it looks again."""
+        """Wake a waiting call, so that it checks again."""
         ...
 
 
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Announces)
 
 
 class Waking(Generic[C]):
-    """See the module's theory. It adds itself to the engine's pollers."""
+    """Runs flows that can be ended by wakeup(). It adds itself to the engine's pollers."""
 
     def __init__(self, core: C, engine: Engine, host: Host, *, default_api_timeout_ms: int) -> None:
         self.core = core
@@ -47,10 +47,10 @@ class Waking(Generic[C]):
         engine.add_poller(self)
 
     def run(self, begin: Callable[[C, int], Flow[T]], timeout_ms: int | None, what: str, *, may_be_woken: bool = True) -> CallerFlow[T]:
-        """Run a flow of the engine to its end. begin: makes it, under the lock. timeout_ms: None for default.api.timeout.ms.
+        """Run a flow of the engine and wait for its end. begin: makes it, under the lock. timeout_ms: None for default.api.timeout.ms.
 
         may_be_woken: whether wakeup() ends it.
-        Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached.
+        Raises TimeoutError with `what` in its text, or its subclass BootstrapError if no broker was ever reached.
         """
         self._host.check_usable()
         timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -83,33 +83,33 @@ class Waking(Generic[C]):
         self._host.look()
 
     def change(self, change: Callable[[C, int], None]) -> None:
-        """Change what is read, under the lock and at a time, and let the engine see it."""
+        """Run a change of the core under the lock, with the time, and have the engine act on it."""
         self._host.change(lambda now_ms: change(self.core, now_ms))
 
     def look(self, look: Callable[[C], T]) -> T:
-        """Look at what is read, under the lock."""
+        """Read from the core, under the lock."""
         self._host.check_usable()
         with self._host.lock:
             return look(self.core)
 
-    # Being woken up
+    # Wakeup
 
     def wakeup(self) -> None:
-        """End the running call that waits, or the next one, with WakeupError. From any thread, and from a signal handler.
+        """End the waiting call, or else the next one, with WakeupError. From any thread, and from a signal handler.
 
-        A handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So nothing is locked or
-        settled here: whoever steps the engine next sees the flag.
+        A handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So this takes no lock and
+        settles nothing: it sets a flag, which the next step of the engine sees.
         """
         self._woken = True
         self._host.wakeup()
 
     def look_again(self) -> None:
-        """Have a running call for records look again at once. From any thread, and from a signal handler."""
+        """Have a waiting poll() check again at once. From any thread, and from a signal handler."""
         self._looks_again = True
         self._host.wakeup()
 
     def poll(self, now_ms: int) -> int:
-        """End what waits when wakeup() was called: a flow at once, a wait for records by having it look."""
+        """After wakeup(), end a waiting flow, or wake a waiting poll()."""
         if self._looks_again:
             self._looks_again = False
             self.core.announce()
@@ -131,7 +131,7 @@ def _woken_up() -> KafkaError:
 
 
 def _followed(promise: Promise[T]) -> Promise[T]:
-    """Return a promise that is settled as another one, unless it is settled before."""
+    """Return a promise that is settled like another one, unless it is settled earlier."""
     follower: Promise[T] = Promise()
 
     def follow(done: Promise[T]) -> None:

@@ -1,1 +1,1 @@
-"""Records that are acknowledged one by one: which may be worked on next, and up to where everything is done (adr/0044)."""
+"""Records that a program acknowledges one by one with acks(): which may be processed next, and what may be committed (adr/0044)."""

@@ -1,7 +1,8 @@
-"""The records of one partition that are not done, and the lanes that keep their order.
+"""The unfinished records of one partition, and the lanes that keep their order.
 
-Records of a lane are handed out one after the other: the next one when the one before it is done. A record without a lane waits for nobody.
-The order of `unsettled` is that of the offsets, so its first record is the one that no commit may pass.
+A lane is a sequence of records that must be processed in order, such as all records of a key. The next record of a lane is returned when
+the one before it is done. A record without a lane does not wait. `unsettled` is in order of offsets, and no commit may pass its first
+record.
 """
 
 from __future__ import annotations
@@ -18,42 +19,42 @@ if TYPE_CHECKING:
 
 
 class PartitionLanes:
-    """See the module's text. state: of the assignment that the records came with; another one is of another assignment."""
+    """The unfinished records of one partition. state: the PartitionState of the assignment that they belong to."""
 
     def __init__(self, state: PartitionState) -> None:
         self.state = state
         self.ready: deque[Entry] = deque()
-        """What may be handed out, in turn."""
+        """Records that may be returned, in order."""
         self.unsettled: dict[int, Entry] = {}
-        """What is not done, by sequence."""
+        """Records that are not done, by sequence."""
         self.at_work = 0
-        """How many records the program has, or are on their way to the dead-letter topic."""
+        """How many records are with the program, or on their way to the dead-letter topic."""
         self._lanes: dict[Hashable, deque[Entry] | None] = {}
-        """The lanes with a record that is ready or handed out, and what waits behind it; None for nothing."""
+        """The lanes with a record that is ready or with the program, and the records that wait behind it; None if there are none."""
         self._taken = 0
         self._last_offset = -1
 
     @property
     def tp(self) -> TopicPartition:
-        """Whose records these are."""
+        """The partition."""
         return self.state.tp
 
     @property
     def span(self) -> int:
-        """How many records were added from the first one on that is not done."""
+        """How many records were added since the first one that is not done, including it."""
         return self._taken - next(iter(self.unsettled), self._taken)
 
     @property
     def oldest(self) -> AnyRecord | None:
-        """The first record that is not done; None when all are."""
+        """The first record that is not done; None if all are done."""
         return next(iter(self.unsettled.values())).record if self.unsettled else None
 
     def follows(self, record: AnyRecord) -> bool:
-        """Whether a record comes after those that were added; otherwise the position was moved back."""
+        """Whether a record follows those that were added. If not, the position was moved back."""
         return record.offset > self._last_offset
 
     def add(self, record: AnyRecord, lane: Hashable) -> None:
-        """Take a record in. lane: None for none."""
+        """Add a record. lane: None without one."""
         entry = Entry(record, self, lane, self._taken)
         self.unsettled[self._taken] = entry
         self._taken += 1
@@ -70,7 +71,7 @@ class PartitionLanes:
             behind.append(entry)
 
     def leave(self, entry: Entry) -> None:
-        """A record is done: the next one of its lane may be handed out."""
+        """A record is done: make the next one of its lane ready."""
         del self.unsettled[entry.sequence]
         if entry.lane is None:
             return
@@ -81,5 +82,5 @@ class PartitionLanes:
             del self._lanes[entry.lane]
 
     def again(self, entry: Entry) -> None:
-        """A record is to be handed out before the others: commits wait for it."""
+        """Make a record ready again, before the others: commits wait for it."""
         self.ready.appendleft(entry)

@@ -1,18 +1,18 @@
-"""Where a record of consumer.acks() stands. The table below is the behaviour; nothing else changes a state.
+"""The states of a record of consumer.acks(). The table below defines every transition; no other code changes the state.
 
     WAITING -> AT_WORK -> DONE
 
-A record is WAITING from the poll that brought it until it is handed out: for its turn, or for a record of the same lane before it. The
-program has it while it is AT_WORK. It says one of four things of it: done (ACK), to be done again after a while (NACK, which leads through
-DELAYED back to WAITING), not to be done at all (REJECT), or that the loop over the records is to end with an error (FAIL, after which the
-record is handed out again). A rejected record is done once it is written to the dead-letter topic; where that fails, the program is
-told, and the record is handed out again.
+A record is WAITING from the poll() that fetched it until it is returned to the program: for its turn, or for an earlier record of the same
+lane. While it is AT_WORK, the program has it and reports one of four results: it is done (ACK); it is to be processed again later (NACK,
+which leads through DELAYED back to WAITING); it cannot be processed (REJECT); or the loop over the records is to end with an error (FAIL,
+after which the record is returned again). A rejected record is done once it is written to the dead-letter topic. If that fails, the error
+is raised and the record is returned again.
 
-LOSE comes when the partition is not this consumer's any more, when its position was moved back by force, or when the records are closed.
-What the program says of such a record has no effect.
+LOSE happens when the partition is revoked, when its position is moved back, or when acks() is closed. Later reports about such a record
+have no effect.
 
-What can never happen: that two records of a lane are AT_WORK, DELAYED or REJECTED at the same time; that a record is passed by a commit
-before it is DONE; that what a program says of an earlier attempt has an effect on a later one.
+What can never happen: two records of a lane are AT_WORK, DELAYED or REJECTED at the same time; a commit passes a record before it is DONE;
+a report about an earlier attempt affects a later one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from enum import Enum
 
 
 class RecordState(Enum):
-    """See the module's theory."""
+    """The state of a record of consumer.acks()."""
 
-    # Each record looks several up, and an Enum's own hash is a call of Python.
+    # There are several look-ups per record, and the hash of an Enum is a Python call.
     __hash__ = object.__hash__
 
     WAITING = "waiting to be handed out"
@@ -36,7 +36,7 @@ class RecordState(Enum):
 
 
 class RecordEvent(Enum):
-    """What moves a record."""
+    """An event that changes the state of a record."""
 
     __hash__ = object.__hash__
 

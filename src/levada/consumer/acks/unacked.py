@@ -1,10 +1,10 @@
-"""The records that a program works on and has not acknowledged, of all partitions: pure, and told the time.
+"""The unacknowledged records of all partitions, for consumer.acks(). Pure; the time is passed in.
 
-The thread or task that polls owns this: it adds what a poll brought, takes what may be handed out, and settles what the program has said.
-The program says it from any thread, by tell(), which only leaves a note; the notes are read in their order, so the first one about a
-record counts. Nothing here is ever seen by two threads but the deque of notes.
+The thread or task that polls owns this object: it adds records, takes those that may be returned, and applies what the program has
+reported. The program reports from any thread with tell(), which only appends a note. Notes are applied in order, so the first one about a
+record counts. Only the deque of notes is shared between threads.
 
-Partitions take turns, so that one with many records does not hold up the others.
+Partitions take turns, so that one with many records does not delay the others.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ LANE_OF: Final[Mapping[str, Callable[[AnyRecord], Hashable]]] = {
     "partition": lambda record: _THE_ONE_LANE,
     "none": lambda record: None,
 }
-"""In which lane of its partition a record is, by what is kept in order. A record without a key has none."""
+"""The lane of a record within its partition, for each value of `ordering`. A record without a key has no key lane."""
 
 
 class WorkLimit(NamedTuple):
-    """How long the program may have a record. error: makes the error with which the record fails then, given its attempt."""
+    """The time limit for processing a record. error: makes the error of a record that exceeds it, from its attempt."""
 
     most_ms: int
     error: Callable[[AnyRecord, int], BaseException]
 
 
 class UnackedRecords:
-    """See the module's theory.
+    """The unacknowledged records of one consumer.
 
-    max_at_work: how many records the program may have at a time, None for any number. ordering: a key of LANE_OF. may_reject: whether
-    there is a dead-letter topic. limit: None where the program may have a record for ever. wake: ends the wait of the thread or task that
-    polls; called from any thread.
+    max_at_work: how many records the program may have at a time; None for no limit. ordering: a key of LANE_OF. may_reject: whether there
+    is a dead-letter topic. limit: None without a time limit. wake: ends the wait of the thread or task that polls; called from any thread.
     """
 
     def __init__(
@@ -53,37 +52,37 @@ class UnackedRecords:
     ) -> None:
         self.may_reject = may_reject
         self.failure: BaseException | None = None
-        """What the program cannot go on with, until it is taken."""
+        """The error with which the loop is to end, until it is taken."""
         self.is_waited_for = False
-        """Whether the thread or task that polls waits for notes."""
+        """Whether the thread or task that polls is waiting for notes."""
         self.held: frozenset[TopicPartition] = frozenset()
-        """Partitions of which nothing is handed out."""
+        """Partitions of which no records are returned."""
         self.paused: set[TopicPartition] = set()
-        """Partitions that are not read on meanwhile."""
+        """Partitions that are paused because of their unfinished records."""
         self.has_overdue = False
-        """Whether the program had a record for too long; it may still work on it."""
+        """Whether a record has exceeded its time limit; the program may still be processing it."""
         self._max_at_work = max_at_work
         self._limit = limit
         self._until_ms: OrderedDict[Entry, int] = OrderedDict()
-        """Until when the program may have each record that it has, where that is limited."""
+        """The deadline of each record that is with the program, with a time limit."""
         self._lane_of = LANE_OF[ordering]
         self._wake = wake
         self._is_closed = False
         self._partitions: dict[TopicPartition, PartitionLanes] = {}
         self._with_ready: dict[PartitionLanes, None] = {}
-        """Those that have something to hand out, in turn."""
+        """The partitions with records to return, in the order of their turns."""
         self._delayed: list[tuple[int, int, Entry]] = []
         self._delays = 0
         self._rejected: list[Entry] = []
-        """What is to be given to the producer of dead letters."""
+        """Rejected records for the producer of dead letters."""
         self._notes: deque[tuple[Any, RecordEvent, Any]] = deque()
         self.at_work = 0
         """How many records the program has, or are on their way to the dead-letter topic."""
 
-    # What the program says; from any thread
+    # Reports of the program, from any thread
 
     def tell(self, about: AckRecord[Any, Any] | Entry, event: RecordEvent, what: Any = None) -> None:
-        """Note what happens to a record that was handed out, or to a rejected one."""
+        """Append a note about a record that was returned, or about a rejected one."""
         if self._is_closed:
             return
         self._notes.append((about, event, what))
@@ -92,16 +91,16 @@ class UnackedRecords:
 
     @property
     def has_notes(self) -> bool:
-        """Whether settle() has something to do."""
+        """Whether there are notes for settle()."""
         return bool(self._notes)
 
-    # What the one who polls does
+    # For the thread or task that polls
 
     def add(self, state: PartitionState, records: Iterable[AnyRecord]) -> None:
-        """Take in what a poll has brought of one partition.
+        """Add the records of one partition from a poll().
 
-        A record that does not come after those before it shows that the position was moved back, by seek() or because the log was
-        truncated: all of before is given up.
+        A record that does not follow the earlier ones shows that the position was moved back, by seek() or after log truncation: all
+        earlier records are given up.
         """
         lanes = self._partitions.get(state.tp)
         for record in records:
@@ -113,7 +112,7 @@ class UnackedRecords:
             self._note_ready(lanes)
 
     def take(self, limit: int, now_ms: int) -> list[AckRecord[Any, Any]]:
-        """Return up to `limit` records that may be worked on now."""
+        """Return up to `limit` records that may be processed now."""
         if self._max_at_work is not None:
             limit = min(limit, self._max_at_work - self.at_work)
         taken: list[AckRecord[Any, Any]] = []
@@ -134,14 +133,14 @@ class UnackedRecords:
         return next((lanes for lanes in self._with_ready if lanes.tp not in self.held), None)
 
     def put_back(self, records: Collection[AckRecord[Any, Any]]) -> None:
-        """These did not reach the program: hand them out before all others."""
+        """Return these records again before all others: they did not reach the program."""
         for record in reversed(list(records)):
             if record._is_out:
                 self._come_back(record._entry, RecordEvent.PUT_BACK)
                 self._hand_out_again(record._entry)
 
     def settle(self, now_ms: int) -> None:
-        """Do what the program has said, and hand out again what is due."""
+        """Apply the reports of the program, and make delayed records ready again."""
         while self._notes:
             about, event, what = self._notes.popleft()
             if isinstance(about, Entry):
@@ -169,7 +168,7 @@ class UnackedRecords:
     def _nacked(self, entry: Entry, delay_ms: int, now_ms: int) -> None:
         self._come_back(entry, RecordEvent.NACK)
         entry.attempts += 1
-        # Numbered: those due at the same time keep their order.
+        # Numbered, so that records that are due at the same time keep their order.
         self._delays += 1
         heappush(self._delayed, (now_ms + delay_ms, self._delays, entry))
 
@@ -196,21 +195,21 @@ class UnackedRecords:
             self.failure = self.failure or error
 
     def take_rejected(self) -> list[Entry]:
-        """Return what is to be written to the dead-letter topic now; tell() of each what became of it."""
+        """Return the records to write to the dead-letter topic now. tell() reports the result of each."""
         rejected, self._rejected = self._rejected, []
         return [entry for entry in rejected if entry.state is RecordState.REJECTED]
 
     def give_back_rejected(self, entries: Iterable[Entry]) -> None:
-        """The producer did not get these."""
+        """Put back rejected records that the producer did not get."""
         self._rejected = [*entries, *self._rejected]
 
     def take_failure(self) -> BaseException | None:
-        """Return what the program cannot go on with, once."""
+        """Return the error with which the loop is to end, once."""
         failure, self.failure = self.failure, None
         return failure
 
     def give_up(self, tp: TopicPartition) -> int:
-        """Forget the records of a partition; return how many of them the program had."""
+        """Forget the records of a partition; return how many of them were with the program."""
         lanes = self._partitions.pop(tp, None)
         if lanes is None:
             return 0
@@ -221,34 +220,34 @@ class UnackedRecords:
         return lanes.at_work
 
     def close(self) -> None:
-        """Give up everything; what is told from now on has no effect."""
+        """Give up all records; later reports have no effect."""
         self._is_closed = True
         for tp in list(self._partitions):
             self.give_up(tp)
         self._notes.clear()
 
-    # How it stands
+    # Queries
 
     def __len__(self) -> int:
-        """How many records are not done."""
+        """Return how many records are not done."""
         return sum(len(lanes.unsettled) for lanes in list(self._partitions.values()))
 
     @property
     def partitions(self) -> list[PartitionLanes]:
-        """All partitions that records came of."""
+        """Return all partitions that had records."""
         return list(self._partitions.values())
 
     def partition(self, tp: TopicPartition) -> PartitionLanes | None:
-        """Return what is known of a partition, None where no record came of it."""
+        """Return the records of a partition; None if it had none."""
         return self._partitions.get(tp)
 
     def at_work_of(self, partitions: Iterable[TopicPartition]) -> int:
-        """How many of these are of some partitions."""
+        """Return how many of the records at work are of these partitions."""
         return sum(lanes.at_work for tp in partitions if (lanes := self._partitions.get(tp)) is not None)
 
     @property
     def has_ready(self) -> bool:
-        """Whether records wait that may be handed out as far as their lanes and partitions are concerned."""
+        """Whether there are ready records of partitions that are not held."""
         return self._next() is not None
 
     @property
@@ -258,23 +257,23 @@ class UnackedRecords:
 
     @property
     def due_ms(self) -> int:
-        """When settle() has something to do that nobody tells of."""
+        """When settle() has to be called for a delay or a time limit."""
         delayed_ms = self._delayed[0][0] if self._delayed else NEVER_MS
         return min(delayed_ms, self._first_limit_ms)
 
     def oldest(self, state: PartitionState) -> AnyRecord | None:
-        """Return the first record of an assigned partition that is not done: no commit may pass it. None where all are."""
+        """Return the first record of an assigned partition that is not done; no commit may pass it. None if all are done."""
         lanes = self._partitions.get(state.tp)
         return None if lanes is None or lanes.state is not state else lanes.oldest
 
     def pauses(self, state: PartitionState) -> AnyRecord | None:
-        """Return the record for which an assigned partition is paused, None where it is not paused for one."""
+        """Return the record for which an assigned partition is paused; None if it is not paused for a record."""
         return self.oldest(state) if state.tp in self.paused else None
 
     # Steps
 
     def _come_back(self, entry: Entry, event: RecordEvent) -> None:
-        """The program has a record no more."""
+        """Note that the program does not have a record any more."""
         self._move(entry, event)
         self._count(entry.lanes, -1)
 
@@ -291,7 +290,7 @@ class UnackedRecords:
         self._note_ready(entry.lanes)
 
     def _note_ready(self, lanes: PartitionLanes) -> None:
-        """Give a partition the last turn, or none."""
+        """Give a partition the last turn if it has ready records."""
         self._with_ready.pop(lanes, None)
         if lanes.ready:
             self._with_ready[lanes] = None

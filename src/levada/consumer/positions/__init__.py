@@ -1,1 +1,1 @@
-"""Which partitions are read, and from where: subscriptions, positions, how they are looked up, validated and committed."""
+"""The assignment and the positions of a consumer: how positions are looked up, reset, validated and committed."""

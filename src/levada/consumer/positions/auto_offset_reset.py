@@ -1,6 +1,6 @@
-"""Where auto.offset.reset leads: an end of the log, or the first record of the last so many milliseconds (KIP-1106).
+"""The values of auto.offset.reset: an end of the log, or a duration (AutoOffsetResetStrategy in Java, KIP-1106).
 
-A duration becomes a time when a leader is asked, by the client's wall clock, and each time anew.
+A duration is turned into a time, by the client's wall clock, each time a leader is asked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BY_DURATION = "by_duration:"
 
 
 class ByDuration(NamedTuple):
-    """The first record that is no older than this; the end of the log, where there is none."""
+    """The first record that is no older than this duration; the end of the log if there is none."""
 
     ms: int
 
@@ -23,12 +23,12 @@ ResetTo: TypeAlias = OffsetSpec | ByDuration
 
 
 def reset_policy(auto_offset_reset: str) -> ResetTo | None:
-    """Return where a value of auto.offset.reset leads, None for "none", which raises."""
+    """Parse a value of auto.offset.reset. None for "none"."""
     if auto_offset_reset.startswith(BY_DURATION):
         return ByDuration(duration_ms(auto_offset_reset.removeprefix(BY_DURATION)))
     return {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST, "none": None}[auto_offset_reset]
 
 
 def asked_time(to: ResetTo, wall_ms: int) -> int:
-    """Return what a leader is asked for (ListOffsets): a time in ms since the epoch, or the number of an end of the log."""
+    """Return the timestamp for ListOffsets: a time in ms since the epoch, or -1 or -2 for an end of the log."""
     return max(wall_ms - to.ms, 0) if isinstance(to, ByDuration) else int(to)

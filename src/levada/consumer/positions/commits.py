@@ -1,22 +1,24 @@
-"""What a consumer commits for its group. Used under the engine's lock.
+"""The commits of a consumer (CommitRequestManager in Java). Used under the engine's lock.
 
-Only what was handed out is committed by default: the positions as they are when the program asks for it, less what a loop over the consumer
-has not been given yet, and what is acknowledged one by one (adr/0044) and is not done. An automatic commit is begun by a call for records
-alone, since whoever asks for more is done with what came before.
+By default, the positions at the time of the commit are committed, that is, what poll() has returned. Left out are records that a loop over
+the consumer has not received yet, and everything from the first record on that is not acknowledged (adr/0044). Only poll() starts an
+auto-commit:
+ a program that asks for more records is done with the earlier ones.
 
-Commits of one consumer arrive in the order in which they were made. Those that nobody waits for are sent at once, one behind the other on
-the coordinator's connection, and are never repeated, since a repeated one could overtake a newer one. A commit that is waited for is
-repeated while that may help, so it begins when all earlier ones are over. So is the one before partitions are given up, and the call that
-waits for it may be over first: until it is over too, later commits wait, and no automatic one is begun. Who made a commit is told in the
-same order, inside a later call.
+Commits of one consumer reach the coordinator in the order in which they were made. commit_async() sends at once, one request behind the
+other on the coordinator's connection, and never retries: a retry could overtake a newer commit. commit() retries, so it begins when all
+earlier commits are over. So does the commit before partitions are revoked. If the call that waits for that one ends first, later commits
+wait until it is over, and no auto-commit begins. Callbacks are called in the same order, inside a later call.
 
-A member of the group commits for the generation that it has when the commit is sent, and for none that the coordinator would not take.
+A member of a group commits with the generation that it has when the commit is sent, and does not send a commit that the coordinator would
+refuse.
 
-What is committed without being asked for leaves out partitions that do not exist any more. A coordinator says only that it does not know
-them, as of a topic that was just created, and until the time is over nothing else would be read.
+Commits of positions leave out partitions that do not exist any more. For these a coordinator only answers UNKNOWN_TOPIC_OR_PARTITION, as
+for a topic that was just created, and no other partition would be read until the time is over.
 
-An offset of a topic that was made again would have the group skip records of the new one. Positions in the old one are never committed;
-who reads is told that they are lost. An offset that the program names is one of the topic that was known then.
+An old offset, committed for a topic that was deleted and created again, would make the group skip records. Positions in the old topic are
+never committed, and its reader is told that they are lost. An offset that the program passes belongs to the topic that was known at that
+time.
 """
 
 from __future__ import annotations
@@ -60,27 +62,27 @@ _NO_MEMBER = frozenset(
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnCommit: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], Any]
-"""The user's callback: what was to be committed, and why it was not."""
+"""The callback of commit_async(): the offsets, and the error; None on success."""
 
 
 class Unacked(Protocol):
     """Records that a program acknowledges one by one."""
 
     def __len__(self) -> int:
-        """Return how many there are that are not done. From any thread."""
+        """Return how many records are not done. From any thread."""
         ...
 
     def oldest(self, state: PartitionState) -> AnyRecord | None:
-        """Return the first record of an assigned partition that is not done; None where all are."""
+        """Return the first record of an assigned partition that is not done; None if all are done."""
         ...
 
     def pauses(self, state: PartitionState) -> AnyRecord | None:
-        """Return the record for which an assigned partition is paused, None where it is not paused for one."""
+        """Return the record for which an assigned partition is paused; None if it is not paused for a record."""
         ...
 
 
 class Start(Protocol):
-    """Runs a flow beside its caller, for as long as a call without a timeout of its own may take."""
+    """Starts a flow in the background, limited by default.api.timeout.ms."""
 
     def __call__(self, flow: Flow[T], what: str) -> Promise[T]:
         """Return a promise of the flow's result."""
@@ -88,7 +90,7 @@ class Start(Protocol):
 
 
 class Commit(NamedTuple):
-    """A commit that was made without waiting for it. callback: None for one whose failure is to be logged."""
+    """A commit_async(). callback: None if a failure is to be logged."""
 
     offsets: Offsets
     done: Promise[None]
@@ -96,9 +98,10 @@ class Commit(NamedTuple):
 
 
 class Commits:
-    """See the module's theory. member: of the group, None without a group.id. interval_ms: between automatic commits, None for none.
+    """The commits of one consumer.
 
-    announce: wakes a call that waits for records, so that it sees a new due_ms.
+    member: None without a group.id. interval_ms: auto.commit.interval.ms, None without auto-commit. announce: wakes a waiting poll(), so
+    that it sees a new due_ms.
     """
 
     def __init__(
@@ -116,12 +119,12 @@ class Commits:
         deferred: Deferred,
         notes_committed: bool = False,
     ) -> None:
-        """notes_committed: whether somebody asks for newly_committed()."""
+        """notes_committed: whether newly_committed() is used."""
         self.unacked: Unacked | None = None
-        """What is acknowledged one by one, where anything is: nothing is committed past it by default."""
+        """Records to be acknowledged one by one, with acks(): by default nothing is committed past the first one."""
         self._notes_committed = notes_committed
         self._committed: deque[Offsets] = deque()
-        """What brokers have taken and nobody was told of, in order."""
+        """Successful commits that newly_committed() has not returned yet, in order."""
         self._member = member
         self._interval_ms = interval_ms
         self._subscription = subscription
@@ -132,19 +135,19 @@ class Commits:
         self._announce = announce
         self._log = deferred.log(__name__)
         self._made: deque[Commit] = deque()
-        """What was not waited for, in order, until who made it was told."""
+        """The commit_async() calls whose callback has not been called yet, in order."""
         self._automatic: Promise[None] | None = None
-        """The last automatic commit, while it is under way."""
+        """The last auto-commit, while it is in flight."""
         self._last: Promise[None] | None = None
-        """The last commit before partitions are given up, while it is under way."""
+        """The last commit before partitions are revoked, while it is in flight."""
         self._failed_attempts = 0
-        """How many automatic commits failed since one succeeded, for a reason that may pass."""
+        """How many auto-commits in a row failed with a retriable error."""
         self.due_ms = NEVER_MS if interval_ms is None else now_ms + interval_ms
-        """When a call for records is to commit."""
+        """When poll() is to auto-commit."""
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """On whose behalf offsets are committed. Raises InvalidGroupIdError without a group.id."""
+        """The group metadata for commits. Raises InvalidGroupIdError without a group.id."""
         return self._as_member.group
 
     @property
@@ -154,7 +157,7 @@ class Commits:
         return self._member
 
     def handed_out(self, left: Iterable[AnyRecord] = ()) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the position of every partition that has one. left: records of the last poll that a loop was not given yet, in order."""
+        """Return what is committed by default. left: records of the last poll() that a loop has not received yet, in order."""
         first: dict[TopicPartition, AnyRecord] = {}
         for record in left:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
@@ -163,15 +166,15 @@ class Commits:
         return {state.tp: self._up_to(state, first.get(state.tp)) for state in states}
 
     def _up_to(self, state: PartitionState, left: AnyRecord | None) -> OffsetAndMetadata:
-        """Return what is committed of a partition. left: the first record that a loop was not given yet."""
+        """Return the offset to commit for a partition. left: its first record that a loop has not received yet."""
         if left is None and self.unacked is not None:
             left = self.unacked.oldest(state)
         return OffsetAndMetadata(state.position, state.leader_epoch) if left is None else OffsetAndMetadata(left.offset, left.leader_epoch)
 
     def commit(self, offsets: Offsets) -> Flow[None]:
-        """Commit what the program names, after all earlier commits, trying again while that may help.
+        """Commit these offsets after all earlier commits, and retry retriable errors.
 
-        Raises TopicRecreatedError for a topic that is made again meanwhile.
+        Raises TopicRecreatedError if a topic was deleted and created again meanwhile.
         """
         snapshot = self._metadata.snapshot
         named = {tp: snapshot.topic_id(tp.topic) for tp in offsets}
@@ -182,7 +185,7 @@ class Commits:
         return self._commit_after(self.earlier(), offsets, fault_of=fault_of)
 
     def commit_positions(self, offsets: Offsets) -> Flow[None]:
-        """Commit what was handed out, in the same way, without what turns out to be of a topic that is no more."""
+        """Commit positions in the same way, without those of topics that were deleted meanwhile."""
         return self._commit_after(self.earlier(), offsets, still_wanted=self._is_of_its_topic())
 
     def _commit_after(
@@ -193,7 +196,7 @@ class Commits:
         still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
         fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
     ) -> Flow[None]:
-        """still_wanted, fault_of: of a partition that is about to be sent, as commit_offsets() has them."""
+        """still_wanted, fault_of: checks of each partition before it is sent, as in commit_offsets()."""
         member = self._as_member
         yield from earlier
         if not offsets:
@@ -211,12 +214,12 @@ class Commits:
         self._note_committed({tp: at for tp, at in offsets.items() if tp in stored})
 
     def earlier(self) -> Flow[None]:
-        """Return a flow that waits until all commits made so far are over, whatever became of them."""
+        """Return a flow that waits until all commits made so far have succeeded or failed."""
         others = [promise for promise in (self._automatic, self._last) if promise is not None]
         return _all_over([commit.done for commit in self._made] + others)
 
     def begin(self, offsets: Offsets, callback: OnCommit | None) -> Promise[None]:
-        """Commit once, without waiting for it. Raises InvalidGroupIdError."""
+        """Commit once, without waiting (commit_async()). Raises InvalidGroupIdError."""
         member = self._as_member
         done = self._start(self._once(member, offsets, self._last), f"commit for group '{member.group.group_id}'")
         self._made.append(Commit(offsets, done, callback))
@@ -224,22 +227,22 @@ class Commits:
 
     @property
     def has_work_at_close(self) -> bool:
-        """Whether something is left to be committed, or to be waited for."""
+        """Whether close() has to commit or to wait for a commit."""
         is_under_way = bool(self._made) or self._automatic is not None or self._last is not None
         return is_under_way or (self._interval_ms is not None and bool(self.handed_out()))
 
     def at_close(self) -> Flow[None]:
-        """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
+        """Commit the positions, with enable.auto.commit, and wait for earlier commits in any case."""
         earlier = self.earlier()
         return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), still_wanted=self._is_as_read())
 
     def _is_as_read(self) -> Callable[[TopicPartition], bool]:
-        """Return what tells, now and later, whether a partition exists, and is of the topic that it is read from now."""
+        """Return a function that checks, now and later, whether a partition exists and its topic is still the one that is read now."""
         is_of_its_topic = self._is_of_its_topic()
         return lambda tp: self._exists(tp) and is_of_its_topic(tp)
 
     def _is_of_its_topic(self) -> Callable[[TopicPartition], bool]:
-        """Return what tells, now and later, whether a partition is of the topic that it is read from now."""
+        """Return a function that checks, now and later, whether the topic of a partition is still the one that is read now."""
         read_from = {state.tp: state.topic_id for state in self._subscription if not state.topic_is_assumed}
         return lambda tp: self._is_still(read_from.get(tp), tp.topic)
 
@@ -254,11 +257,11 @@ class Commits:
 
     @property
     def has_untold(self) -> bool:
-        """Whether somebody is to be told of a commit yet. May be read without the engine's lock."""
+        """Whether a callback is still to be called. May be read without the engine's lock."""
         return bool(self._made or self._committed)
 
     def newly_committed(self) -> list[Offsets]:
-        """Return what brokers have taken since this was called last, in order."""
+        """Return the offsets of successful commits since the last call, in order."""
         committed = list(self._committed)
         self._committed.clear()
         return committed
@@ -271,15 +274,15 @@ class Commits:
             self._committed.append(offsets)
 
     def over(self) -> Commit | None:
-        """Return the next commit whose maker is to be told, and forget it; None while the oldest one is under way."""
+        """Remove and return the next commit whose callback is to be called; None while the oldest one is in flight."""
         return self._made.popleft() if self._made and self._made[0].done.done else None
 
     def give_back(self, commit: Commit) -> None:
-        """Whoever made it could not be told: it is the next one again."""
+        """Put a commit back in front: its callback could not be called."""
         self._made.appendleft(commit)
 
     def begin_automatic(self, now_ms: int) -> bool:
-        """A call for records begins, or waits: commit what earlier ones handed out, when that is due. True when a commit was begun."""
+        """Begin an auto-commit of what earlier calls returned, if it is due. For a poll() that begins or waits. True if it was begun."""
         if self._interval_ms is None or now_ms < self.due_ms:
             return False
         self.due_ms = now_ms + self._interval_ms
@@ -293,7 +296,7 @@ class Commits:
         return True
 
     def begin_last(self) -> Promise[None] | None:
-        """Partitions are to be given up: commit what was handed out, if that is automatic. None where there is nothing to wait for."""
+        """Begin the commit before partitions are revoked, with enable.auto.commit. None if there is nothing to wait for."""
         if not self.has_work_at_close:
             return None
         done = self._start(self.at_close(), f"the commit before partitions of group '{self.group.group_id}' are given up")
@@ -317,8 +320,10 @@ class Commits:
             self._log.warning("automatic commit failed: %s", done.error)
 
     def _repeat_automatic(self, error: KafkaError, begun_ms: int) -> None:
-        """Make the next one due after a pause that grows. One failure is part of every rebalance and every move of a coordinator; the log
-        has a warning of the second in a row, and of no more until one succeeds."""
+        """Make the next auto-commit due after a growing pause.
+
+        One failure is normal in a rebalance or when a coordinator moves. Only the second failure in a row is logged as a warning.
+        """
         if self._failed_attempts == 0:
             self._log.info("automatic commit failed, and is repeated: %s", error)
         elif self._failed_attempts == 1:
@@ -357,13 +362,13 @@ def _made_again(tp: TopicPartition, offset: int) -> TopicRecreatedError:
 
 
 def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
-    """Return what a refusal means for the group's member, with the outcomes of all partitions."""
+    """Return the error of the group's member for a refused commit, with the outcomes of all partitions."""
     meant.outcomes = error.outcomes
     return meant
 
 
 def commit_failed(settings: GroupSettings, code: ErrorCode) -> CommitFailedError:
-    """Return the error of a consumer that is no member any more."""
+    """Return the error of a consumer that has lost its membership."""
     return CommitFailedError(
         f"offsets of group '{settings.group_id}' were not committed: this consumer is no member of it any more, mostly because it did not "
         f"call poll() for max.poll.interval.ms={settings.max_poll_interval_ms}. Its partitions may be somebody else's, who reads again "
@@ -373,7 +378,7 @@ def commit_failed(settings: GroupSettings, code: ErrorCode) -> CommitFailedError
 
 
 def commit_fenced(settings: GroupSettings) -> FencedInstanceIdError:
-    """Return the error of a static member whose id another consumer uses."""
+    """Return the error of a static member whose group.instance.id another consumer uses."""
     return FencedInstanceIdError(
         f"offsets of group '{settings.group_id}' were not committed: another consumer has joined with "
         f"group.instance.id='{settings.group_instance_id}'; close this one"
@@ -381,7 +386,7 @@ def commit_fenced(settings: GroupSettings) -> FencedInstanceIdError:
 
 
 def rebalance_in_progress(group_id: str) -> RebalanceInProgressError:
-    """Return the error of a member whose group is being rebalanced."""
+    """Return the error of a member whose group is rebalancing."""
     return RebalanceInProgressError(
         f"offsets of group '{group_id}' were not committed: it is being rebalanced. Call poll(), which takes part in that, and commit "
         "again what is still assigned then"
@@ -389,7 +394,7 @@ def rebalance_in_progress(group_id: str) -> RebalanceInProgressError:
 
 
 def refused_with_epoch(settings: GroupSettings, error: BrokerError, epoch: int) -> KafkaError:
-    """Return what it means that a commit of a consumer group's member was refused (KIP-848)."""
+    """Return the error to raise for a refused commit of a member of a consumer group (KIP-848)."""
     if error.code is ErrorCode.STALE_MEMBER_EPOCH:
         return RetriableCommitError(
             f"offsets of group '{settings.group_id}' were not committed: its coordinator has a newer epoch for this member than {epoch}; "

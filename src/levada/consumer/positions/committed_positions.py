@@ -1,11 +1,11 @@
-"""Where a group has read to, for partitions that were just assigned to one of its consumers.
+"""The committed offsets of a group as positions of newly assigned partitions.
 
-The coordinator is asked once for all of them. What is committed becomes the position, with the leader epoch it was committed with, so that
-a log truncated meanwhile is noticed. Where nothing is committed auto.offset.reset decides. An answer counts only for partitions that nobody
-has moved meanwhile, and for topics that were not made again.
+One request asks the coordinator for all of them. A committed offset becomes the position, with its leader epoch, so that log truncation is
+detected. Without a committed offset auto.offset.reset decides. An answer is ignored for partitions that were moved meanwhile, as by seek(),
+and for topics that were deleted and created again.
 
-An epoch that metadata does not know yet has metadata refreshed. It is not remembered as the newest one, as those are that brokers name: a
-program may have committed any epoch, such as one of another cluster, and leaders of older ones would not be followed any more.
+A committed leader epoch that metadata does not know yet triggers a metadata refresh. It is not stored as the newest epoch, unlike epochs
+that brokers name: a program may have committed any epoch, such as one of another cluster, and the real leaders would then be ignored.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from levada.types import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 
 
 class CommittedPositions:
-    """See the module's theory. Used under the engine's lock. reset_to: auto.offset.reset.
+    """Looks up committed offsets. Used under the engine's lock. reset_to: auto.offset.reset.
 
-    fetch: asks for committed offsets, and tells with each answer which of them a transaction that has not ended may yet change.
-    unstable: those of the last answer.
+    fetch: requests committed offsets, and reports with each answer which of them an open transaction may change. unstable: those of the
+    last answer.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class CommittedPositions:
         self._now = now
         self._reset_to = reset_to
         self._asked: dict[PartitionState, int] = {}
-        """The generation of each that is being looked up; a newer one has to be asked for again."""
+        """The partitions that are being looked up, with their generation. A newer generation needs another look-up."""
 
     def put(self, states: Sequence[PartitionState]) -> None:
-        """Look up the positions of those that are not being looked up already."""
+        """Look up the positions of the partitions that are not being looked up already."""
         fresh = {state: state.generation for state in states if self._asked.get(state) != state.generation}
         if fresh:
             for state in fresh:
@@ -65,7 +65,7 @@ class CommittedPositions:
             self._spawn.start(self._look_up_beside(fresh)).on_done(raise_bug)
 
     def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
-        """Give partitions their positions. Raises NoOffsetForPartitionError without one and without auto.offset.reset."""
+        """Set the positions of partitions. Raises NoOffsetForPartitionError without a committed offset and auto.offset.reset."""
         generations = {state: state.generation for state in states}
         left = list(states)
         while left:
@@ -74,7 +74,7 @@ class CommittedPositions:
                 found = yield from self._fetch([state.tp for state in left], self._note_unstable)
             finally:
                 self.unstable = []
-            # An offset of a topic that was made again meanwhile would skip records of the new one.
+            # An old offset of a topic that was deleted and created again would skip records.
             left = [state for state in left if topic_ids[state] not in (None, self._topic_id(state))]
             for state in topic_ids:
                 if state not in left and _awaits(state, generations[state]):
@@ -96,7 +96,7 @@ class CommittedPositions:
         except ENDED:
             raise
         except KafkaError as error:
-            # The caller sees it once, in place of the first partition's records, and its next call asks again.
+            # The caller gets the error once, in place of records of the first partition. Its next call asks again.
             first = next((state for state, generation in asked.items() if _awaits(state, generation)), None)
             if first is not None:
                 self._buffer.add(CompletedFetch(first, first.generation, first.fetch_offset, error=error))

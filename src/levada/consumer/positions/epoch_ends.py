@@ -1,4 +1,4 @@
-"""Asking a leader where epochs end (OffsetForLeaderEpoch, KIP-320)."""
+"""Requests for the end offset of leader epochs (OffsetForLeaderEpoch, KIP-320)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from levada.protocol.messages.offset_for_leader_epoch import (
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 FIRST_VERSION_FOR_CONSUMERS = 3
-"""Earlier ones take the permissions of a broker."""
+"""Earlier versions need the permissions of a broker."""
 
 ON_EPOCH_END_ERROR = RetryPolicy(
     {
@@ -33,16 +33,16 @@ ON_EPOCH_END_ERROR = RetryPolicy(
 
 
 class EpochAsked(NamedTuple):
-    """The epoch whose end is wanted, and the leader's own as metadata has it."""
+    """The epoch to look up, and the leader's current epoch in metadata."""
 
     epoch: int
     leader_epoch: int
 
 
 class EpochEnd(NamedTuple):
-    """The newest epoch not after the one asked about, and the offset after its last record; -1 when the leader knows none.
+    """The newest epoch up to the requested one, and its end offset; -1 if the leader knows none.
 
-    leader_epoch: the epoch of the leader that says so.
+    leader_epoch: the epoch of the leader that has answered.
     """
 
     epoch: int
@@ -51,7 +51,7 @@ class EpochEnd(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether the leader could tell."""
+        """Whether the leader knows such an epoch."""
         return self.epoch != NO_LEADER_EPOCH and self.offset != UNKNOWN_OFFSET
 
 
@@ -59,7 +59,7 @@ EpochsAnswer: TypeAlias = PartitionAnswer[EpochEnd]
 
 
 def ask_epoch_ends(node_id: Whom, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
-    """Ask one broker where epochs of partitions it leads end. Raises UnsupportedVersionError where brokers do not tell consumers."""
+    """Ask a leader for the ends of epochs. Raises UnsupportedVersionError if the broker does not answer consumers."""
     try:
         response = yield Call(_request(wanted), node=node_id, min_version=FIRST_VERSION_FOR_CONSUMERS)
     except ConnectError as fault:

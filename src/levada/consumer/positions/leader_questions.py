@@ -1,10 +1,10 @@
-"""Questions about assigned partitions that are asked in the background: where to begin, and whether a position still holds.
+"""Background requests about assigned partitions: for offsets to start at, and whether a position is still valid.
 
-A question is asked of the partition's leader, and again until it is answered or does not hold any more, because the position was moved or
-the partition taken away meanwhile: then its answer does not count. The work is in proportion to the questions, not to the partitions.
+A question is sent to the partition's leader, and repeated until it is answered or does not apply any more, because the position was moved
+or the partition revoked; then an answer is ignored. The work grows with the number of questions, not of partitions.
 
-What is wrong with one partition, its leader answers. What is wrong with a whole request, such as a version that the broker does not
-speak, the caller sees once, though it holds for several partitions; the others ask again after a pause.
+An error of one partition is an answer to its question. An error of a whole request, such as an unsupported version, is raised to the caller
+once, even if it is about several partitions; the others are asked again after a pause.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from levada.types import TopicPartition
 
 
 class Question(Protocol):
-    """About one partition; equal questions have the same answer."""
+    """A question about one partition. Equal questions have the same answer."""
 
     @property
     def state(self) -> PartitionState:
@@ -36,7 +36,7 @@ class Question(Protocol):
 
     @property
     def still_holds(self) -> bool:
-        """Whether an answer would be about the partition as it is now."""
+        """Whether the question still applies to the partition."""
         ...
 
 
@@ -47,7 +47,7 @@ Ask: TypeAlias = Callable[[Whom, Mapping[TopicPartition, Q]], Flow[PartitionAnsw
 
 
 class LeaderQuestions(Generic[Q, T]):
-    """See the module's theory. Used under the engine's lock. ask: asks one leader. take: uses what it found."""
+    """Asks leaders in the background. Used under the engine's lock. ask: sends one request. take: uses an answer."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class LeaderQuestions(Generic[Q, T]):
         self._open: dict[PartitionState, Q] = {}
 
     def put(self, questions: Sequence[Q]) -> None:
-        """Ask the questions that are not being asked already, in place of earlier ones about the same partitions."""
+        """Ask new questions. They replace earlier ones about the same partitions."""
         asked = {question.state.tp: question for question in questions if self._open.get(question.state) != question}
         if asked:
             self._open.update((question.state, question) for question in asked.values())
             self._spawn.start(self._pursue(asked)).on_done(_raise_bug)
 
     def refuse(self, state: PartitionState, error: KafkaError) -> None:
-        """Let the caller see an error in place of the partition's next records."""
+        """Have poll() raise an error in place of the next records of a partition."""
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
 
     def _pursue(self, questions: Mapping[TopicPartition, Q]) -> Flow[None]:
@@ -87,7 +87,7 @@ class LeaderQuestions(Generic[Q, T]):
                 except ENDED:
                     raise
                 except KafkaError as error:
-                    # Metadata cannot be had. `Stalls` tells the caller, who may want records of other partitions first.
+                    # Metadata is unavailable. `Stalls` reports that; poll() may have records of other partitions to return first.
                     for tp in left:
                         questions[tp].state.last_error = str(error)
                     yield from retries.pause(attempts, refresh=False)
@@ -110,7 +110,7 @@ class LeaderQuestions(Generic[Q, T]):
         return "no leader is known" if leader is None else leader.id
 
     def _ask_one(self, node: Whom, questions: Mapping[TopicPartition, Q]) -> Flow[PartitionAnswer[Any]]:
-        """Ask one leader and use its answer; what is left is to be asked again."""
+        """Ask one leader and use its answer. Unanswered questions are asked again."""
         try:
             answer = yield from self._ask(node, questions)
         except ENDED:
@@ -136,14 +136,14 @@ class LeaderQuestions(Generic[Q, T]):
         return self._open.get(question.state) is question and question.still_holds
 
     def _close(self, question: Q) -> None:
-        """Have a partition looked at again whose question is over, in whatever way."""
+        """Have all listeners check a partition again: its question is closed."""
         if self._open.get(question.state) is question:
             del self._open[question.state]
             question.state.mark()
 
 
 def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> PartitionAnswer[Any]:
-    """Return the answer that a whole request failed with."""
+    """Return an answer for a request that failed as a whole."""
     first, *others = questions
     return Answer(errors={first: error}, again=dict.fromkeys(others, str(error)), refresh=False)
 

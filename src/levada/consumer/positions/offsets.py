@@ -1,7 +1,7 @@
-"""Offsets by time, and the two ends of a log (ListOffsets).
+"""Offsets by time, and the two ends of a log (ListOffsets; OffsetFetcher in Java).
 
-One request goes to each leader, for all its partitions, and all leaders are asked at once. What a leader cannot answer now is asked again,
-at whoever leads by then, until everything is found or the call's time is over.
+All leaders are asked at once, with one request for all partitions of a leader. Retriable errors are repeated at the current leader, until
+everything is found or the call's time is over.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ ON_LIST_OFFSETS_ERROR = RetryPolicy(
     },
     otherwise=Reaction.REFRESH,
 )
-"""Any other code is tried again, known as retriable or not."""
+"""Every other error code is retried, whether it is known as retriable or not."""
 
 
 OffsetsAnswer: TypeAlias = PartitionAnswer[OffsetAndTimestamp | None]
-"""None: there is no such offset."""
+"""None if there is no such offset."""
 
 
 def ask_leader(
     node_id: Whom, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
 ) -> Flow[OffsetsAnswer]:
-    """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log.
+    """Ask a leader for the first offset at or after a time, per partition; -1 and -2 are the ends of the log.
 
-    Raises UnsupportedVersionError for a time where the broker is older than 0.10.1, and for read_committed before 0.11.
+    Raises UnsupportedVersionError for a time if the broker is older than 0.10.1, and for read_committed before 0.11.
     """
     oldest = _oldest_version(wanted, isolation_level)
     try:
@@ -68,7 +68,7 @@ def ask_leader(
 def ask_where_to_begin(
     node_id: Whom, wanted: Mapping[TopicPartition, ResetTo], metadata: Metadata, isolation_level: IsolationLevel, wall_ms: int
 ) -> Flow[OffsetsAnswer]:
-    """Ask one broker where auto.offset.reset leads: where no record is young enough, to the end of the log."""
+    """Ask a leader for the offset of auto.offset.reset. If no record is young enough, it is the end of the log."""
     times = {tp: asked_time(to, wall_ms) for tp, to in wanted.items()}
     answer = yield from ask_leader(node_id, times, metadata, isolation_level)
     late = {tp: int(OffsetSpec.LATEST) for tp, at in answer.found.items() if at is None and isinstance(wanted[tp], ByDuration)}
@@ -80,7 +80,7 @@ def ask_where_to_begin(
 
 
 class OffsetFinder:
-    """Finds offsets over all leaders. spawn: starts one flow per leader beside the calling one."""
+    """Finds offsets at all leaders. spawn: starts one background flow per leader."""
 
     def __init__(self, *, metadata: Metadata, isolation_level: IsolationLevel, backoff: ExponentialBackoff, spawn: Spawn, now: Now) -> None:
         self._metadata = metadata
@@ -123,7 +123,7 @@ class OffsetFinder:
 
 
 def _oldest_version(wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel) -> int:
-    """Return the oldest version that can say it. Version 0 knows the ends of the log, but finds times by segment only."""
+    """Return the oldest usable version. Version 0 knows the ends of the log, but finds times only by segment."""
     if isolation_level is IsolationLevel.READ_COMMITTED:
         return FIRST_VERSION_WITH_ISOLATION
     asks_ends_only = all(time in (OffsetSpec.LATEST, OffsetSpec.EARLIEST) for time in wanted.values())
@@ -147,7 +147,7 @@ def _parts(response: ListOffsetsResponse) -> Iterator[Part]:
 
 
 def _offset(answer: ListOffsetsPartitionResponse) -> int:
-    """Return the offset, which version 0 answers as a list of the one asked for."""
+    """Return the offset. Version 0 answers with a list of one offset."""
     return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
 
 

@@ -1,4 +1,4 @@
-"""Looks up positions for partitions that await one.
+"""Resets positions: looks up the offset of partitions that await a reset.
 
 An answer counts only if the partition still awaits the same reset: a seek in between wins.
 """
@@ -22,7 +22,7 @@ from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
 
 
 class PositionReset(NamedTuple):
-    """A position that could not be kept and was moved by auto.offset.reset: `offset - asked_offset` records were skipped or come again.
+    """A position that auto.offset.reset has moved: `offset - asked_offset` records are skipped, or if negative, are read again.
 
     reason: OUT_OF_RANGE, TRUNCATED or RECREATED.
     """
@@ -34,7 +34,7 @@ class PositionReset(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """Where a partition is to be reset to, as of a generation."""
+    """A reset of a partition, in one generation."""
 
     state: PartitionState
     generation: int
@@ -42,12 +42,12 @@ class _Question(NamedTuple):
 
     @property
     def still_holds(self) -> bool:
-        """Whether no seek and no other reset came in between."""
+        """Whether there was no seek and no other reset since."""
         return self.generation == self.state.generation
 
 
 class PositionResetter:
-    """The poller that finds positions. Used under the engine's lock."""
+    """The poller that resets positions. Used under the engine's lock."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PositionResetter:
         )
 
     def poll(self, now_ms: int) -> int:
-        """Ask for the positions that partitions have come to await."""
+        """Ask for the offsets of partitions that await a reset."""
         if self._marks:
             awaiting = [state for state in self._marks if not (state.faulted or state.retired)]
             self._marks.clear()
@@ -83,7 +83,7 @@ class PositionResetter:
 
     def _ask(self, node: Whom, questions: Mapping[TopicPartition, _Question]) -> Flow[PartitionAnswer[OffsetAndTimestamp]]:
         for tp, question in questions.items():
-            # Only a leader of this epoch answers.
+            # Only a leader of this epoch answers: the position is valid in its log.
             question.state.holds_in(self._metadata.snapshot.leader_epoch(tp))
         wanted = {tp: question.reset_to for tp, question in questions.items()}
         answer = yield from ask_where_to_begin(node, wanted, self._metadata, self._isolation_level, self._wall_ms())

@@ -1,12 +1,12 @@
-"""Notices when the log under a position is not the one that was read (KIP-320, KIP-516).
+"""Detects that the log under a position has changed (KIP-320, KIP-516; OffsetsForLeaderEpoch in Java).
 
-Two things can happen to a log. A leader that lacked records may have been elected: a newer leader epoch is the sign of it, and the end of
-the epoch read last, as the new leader has it, tells whether the position still stands on what was read. Or the topic was deleted and
-created again: it has another id, and offsets of the old one mean nothing in the new one.
+Two things can happen to a log. A new leader may lack records: this shows as a newer leader epoch, and the end offset of the last read
+epoch, at the new leader, tells whether the position is still valid. Or the topic was deleted and created again: then it has another topic
+id, and old offsets mean nothing in it.
 
-A position that cannot be kept moves by auto.offset.reset, and somebody is told; without a policy, and in a bounded read, the caller gets
-an error until it seeks. What was fetched before still goes out first: the caller could as well have polled a moment earlier. So a question
-is only asked, and an answer only believed, while nothing of the partition is buffered.
+An invalid position is moved by auto.offset.reset, and the move is reported. Without auto.offset.reset, and in a bounded read, poll() raises
+an error until the program seeks. Records that were fetched before are still returned first, as if the program had polled a moment earlier.
+So a leader is asked, and its answer used, only while no records of the partition are buffered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from levada.types import NO_LEADER_EPOCH, TopicPartition
 
 
 class _Question(NamedTuple):
-    """A position, and the epoch of the record before it."""
+    """A position, and the leader epoch of the record before it."""
 
     state: PartitionState
     round: int
@@ -40,7 +40,7 @@ class _Question(NamedTuple):
 
     @property
     def still_holds(self) -> bool:
-        """Whether the answer is about the position as it is now."""
+        """Whether the position is still the same."""
         return self == _question(self.state) and _is_in_question(self.state)
 
 
@@ -53,7 +53,7 @@ def _is_in_question(state: PartitionState) -> bool:
 
 
 class PositionValidator:
-    """The poller that looks after positions. Used under the engine's lock. reset_to: auto.offset.reset, None for none."""
+    """The poller that validates positions. Used under the engine's lock. reset_to: auto.offset.reset, None for none."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class PositionValidator:
         )
 
     def poll(self, now_ms: int) -> int:
-        """Follow what metadata says of topics and leaders, and ask about the positions that it puts in question."""
+        """Follow changes of topics and leaders in metadata, and validate the positions that they concern."""
         if self._metadata.snapshot is not self._snapshot:
             self._snapshot = self._metadata.snapshot
             self._marks.update(dict.fromkeys(self._subscription))
@@ -103,7 +103,7 @@ class PositionValidator:
         if state.topic_id is None or state.status is PartitionStatus.INITIALIZING:
             state.learn_topic(topic_id)
         elif state.topic_is_assumed:
-            # The caller may have known of the new topic before this client's metadata did.
+            # The program may have known the new topic before this client's metadata did.
             state.correct_topic(topic_id)
         elif state.status is PartitionStatus.AWAIT_RESET and state.reset_to is not None:
             state.belongs_to(topic_id)
@@ -123,7 +123,7 @@ class PositionValidator:
         self._buffer.drop_stale()
 
     def _refuse(self, state: PartitionState, error: KafkaError) -> None:
-        """Let the caller see an error, after what is buffered, and again after it was raised, until it seeks."""
+        """Have poll() raise an error after the buffered records, and again each time, until the program seeks."""
         if not state.buffered:
             self._questions.refuse(state, error)
 
@@ -134,7 +134,7 @@ class PositionValidator:
         if state.status is not PartitionStatus.FETCHING or leader_epoch <= state.validated_epoch:
             return
         if NO_LEADER_EPOCH in (state.validated_epoch, state.leader_epoch):
-            # A position that was just looked up or chosen, or records of a format without epochs: there is nothing to compare.
+            # Nothing to compare: the position was just looked up or sought, or the records have no leader epochs.
             state.holds_in(leader_epoch)
         else:
             state.await_validation()
@@ -145,12 +145,12 @@ class PositionValidator:
         try:
             answer = yield from ask_epoch_ends(node, wanted)
         except UnsupportedVersionError:
-            # Brokers before 2.3 do not tell; then there is nothing to go by.
+            # Brokers before 2.3 do not answer consumers, so the position counts as valid.
             return Answer(found=dict.fromkeys(questions))
         return Answer(dict(answer.found), answer.again, answer.errors)
 
     def _take(self, question: _Question, end: EpochEnd | None) -> None:
-        """Keep the position, move it back, or give it up."""
+        """Keep the position, move it back, or reset it."""
         state = question.state
         state.heard(self._now.ms)
         policy = self._policy_for(state)
@@ -166,7 +166,7 @@ class PositionValidator:
             self._give_up(state, policy, TRUNCATED)
 
     def _move_back(self, question: _Question, end: EpochEnd) -> None:
-        """Read what stands after the last record that is the same."""
+        """Go on after the last record that both logs have in common."""
         state, position = question.state, question.position
         state.move_to(end.offset, end.epoch)
         state.holds_in(end.leader_epoch)

@@ -1,31 +1,32 @@
-"""What is read, and from where.
+"""The assigned partitions and their positions (SubscriptionState in Java).
 
 Each assigned partition is in one of four states:
 
-    INITIALIZING   it is to begin where its group has committed, else by auto.offset.reset; nobody has asked for its records yet
+    INITIALIZING   its position will be the committed offset, else that of auto.offset.reset; no poll() has asked for its records yet
     AWAIT_RESET    its position is being looked up at the beginning or the end of the log
     FETCHING       it has a position
-    VALIDATING     it has a position, and somebody else leads now: nothing is fetched until that log is known to hold what was read
+    VALIDATING     it has a position and a new leader; nothing is fetched until that leader's log is known to match what was read
 
-assign() starts in INITIALIZING and keeps partitions that stay. The first poll moves INITIALIZING to AWAIT_RESET by auto.offset.reset, or
-reports that there is no position. A lookup that answers, and any seek, lead to FETCHING. seek_to_beginning and seek_to_end lead back to
-AWAIT_RESET, and seek_to_committed to INITIALIZING, lazily: the lookup happens when somebody needs the position. position_validator leads
-from FETCHING to VALIDATING and back.
+assign() starts partitions in INITIALIZING and keeps those that stay. The first poll() moves INITIALIZING to AWAIT_RESET by
+auto.offset.reset, or raises that there is no position. An answer to the look-up, and any seek(), lead to FETCHING. seek_to_beginning() and
+seek_to_end() lead back to AWAIT_RESET, and seek_to_committed() to INITIALIZING; the look-up happens when the position is needed.
+position_validator moves partitions from FETCHING to VALIDATING and back.
 
-A partition has two offsets. `position` is what the caller sees: the next record to be handed out. `fetch_offset` runs ahead of it: the
-next offset to ask the broker for. Both belong to a `generation`; whatever moves the position by force begins a new one, and everything
-fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment. All
-partitions of a consumer draw from one count, so that one number also tells which of them were moved since a moment, and a partition that
-is taken away and assigned again does not look like the one before.
-Answers still on their way belong to a `round`: validation begins a new one, because what an earlier leader says does not count any more,
-while what was read from it before stays read.
+A partition has two offsets. `position` is what the program sees: the next record to be returned. `fetch_offset` runs ahead of it: the next
+offset to fetch. Both belong to a `generation`. Every move of the position, as by a seek or a reset, begins a new generation, and everything
+fetched for an older one is stale. Comparing generations replaces comparing offsets. All partitions of a consumer draw their generations
+from one counter. So one number also tells which partitions were moved since a moment, and a partition that is revoked and assigned again
+differs from the one before.
 
-A status is entered here only, along STATUSES, and says whether there is a position and whether it is fetched from. Beside it a partition
-may be paused by the caller, or faulted: an error waits for the caller in place of its next records. Neither changes the status; both keep
-it from being fetched.
+Responses in flight belong to a `round`. Validation begins a new round, because answers of an earlier leader do not count any more. Records
+that were read from it before stay valid.
 
-No component looks at all partitions to see what to do. Each one that acts on partitions is a listener: every change marks the state for
-all listeners, and a listener looks at the marked states when it has its turn.
+The status changes only here, as the table STATUSES allows. It defines whether there is a position and whether it is fetched from. Besides,
+a partition may be paused by the program, or faulted: an error is raised in place of its next records. Neither changes the status; both stop
+fetching.
+
+No component searches all partitions for work. A component that acts on partitions is a listener: every change marks the partition for all
+listeners, and a listener checks the marked partitions when it is polled.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ if TYPE_CHECKING:
 OUT_OF_RANGE = "out of range"
 TRUNCATED = "the log was truncated"
 RECREATED = "the topic was deleted and created again"
-"""Why a position could not be kept."""
+"""Why a position became invalid."""
 
 
 class PartitionStatus(Enum):
-    """Where a partition stands on its way to a position; see the module's text."""
+    """The status of a partition with regard to its position."""
 
     INITIALIZING = "initializing"
     AWAIT_RESET = "await reset"
@@ -58,7 +59,7 @@ class PartitionStatus(Enum):
 
 
 class StatusFacts(NamedTuple):
-    """What holds in a status. has_position: the next record's offset is known. is_fetched: records may be asked for there."""
+    """What a status means. has_position: the offset of the next record is known. is_fetched: records may be fetched."""
 
     has_position: bool
     is_fetched: bool
@@ -66,7 +67,7 @@ class StatusFacts(NamedTuple):
 
 
 _SOUGHT = frozenset({PartitionStatus.INITIALIZING, PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING})
-"""Where a seek may lead, from everywhere."""
+"""The statuses that a seek may lead to, from any status."""
 
 STATUSES: Mapping[PartitionStatus, StatusFacts] = {
     PartitionStatus.INITIALIZING: StatusFacts(False, False, _SOUGHT),
@@ -78,17 +79,17 @@ STATUSES: Mapping[PartitionStatus, StatusFacts] = {
 NO_ENDS: Mapping[TopicPartition, int] = {}
 
 Marks = dict["PartitionState", None]
-"""The states that changed since a listener looked, in the order in which they changed first."""
+"""The partitions that changed since a listener last checked, in the order of their first change."""
 
 
 class Answers(Protocol):
-    """A broker that is asked for partitions, as far as they need to know it. heard_ms: when it last answered for all of them."""
+    """A broker that partitions are fetched from. heard_ms: when it last answered for all of them."""
 
     heard_ms: int
 
 
 class Generations:
-    """The count that generations are drawn from. newest: the last one that was."""
+    """The counter of generations. newest: the last one that was drawn."""
 
     __slots__ = ("newest",)
 
@@ -96,13 +97,13 @@ class Generations:
         self.newest = 0
 
     def next(self) -> int:
-        """Return a generation that no partition has had."""
+        """Return a new generation."""
         self.newest += 1
         return self.newest
 
 
 class PartitionState:
-    """One assigned partition. Changed only under the engine's lock, and marked by whoever changes it; see mark()."""
+    """One assigned partition. Changed only under the engine's lock; code that changes it calls mark()."""
 
     __slots__ = (
         "_generations",
@@ -149,41 +150,41 @@ class PartitionState:
         self._generations = generations
         self.listeners = listeners
         self.retired = False
-        """Whether it is not assigned any more."""
+        """Whether the partition is not assigned any more."""
         self.status = PartitionStatus.INITIALIZING
         self.facts = STATUSES[self.status]
-        """What the status allows; looked up once, because hashing an Enum is a call of Python."""
+        """What the status means. Stored, because hashing an Enum is a Python call."""
         self.generation = generations.next()
         self.round = 0
         self.position = self.fetch_offset = UNKNOWN_OFFSET
         self.done_to = UNKNOWN_OFFSET
-        """Up to where the program is known to be done: where the position was sought or found, or what was committed since."""
+        """The offset up to which the program is known to be done: where the position was set, or what was committed since."""
         self.origin = UNKNOWN_OFFSET
-        """The generation in which the position was sought or found."""
+        """The generation in which the position was set by a seek or a look-up."""
         self.lowest = UNKNOWN_OFFSET
-        """Where reading has begun in this assignment, the lowest of all such offsets."""
+        """The lowest offset at which reading began during this assignment."""
         self.leader_epoch = NO_LEADER_EPOCH
         self.reset_to: ResetTo | None = None
         self.asked_offset: int | None = None
-        """The position that was given up, when that is why another one is looked up."""
+        """The invalid position that is being replaced by a reset."""
         self.reset_reason = ""
         self.topic_id: UUID | None = None
-        """The topic that the position belongs to: names are used again."""
+        """The id of the topic that the position belongs to: a deleted topic's name may be used again."""
         self.topic_is_assumed = False
-        """Whether topic_id is what metadata from before a seek says, and no broker has answered a fetch since."""
+        """Whether topic_id is from metadata older than a seek, and not confirmed by a fetch since."""
         self.validated_epoch = NO_LEADER_EPOCH
-        """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
+        """The leader epoch in which the position is known to be valid."""
         self.stop_offset: int | None = None
-        """A bounded read hands out nothing at or after this offset."""
+        """The end of a bounded read: no record from this offset on is returned."""
         self.stops_for_loop = False
-        """Whether a loop over the consumer has set it, and not the program."""
+        """Whether stop_offset was set by a loop over the consumer, and not by the program."""
         self.bytes_per_offset = 0.0
-        """What the last answer's records took, 0 before one."""
+        """Bytes per offset in the last fetch response; 0 before one."""
         self.paused = False
         self.buffered = 0
-        """Entries of the fetch buffer that are not done with."""
+        """Entries in the fetch buffer that are not used up."""
         self.passed = 0
-        """How many of these are used up by a call that has not ended."""
+        """How many of these a running call has used up."""
         self.faulted = False
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET
@@ -192,13 +193,13 @@ class PartitionState:
         self.preferred_until_ms = 0
         self.heard_ms = now_ms
         self.source: Answers | None = None
-        """The broker that it is being fetched from."""
+        """The broker that the partition is fetched from."""
         self.failed_attempts = 0
         self.retry_at_ms = 0
         self.last_error = ""
 
     def mark(self) -> None:
-        """Have every listener look at this partition."""
+        """Have every listener check this partition."""
         for marks in self.listeners:
             marks[self] = None
 
@@ -208,28 +209,28 @@ class PartitionState:
         return self.heard_ms if self.source is None else max(self.heard_ms, self.source.heard_ms)
 
     def leave_source(self) -> None:
-        """It is not being fetched any more; when it was last heard of stays known."""
+        """Note that it is not fetched from this broker any more; last_heard_ms stays."""
         self.heard_ms = self.last_heard_ms
         self.source = None
 
     @property
     def has_position(self) -> bool:
-        """Whether the next record's offset is known."""
+        """Whether the offset of the next record is known."""
         return self.facts.has_position
 
     @property
     def finished(self) -> bool:
-        """Whether a bounded read has handed out everything before its stop offset."""
+        """Whether a bounded read has returned everything before its end."""
         return self.stop_offset is not None and self.has_position and self.position >= self.stop_offset
 
     @property
     def may_be_reset(self) -> bool:
-        """Whether auto.offset.reset may move a position that does not hold. A bounded read is of these records, and of no others."""
+        """Whether auto.offset.reset may move an invalid position. It may not in a bounded read, which is for certain records."""
         return self.stop_offset is None or self.stops_for_loop
 
     @property
     def wants_data(self) -> bool:
-        """Whether anything more is to be fetched for it, leaving aside what is buffered already."""
+        """Whether more is to be fetched, not considering what is buffered already."""
         if self.paused or self.faulted or not self.facts.is_fetched:
             return False
         return self.stop_offset is None or self.fetch_offset < self.stop_offset
@@ -246,18 +247,18 @@ class PartitionState:
         self.reset_reason = ""
 
     def move_back(self, offset: int, leader_epoch: int) -> None:
-        """Go on at an offset that was handed out, or would be next, as if nothing after it had been."""
+        """Move the position back to an offset that was returned before, or is next."""
         done_to, origin = self.done_to, self.origin
         self.move_to(offset, leader_epoch)
         self.done_to, self.origin = done_to, origin
 
     def committed(self, offset: int) -> None:
-        """The group has committed this offset. It tells nothing where the position was sought or found anew since it was sent."""
+        """Note a committed offset. It is ignored if the position was set again since the commit was sent."""
         if self.done_to < offset <= self.position:
             self.done_to = offset
 
     def await_reset(self, to: ResetTo, *, gave_up: int | None = None, reason: str = "") -> None:
-        """Begin a new generation without a position, which is to be found. gave_up: the position it had, for a reason."""
+        """Begin a new generation that awaits a reset. gave_up: the invalid position. reason: why it is invalid."""
         self._begin_generation()
         self._enter(PartitionStatus.AWAIT_RESET)
         self.reset_to = to
@@ -266,7 +267,7 @@ class PartitionState:
         self.position = self.fetch_offset = UNKNOWN_OFFSET
 
     def await_committed(self) -> None:
-        """Begin a new generation without a position, as if the partition had just been assigned."""
+        """Begin a new generation without a position, like a newly assigned partition."""
         self._begin_generation()
         self._enter(PartitionStatus.INITIALIZING)
         self.position = self.fetch_offset = UNKNOWN_OFFSET
@@ -274,33 +275,33 @@ class PartitionState:
         self.reset_reason = ""
 
     def await_validation(self) -> None:
-        """Fetch no more until it is known whether the log of a new leader holds what was read."""
+        """Stop fetching until the position is validated at the new leader."""
         if self.status is not PartitionStatus.VALIDATING:
             self._enter(PartitionStatus.VALIDATING)
 
     def validated(self, leader_epoch: int) -> None:
-        """Go on at the position; answers to what was asked before count no more."""
+        """Resume fetching at the position; responses to earlier requests are ignored."""
         self._enter(PartitionStatus.FETCHING)
         self.validated_epoch = leader_epoch
         self.round += 1
 
     def holds_in(self, leader_epoch: int) -> None:
-        """The position is one of the log as the leader of this epoch has it."""
+        """Note that the position is valid in this leader epoch."""
         self.validated_epoch = leader_epoch
 
     def learn_topic(self, topic_id: UUID) -> None:
-        """The topic that the position belongs to is this one."""
+        """Note the topic id that the position belongs to."""
         self.topic_id = topic_id
 
     def correct_topic(self, topic_id: UUID) -> None:
-        """The topic assumed at a seek was not there any more: the offset and the epoch that the caller gave are of this one."""
+        """Correct the topic id: the one that was assumed at a seek was out of date, so the position belongs to this topic."""
         self.topic_id = topic_id
         self.topic_is_assumed = False
         self.validated_epoch = self.leader_epoch
         self.mark()
 
     def belongs_to(self, topic_id: UUID | None) -> None:
-        """Forget what was known of the leaders of a topic that is no more."""
+        """If the topic id has changed, forget the leader epochs of the deleted topic."""
         self.topic_id = topic_id
         self.topic_is_assumed = False
         self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
@@ -312,7 +313,7 @@ class PartitionState:
         self._begin_generation()
 
     def stop_at(self, offset: int | None) -> None:
-        """Read up to this offset, or without an end. What was fetched for another end is fetched again."""
+        """Read up to this offset; None reads without an end. What was fetched for another end is fetched again."""
         if offset == self.stop_offset:
             return
         self.stop_offset = offset
@@ -320,25 +321,25 @@ class PartitionState:
             self.move_back(self.position, self.leader_epoch)
 
     def prefer(self, node_id: int | None, until_ms: int = 0) -> None:
-        """Read from this replica for a while, as the leader said; None for the leader itself (KIP-392)."""
+        """Read from the replica that the leader has named, for a limited time; None means the leader (KIP-392)."""
         self.preferred_replica = node_id
         self.preferred_until_ms = until_ms
         self.mark()
 
     def advance(self, generation: int, offset: int, leader_epoch: int) -> None:
-        """Record what was handed out, unless the position was moved by force meanwhile."""
+        """Advance the position past returned records, unless it was moved meanwhile."""
         if generation == self.generation:
             self.position = offset
             self.leader_epoch = leader_epoch
 
     def heard(self, now_ms: int) -> None:
-        """Note that a broker answered for this partition, so it is not stalled."""
+        """Note that a broker has answered for this partition, so it is not stalled."""
         self.heard_ms = now_ms
         self.failed_attempts = 0
         self.last_error = ""
 
     def failed(self, reason: str, retry_at_ms: int) -> None:
-        """Note why the last attempt brought nothing, and when to try again."""
+        """Note why the last attempt failed, and when to try again."""
         self.failed_attempts += 1
         self.last_error = reason
         self.retry_at_ms = retry_at_ms
@@ -370,21 +371,21 @@ class SubscriptionState:
         self._listeners: list[Marks] = []
         self._initializing: Marks = self.listen()
         self.is_bounded = False
-        """Whether a partition has an end, or had one when partitions were assigned last."""
+        """Whether a partition has an end, or had one at the last assign()."""
 
     def listen(self) -> Marks:
-        """Return marks of a new listener, who empties them as it looks. All listeners come before the first partition."""
+        """Register a listener; return its marks, which it empties when it checks them. Call it before the first assign()."""
         marks: Marks = {}
         self._listeners.append(marks)
         return marks
 
     @property
     def is_marked(self) -> bool:
-        """Whether a listener has yet to look at a partition."""
+        """Whether a listener still has marked partitions."""
         return any(self._listeners)
 
     def initializing(self) -> list[PartitionState]:
-        """Return the partitions whose records somebody asks for the first time."""
+        """Return the partitions that have neither a position nor a look-up of one."""
         marks = self._initializing
         found = [state for state in marks if state.status is PartitionStatus.INITIALIZING and not state.retired]
         marks.clear()
@@ -420,11 +421,11 @@ class SubscriptionState:
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is nothing more to be read: every partition has an end and is there."""
+        """Whether every partition has an end and has reached it."""
         return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Replace the assignment; partitions that stay keep their positions. ends: the offsets to read up to, where there is one."""
+        """Replace the assignment; partitions that stay keep their positions. ends: offsets to read up to, for bounded partitions."""
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
         for tp, state in self._states.items():
             if tp not in wanted:
@@ -442,7 +443,7 @@ class SubscriptionState:
         return state
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
-        """Replace the assignment by bounded reads: [start, stop) of each partition, begun afresh."""
+        """Replace the assignment by bounded reads of [start, stop), from their starts."""
         self.assign((), now_ms)
         self.assign(ranges, now_ms, {tp: stop for tp, (_, stop) in ranges.items()})
         for tp, (start, _) in ranges.items():
@@ -450,24 +451,24 @@ class SubscriptionState:
         self.is_bounded = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move a position; it takes effect with the next poll."""
+        """Move a position. Takes effect with the next poll()."""
         if offset < 0:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
         state = self.state(tp)
         state.belongs_to(None)
         state.topic_is_assumed = True
         state.move_to(offset, leader_epoch)
-        # A leader elected after that epoch is asked whether its log has what was read.
+        # A leader with a newer epoch will be asked to validate the position.
         state.holds_in(leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        """Ask for the position to be looked up; no partitions means all."""
+        """Have positions looked up at an end of the log. No partitions means all."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask for the positions that a group has committed to be looked up; no partitions means all."""
+        """Have committed offsets looked up as positions. No partitions means all."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_committed()
@@ -476,13 +477,13 @@ class SubscriptionState:
         return [self.state(tp) for tp in partitions] or list(self)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop handing out and fetching, keeping positions and what is buffered."""
+        """Stop returning and fetching records; positions and buffered records stay."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = True
             state.mark()
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Go on where pause() stopped."""
+        """Resume partitions that were paused."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = False
             state.heard_ms = now_ms
@@ -494,7 +495,7 @@ class SubscriptionState:
         return frozenset(state.tp for state in self if state.paused)
 
     def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
-        """Take back records that were handed out but not used, of partitions that were not moved by force since this generation."""
+        """Move positions back to records that were returned but not used, except in partitions that were moved since this generation."""
         first: dict[TopicPartition, AnyRecord] = {}
         for record in records:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
