@@ -1,1 +1,1 @@
-"""Records on their way to poll(): fetch requests and sessions, what their responses mean, the buffer, and how records are decoded."""
+"""Records on their way to poll(): fetch requests and sessions, their responses, the fetch buffer, and decoding."""

@@ -1,11 +1,11 @@
-"""Columns of one completed fetch that were decoded before they were asked for.
+"""Columns of one completed fetch that were decoded before they were requested.
 
-Decoding a piece of a fetch for each call of a few hundred records costs several times what decoding it at once does. So a call with a
-limit decodes the entry it ends in further than it has to, into one Arrow batch, and hands out the beginning of that; the calls after it get
-slices, which share its memory.
+Decoding a fetch in pieces, for calls of a few hundred records each, costs several times as much as decoding it at once. So a call with a
+limit decodes its last fetch further than it needs, into one Arrow batch, and returns the beginning of that batch. Later calls return slices
+of it, which share its memory.
 
-The entry's cursor is at the end of what was decoded; what stands here says how far the caller is. It takes the cursor's place among those
-of the collector, and moves the position as the cursor would have. Nothing is lost when it is dropped: fresh() reads the same records again.
+The cursor of the fetch is at the end of what was decoded; this object knows how far the program is. It takes the place of the cursor in the
+collector, and moves the position as the cursor would. Dropping it loses nothing: fresh() reads the same records again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ class BatchSink(ColumnSink, Protocol):
     """A ColumnSink that becomes Arrow batches: levada.record.columnar.ColumnDecoder."""
 
     def finish(self) -> Any:
-        """Return what was collected as one Arrow batch, and start anew."""
+        """Return the collected rows as one Arrow batch, and start a new one."""
         ...
 
     def finish_with_offsets(self) -> tuple[Any, memoryview]:
-        """Do what finish() does; return the offset of each row, too."""
+        """Like finish(), and also return the offset of each row."""
         ...
 
     def discard(self) -> None:
-        """Forget what was collected."""
+        """Drop the collected rows."""
         ...
 
 
 class ColumnsAhead:
-    """The rows of an Arrow batch that were not handed out yet. Fields that it has in common with FetchCursor mean the same."""
+    """The rows of an Arrow batch that were not returned yet. Fields with the names of FetchCursor's mean the same."""
 
     def __init__(
         self, cursor: FetchCursor, sink: BatchSink, max_bytes: int, batch: Any, offsets: memoryview, marks: list[Mark], row: int
     ) -> None:
-        """cursor: read the last rows of the batch. marks: where it stood after each step. row: the first row left."""
+        """cursor: has read the last rows of the batch. marks: its places after each step. row: the first row left."""
         self.fetch: CompletedFetch = cursor.fetch
         self.committed = cursor.committed
         self.position, self.leader_epoch = cursor.committed
@@ -55,22 +55,22 @@ class ColumnsAhead:
         self._follow()
 
     def is_for(self, sink: BatchSink, max_bytes: int) -> bool:
-        """Whether a call with this sink and this limit would have decoded the same."""
+        """Whether a call with this sink and limit can use these rows."""
         return sink is self._sink and max_bytes == self._max_bytes
 
     @property
     def is_readable(self) -> bool:
-        """Whether its partition is still read where the rows are from."""
+        """Whether the rows still belong to the position of their partition."""
         return not (self.fetch.state.paused or self.fetch.is_stale)
 
     @property
     def is_used_up(self) -> bool:
-        """Whether every row was handed out."""
+        """Whether every row was returned."""
         return bool(self._row == self._batch.num_rows)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the entry has no more behind the last row either."""
+        """Whether the fetch has no more records after the last row either."""
         return self.is_used_up and self.cursor.exhausted
 
     def take(self, limit: int) -> Any:
@@ -82,17 +82,17 @@ class ColumnsAhead:
         return part
 
     def fresh(self) -> FetchCursor:
-        """Return a cursor that stands where this was committed, and reads the rows again."""
+        """Return a cursor at the committed place, which reads the rows again."""
         self.cursor.committed = self.committed
         return self.cursor.fresh()
 
     def onward(self) -> FetchCursor:
-        """Return the cursor, which goes on behind the last row."""
+        """Return the cursor, which goes on after the last row."""
         self.cursor.committed = self.committed
         return self.cursor
 
     def _follow(self) -> None:
-        """Move the position to the first row left, or behind the batch of the last one handed out where that is used up."""
+        """Move the position to the first row left; if the record batch is used up, to the end of that batch."""
         if self.is_used_up:
             self.position, self.leader_epoch, self.used_bytes = self.cursor.position, self.cursor.leader_epoch, self.cursor.used_bytes
             return

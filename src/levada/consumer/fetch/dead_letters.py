@@ -1,13 +1,13 @@
-"""Records that do not deserialize, on their way to another topic (levada.dead_letter).
+"""Records that do not deserialize, on their way to a dead-letter topic (levada.dead_letter).
 
-A letter is DUE when the decoder meets such a record, SENT while a producer has it, then WRITTEN or FAILED. Until it is WRITTEN its record
-stands in line like one whose error is raised: records before it are handed out, and no position moves past it, so no commit does. A call
-for records that meets it first waits for it. A letter is known by the record's place and content, so a call that is broken off or runs out
-of time does not write it twice: the next call meets the same letter. One that FAILED is raised once, and is DUE again with the next call.
+A letter is DUE when the decoder finds such a record, SENT while a producer has it, then WRITTEN or FAILED. Until it is WRITTEN, its record
+blocks its partition: records before it are returned, but no position and no commit moves past it. A poll() that finds it first in line
+waits for it. A letter is identified by the place and the content of its record. So a poll() that is interrupted or times out does not write
+it twice: the next one finds the same letter. An error of a FAILED letter is raised once, and the letter is DUE again with the next poll().
 
-meet() runs where records are decoded, without the engine's lock, and never at the same time as the other methods but settle(), which only
-notes an outcome. Who waits for outcomes waits for changed(), taken before it looks: what is buffered behind the record is no reason to look
-again.
+meet() runs where records are decoded, without the engine's lock. It never runs at the same time as the other methods, except settle(),
+which only notes a result. To wait for results, take changed() before checking: records that are buffered behind the letter are no reason to
+check again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from levada.types import AnyRecord, TopicPartition
 
 
 class Progress(Enum):
-    """See the module's theory."""
+    """The progress of a dead letter."""
 
     DUE = auto()
     SENT = auto()
@@ -33,7 +33,7 @@ class Progress(Enum):
 
 
 class Letter:
-    """One record on its way. failure: why it was not written."""
+    """The dead letter of one record. failure: why it was not written."""
 
     __slots__ = ("error", "failure", "progress")
 
@@ -43,17 +43,17 @@ class Letter:
         self.failure: BaseException | None = None
 
     def settle(self, failure: BaseException | None) -> None:
-        """Note what the producer says of it."""
+        """Note the producer's result."""
         self.failure = failure
         self.progress = Progress.WRITTEN if failure is None else Progress.FAILED
 
 
 class AwaitsDeadLetterError(KafkaError):
-    """A record stands first in line whose letter is not written yet. Never leaves the consumer."""
+    """The next record waits for its dead letter. Never raised to the program."""
 
 
 class DeadLetters:
-    """The letters of one consumer. topic: where they go."""
+    """The dead letters of one consumer. topic: the dead-letter topic."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -62,23 +62,23 @@ class DeadLetters:
         self._changed: Promise[None] = Promise()
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved when an outcome is noted, or by announce(). Under the engine's lock."""
+        """Return a promise that is resolved by settle() or announce(). Under the engine's lock."""
         return self._changed
 
     def announce(self) -> None:
-        """Wake who waits for an outcome. Under the engine's lock."""
+        """Wake a call that waits for a result. Under the engine's lock."""
         changed, self._changed = self._changed, Promise()
         changed.resolve(None)
 
     def settle(self, letter: Letter, failure: BaseException | None) -> None:
-        """Note what the producer says of a letter. Under the engine's lock."""
+        """Note the producer's result for a letter. Under the engine's lock."""
         letter.settle(failure)
         self.announce()
 
     def meet(self, given: AnyRecord, error: RecordDeserializationError) -> None:
-        """Return None for a record that is written, so that it is passed over (OnDecodeError).
+        """Return None for a record whose letter is written, so that it is skipped (OnDecodeError).
 
-        Raises AwaitsDeadLetterError while it is not, and DeadLetterError where it could not be.
+        Raises AwaitsDeadLetterError before that, and DeadLetterError if writing has failed.
         """
         known = self.foresee(error)
         if known.progress is Progress.WRITTEN:
@@ -89,7 +89,7 @@ class DeadLetters:
         raise AwaitsDeadLetterError(str(error))
 
     def foresee(self, error: RecordDeserializationError) -> Letter:
-        """Return the letter of a record, a new one where there is none."""
+        """Return the letter of a record; make one if there is none."""
         known = self._letters.get(_place(error))
         if known is None or known.error.record != error.record:
             known = self._letters[_place(error)] = Letter(error)
@@ -97,20 +97,20 @@ class DeadLetters:
         return known
 
     def take_due(self) -> list[tuple[Letter, ProducerRecord]]:
-        """Return what is to be given to the producer now, in order."""
+        """Return the letters for the producer, in order."""
         due, self._due = self._due, []
         for one in due:
             one.progress = Progress.SENT
         return [(one, letter(self.topic, one.error)) for one in due]
 
     def give_back(self, letters: Iterable[Letter]) -> None:
-        """Letters were taken, and the program was interrupted before the producer had them."""
+        """Put back letters: the call was interrupted before the producer had them."""
         self._due = [*letters, *self._due]
         for one in self._due:
             one.progress = Progress.DUE
 
     def forget_passed(self, position: Callable[[TopicPartition], int | None]) -> None:
-        """Forget the letters of records that will not be met again. position: None for a partition that is not assigned."""
+        """Forget letters of records that positions have passed. position: returns None for a partition that is not assigned."""
         for tp, offset in list(self._letters):
             at = position(tp)
             if at is None or at > offset:

@@ -1,4 +1,4 @@
-"""Records as the caller gets them: keys and values deserialized. A Python call per record is made only where the user asked for one."""
+"""Records as the program gets them: keys and values deserialized. Without a deserializer there is no Python call per record."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ when a call was interrupted.
 
 
 def raise_error(given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
-    """Stop before the record."""
+    """on.decode.error=raise: stop before the record."""
     raise error
 
 
 def skip(log: Log, given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
-    """Leave the record out. Each is logged: nothing else tells of it."""
+    """on.decode.error=skip: skip the record. Each one is logged."""
     tp = TopicPartition(given.topic, given.partition)
     log.warning("skipped, as on.decode.error says: %s", error, tp=tp, offset=given.offset)
     return None
 
 
 def hand_out_null(given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
-    """Hand the record out with null in place of what failed; its decode_error says why."""
+    """on.decode.error=null: return the record with null in place of the failed part; its decode_error has the error."""
     return given
 
 
 def on_decode_error(word: str, log: Log) -> OnDecodeError:
-    """Return what a word of the option asks for. log: where it is told what was left out."""
+    """Return the function for a value of the option. log: for skipped records."""
     by_word: Mapping[str, OnDecodeError] = {"raise": raise_error, "skip": partial(skip, log), "null": hand_out_null}
     return by_word[word]
 
@@ -48,10 +48,10 @@ def on_decode_error(word: str, log: Log) -> OnDecodeError:
 class RecordConverter:
     """Applies the deserializers. None leaves keys or values as they are; null keys and values always stay.
 
-    run_handlers: called before each record, to run the signal handlers that wait. Not within a deserializer: what a handler raised there
-    would be taken for a fault of the record. on_error: what is done about a record that does not deserialize. foresee: told of further such
-    records behind one with a dead letter, so that all are written at once, and not each after a wait for the one before. keeps: which
-    records are handed out at all, None for all; the others are not deserialized.
+    run_handlers: called before each record, to run waiting signal handlers. They must not run within a deserializer, because an exception
+    of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: called for further
+    such records after one with a dead letter, so that all dead letters are written at once. keeps: which records are returned, None for
+    all; the others are not deserialized.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class RecordConverter:
         self._keeps = keeps
 
     def convert(self, records: list[AnyRecord]) -> tuple[list[AnyRecord], int]:
-        """Return what is handed out of these records, and how many of them that settles: all, or those before one with an error.
+        """Return the converted records, and how many input records that covers: all, or those before one with an error.
 
-        Raises that error where the first record has it.
+        Raises the error if the first record has it.
         """
         if self._key is None and self._value is None:
             return records if self._keeps is None else [record for record in records if self._keeps(record)], len(records)
@@ -98,7 +98,7 @@ class RecordConverter:
         return done, len(records)
 
     def pass_over(self, error: RecordDeserializationError) -> None:
-        """Return where a record that cannot be handed out, as a column or otherwise, may be passed over; else raise what keeps it."""
+        """Return if a record that cannot be returned may be skipped; else raise the error."""
         is_wanted = self._keeps is None or self._keeps(error.record)
         if is_wanted and self._on_error(error.record, error) is not None:
             raise error

@@ -1,11 +1,11 @@
-"""Fetched and not yet read: one entry per partition and response.
+"""Fetched data that poll() has not read yet: one entry per partition and fetch response (FetchBuffer in Java).
 
-The fetcher adds, under the engine's lock; the collector takes, one entry at a time, and gives it back when it is used up. What is taken
-still counts as buffered. A partition holds at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Kafka's own consumer allows
-one; a second one lets the next answer travel while this one is decoded.
+The fetcher adds entries, under the engine's lock. The collector takes one entry at a time, and gives it back when it is used up; a taken
+entry still counts as buffered. A partition has at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Java's consumer allows
+one entry; a second one lets the next response travel while the first is decoded.
 
-What is held is counted as it is: entries are views of a whole response, which stays in memory as long as one of them does. So responses
-are counted, not entries; and where little of a response is left while memory is short, compact() copies that out of it.
+Memory is counted as it is really held: entries are views of a whole response, which stays in memory as long as one of them does. So whole
+responses are counted, not entries. If memory is short and little of a response is left, compact() copies the rest out of it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ READ_AHEAD = 2
 
 @dataclass(slots=True, eq=False)
 class CompletedFetch:
-    """One partition's part of one fetch response, or an error that the caller must see in its place.
+    """One partition's part of one fetch response, or an error to raise in its place.
 
     aborted: (producer id, first offset) of the aborted transactions within the data. next_offset: the offset after the last complete
-    batch; unknown for an error and for data that its reader must look at first.
+    batch; unknown for an error, and for data that must be decoded to know it.
     """
 
     state: PartitionState
@@ -39,28 +39,28 @@ class CompletedFetch:
     aborted: tuple[tuple[int, int], ...] = ()
     error: KafkaError | None = None
     used_bytes: int = 0
-    """How much of the data, from its start, is not needed any more."""
+    """How many bytes from the start of the data are not needed any more."""
     number: int = 0
-    """Counts the entries of a buffer."""
+    """The number of the entry in its buffer."""
 
     @property
     def left_bytes(self) -> int:
-        """How much of the data may be needed."""
+        """How many bytes of the data may still be needed."""
         return len(self.records) - self.used_bytes
 
     @property
     def is_stale(self) -> bool:
-        """Whether the position was moved by force since this was asked for."""
+        """Whether the position was moved since the fetch was sent."""
         return self.generation != self.state.generation
 
 
 class _Response:
-    """Memory that entries are views of. left_bytes: how much of it belongs to entries that are not done with."""
+    """The memory of a response, which entries are views of. left_bytes: how much of it belongs to entries that are not used up."""
 
     __slots__ = ("entries", "left_bytes", "memory", "size_bytes")
 
     def __init__(self, memory: object, size_bytes: int) -> None:
-        # Kept, so that no other memory gets its id.
+        # Referenced, so that no other object gets the same id().
         self.memory = memory
         self.size_bytes = size_bytes
         self.left_bytes = 0
@@ -76,35 +76,35 @@ class FetchBuffer:
 
     def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
         self.counters = ConsumerCounters()
-        """What came in, and what was handed out."""
+        """Counters of what was fetched and returned."""
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self.added = 0
-        """How many entries there have been."""
+        """The number of entries so far."""
         self.amounts: Marks = {}
-        """Partitions of which more or less is to be fetched because of what is buffered now; the fetcher empties it."""
+        """Partitions whose amount of buffered data has changed, for the fetcher, which empties it."""
         self._subscription = subscription
         self._marks = subscription.listen()
         self._queue: dict[CompletedFetch, None] = {}
-        """What may be handed out, oldest first, and entries that have not been looked at since they were paused."""
+        """Entries that may be read, oldest first. It may also have entries of partitions that were paused since."""
         self._entries: dict[PartitionState, list[CompletedFetch]] = {}
-        """What was not taken, by partition."""
+        """Entries that were not taken, by partition."""
         self._changed: Promise[None] = Promise()
         self._responses: dict[int, _Response] = {}
         self._used_up: dict[_Response, None] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether no more is to be fetched, but for what is needed to go on."""
+        """Whether fetch.buffer.bytes is reached: nothing more is fetched, except what is needed to go on."""
         return self.size_bytes >= self.limit_bytes
 
     @property
     def has_readable(self) -> bool:
-        """Whether something is buffered that may be handed out."""
+        """Whether there are entries that may be read."""
         return any(state.buffered > state.passed and not state.paused for state in self._subscription)
 
     def add(self, fetch: CompletedFetch) -> None:
-        """Append an entry and wake who waits for a change."""
+        """Append an entry and wake a waiting poll()."""
         self.added += 1
         fetch.number = self.added
         self._queue[fetch] = None
@@ -120,7 +120,7 @@ class FetchBuffer:
             self.announce()
 
     def first(self) -> CompletedFetch | None:
-        """Return the oldest entry that may be handed out; stale ones are dropped, paused ones stay."""
+        """Return the oldest entry that may be read. Stale entries are dropped, paused ones stay."""
         self.drop_stale()
         while self._queue:
             fetch = next(iter(self._queue))
@@ -130,7 +130,7 @@ class FetchBuffer:
         return None
 
     def oldest(self, state: PartitionState) -> CompletedFetch | None:
-        """Return a partition's oldest entry that was not taken."""
+        """Return the oldest entry of a partition that was not taken."""
         return next(iter(self._entries.get(state, ())), None)
 
     def take(self, fetch: CompletedFetch) -> None:
@@ -142,7 +142,7 @@ class FetchBuffer:
             del self._entries[fetch.state]
 
     def passed(self, fetch: CompletedFetch) -> None:
-        """Let more of a partition be fetched: an entry that was taken is used up, though its reader may come back to it."""
+        """Allow the next fetch of a partition: a taken entry is used up, although the call may still be rolled back."""
         fetch.state.passed += 1
         self._has_less(fetch.state)
 
@@ -158,7 +158,7 @@ class FetchBuffer:
             self.amounts[state] = None
 
     def done(self, fetch: CompletedFetch) -> None:
-        """Give back an entry that was taken and is used up, so that its partition may be fetched again."""
+        """Give back a taken entry that is used up, so that its partition may be fetched again."""
         self._let_go(fetch)
         state = fetch.state
         state.buffered -= 1
@@ -169,11 +169,11 @@ class FetchBuffer:
         else:
             self._has_less(state)
         if not state.buffered and not state.facts.is_fetched:
-            # What keeps it from being fetched may have waited for the caller to see this.
+            # A component may have waited until this entry was read.
             state.mark()
 
     def drop_stale(self) -> None:
-        """Drop what nobody may see any more, and put back what is not paused any more."""
+        """Drop stale entries, and queue entries of resumed partitions again."""
         if not self._marks:
             return
         marked = list(self._marks)
@@ -183,21 +183,21 @@ class FetchBuffer:
                     self.take(fetch)
                     self.done(fetch)
                 elif not state.paused:
-                    # All of the partition's, in their order: later ones may stand in the queue when the first is put back.
+                    # All entries of the partition, in order: later ones may be in the queue already when the first is put back.
                     self._queue.pop(fetch, None)
                     self._queue[fetch] = None
         self._marks.clear()
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved once there is something to take; at once if there is."""
+        """Return a promise that is resolved once there is an entry to read, or at once if there is one."""
         return self._changed if self.first() is None else Promise.resolved(None)
 
     def announced(self) -> Promise[None]:
-        """Return a promise that is resolved by announce(), for who waits for something else than what is there already."""
+        """Return a promise that only announce() resolves, even if there are entries to read."""
         return self._changed
 
     def announce(self) -> None:
-        """Wake who waits for a change."""
+        """Wake a waiting poll()."""
         changed, self._changed = self._changed, Promise()
         changed.resolve(None)
 
@@ -215,7 +215,7 @@ class FetchBuffer:
         response.left_bytes += fetch.left_bytes
 
     def used(self, fetch: CompletedFetch, used_bytes: int) -> None:
-        """Note how much of an entry that was taken is not needed any more."""
+        """Note how many bytes of a taken entry are not needed any more."""
         response = self._responses.get(id(_memory(fetch)))
         if response is not None:
             response.left_bytes -= used_bytes - fetch.used_bytes
@@ -237,9 +237,9 @@ class FetchBuffer:
             self._used_up[response] = None
 
     def compact(self, reopen: Callable[[CompletedFetch], None]) -> None:
-        """While memory is short, copy the rest of responses that are mostly used up, so that they can go.
+        """While memory is short, copy the rest of mostly used responses, so that their memory can be freed.
 
-        reopen: told of each entry whose data is another one now, before the old data is let go.
+        reopen: called for each entry whose data was copied, before the old data is released.
         """
         if self.size_bytes * 2 <= self.limit_bytes:
             return
@@ -254,5 +254,5 @@ class FetchBuffer:
 
 
 def _memory(fetch: CompletedFetch) -> Any:
-    """Return the object whose memory an entry's data lies in."""
+    """Return the object that owns the memory of an entry's data."""
     return fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records

@@ -1,17 +1,17 @@
-"""What poll() does with fetched data, in the caller's context.
+"""How poll() reads fetched data, in the caller's context (FetchCollector in Java).
 
-The engine's lock is taken for moments only: to take an entry from the buffer and to move positions. Checksums, decompression, decoding and
-deserializers run without it, in pieces that a driver may run elsewhere (levada.base.flow.Compute).
+The engine's lock is taken only to take an entry from the buffer and to move positions. Checksums, decompression, decoding and deserializers
+run without it, in pieces that a driver may run in another thread (levada.base.flow.Compute).
 
-A call that is broken off, by Ctrl-C or a cancelled task at any point, neither skips nor repeats records, whatever is called next. While it
-runs, cursors run ahead of the positions, and entries that are used up stay remembered. At its very end commit() moves all positions in one
-step under the lock, where no signal handler runs. A call that did not come so far is rolled back, by itself or by the next one: what it
-touched is read again from the positions. One that did, but whose result was lost on the way to the caller, is taken back: positions move
-to where they were, and what was used up is fetched again.
+A call that is interrupted at any point, by Ctrl-C or a cancelled task, neither skips nor repeats records, whatever is called next. While a
+call runs, cursors run ahead of positions, and used entries are kept. At its very end, commit() moves all positions in one step under the
+lock, where no signal handler runs. A call that does not reach this step is rolled back, by itself or by the next call: its data is read
+again from the positions. If it reaches the step, but its result does not reach the program, it is taken back: positions move back, and used
+entries are fetched again.
 
-An error never costs records: it is raised only by a call that has nothing else to return, and what caused it stays where it is. Errors in
-the data come again until the caller seeks past them; errors from a broker are raised once. An offset out of range is no error where
-auto.offset.reset says what to do instead, but only once the records before it were handed out.
+An error never loses records. It is raised only by a call that has no records to return, and its cause stays in place. Errors in the data
+are raised again until the program seeks past them; errors from a broker are raised once. An offset out of range is not an error if
+auto.offset.reset is set; the reset happens only after the records before it were returned.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 Cursor: TypeAlias = FetchCursor | ColumnsAhead
 
 AHEAD_ROWS = 1 << 14
-"""How many rows a call that wants fewer decodes of the entry it ends in, so that the next calls get slices of them."""
+"""How many rows a call with a smaller limit decodes of its last entry, so that the next calls get slices of them."""
 
 
 class _Moved(NamedTuple):
@@ -50,7 +50,7 @@ class _Moved(NamedTuple):
 
 
 class FetchCollector:
-    """Reads the fetch buffer for one caller. lock: whatever guards the engine, a null context where one thread does everything."""
+    """Reads the fetch buffer for one caller. lock: the engine's lock, or a null context in a single thread."""
 
     def __init__(
         self,
@@ -68,29 +68,29 @@ class FetchCollector:
         self._counters = buffer.counters
         self._reset_to = reset_to
         self._cursors: list[Cursor] = []
-        """Entries that are being read, in order, and are not used up."""
+        """The cursors of entries that are being read and are not used up, in order."""
         self._touched: list[Cursor] = []
-        """Cursors that may be ahead of their positions, in order, used up ones included."""
+        """The cursors that may be ahead of their positions, in order, including used ones."""
         self._ahead: ColumnsAhead | None = None
-        """What the running call decoded further than it has to; it takes its cursor's place with the positions."""
+        """The rows that the running call has decoded ahead. They replace their cursor when positions move."""
         self._moved: list[_Moved] = []
-        """Positions before the last call that came to its end with a result."""
+        """The positions before the last call that returned a result."""
         self.calls = 0
-        """Counts the calls, so that only the last one can be taken back."""
+        """The number of calls, so that only the last one can be taken back."""
         self._newest = 0
-        """The last entry that was there when the running call began to collect."""
+        """The number of the last entry in the buffer when the running call began to collect."""
         self._now_ms = 0
         self.has_moved = False
-        """Whether the last call moved a position, be it past records nobody may see."""
+        """Whether the last call moved a position, even if only past hidden records."""
 
     def begin(self) -> None:
-        """A call begins, which may collect several times; the one before has reached its caller. Under the lock."""
+        """Begin a call, which may collect several times. The result of the call before has reached its caller. Under the lock."""
         self._roll_back()
         self._moved = []
         self.calls += 1
 
     def collect_records(self, limit: int, now_ms: int = 0) -> CallerFlow[list[AnyRecord] | None]:
-        """Return up to `limit` records that are buffered, over all partitions, None if none; raise what stands before the first."""
+        """Return up to `limit` buffered records of all partitions; None without any. Raises an error that comes before the first."""
         taken: list[AnyRecord] = []
 
         def take(cursor: FetchCursor) -> bool:
@@ -105,7 +105,7 @@ class FetchCollector:
     ) -> CallerFlow[T | None]:
         """Add buffered records to the columns until there are `limit` or they take `max_bytes`.
 
-        Return what finish() makes of them, None without calling it if none were added. Raises as collect_records() does.
+        Return the result of finish(); None, without calling it, if no records were added. Raises as collect_records() does.
         """
         rows = 0
 
@@ -117,9 +117,9 @@ class FetchCollector:
         return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
 
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
-        """Return an Arrow batch of up to `limit` buffered records, None without any; raises as collect_records() does.
+        """Return an Arrow batch of up to `limit` buffered records; None without any. Raises as collect_records() does.
 
-        The entry that it ends in is decoded further than that, for take_ahead().
+        Its last entry is decoded further than needed, for take_ahead().
         """
         marks: list[Mark] = []
         last: FetchCursor | None = None
@@ -141,9 +141,9 @@ class FetchCollector:
         return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
-        """Return up to `limit` rows that an earlier collect_part() decoded ahead, as a call of their own; None if others come next.
+        """Return up to `limit` rows that an earlier collect_part() has decoded ahead; None if other records come next.
 
-        Under the lock. They may be fewer than the limit: what is left comes alone, so that nothing is copied.
+        This is a call of its own, under the lock. The last rows are returned alone, even if the limit is larger, so that nothing is copied.
         """
         ahead = next((cursor for cursor in self._cursors if cursor.is_readable), None)
         if self._touched or not isinstance(ahead, ColumnsAhead) or not ahead.is_for(sink, max_bytes):
@@ -156,7 +156,7 @@ class FetchCollector:
         return part
 
     def next_timestamp(self, state: PartitionState) -> int | None:
-        """Return the timestamp of the batch that holds a partition's next record, None where it is not buffered. Under the lock."""
+        """Return the timestamp of the record batch with the next record of a partition; None if not buffered. Under the lock."""
         reading = next((cursor.fetch for cursor in self._cursors if cursor.fetch.state is state and not cursor.fetch.is_stale), None)
         fetch = reading or self._buffer.oldest(state)
         if fetch is None or fetch.is_stale or fetch.error is not None:
@@ -165,16 +165,16 @@ class FetchCollector:
             batches = read_batches(fetch.records, fetch.used_bytes)
             return next((batch.max_timestamp for batch in batches if batch.last_offset >= state.position), None)
         except CorruptRecordError:
-            # Whoever reads it gets the error.
+            # The call that reads it raises the error.
             return None
 
     @property
     def has_ahead(self) -> bool:
-        """Whether there is more for take_ahead(): until then the engine has nothing new to act on."""
+        """Whether take_ahead() has more rows. Until they are used up, the engine has nothing to do."""
         return any(isinstance(cursor, ColumnsAhead) for cursor in self._cursors)
 
     def take_back(self, call: int) -> None:
-        """Undo call number `call`, if it is the last one and however far it came: its result did not reach the caller. Under the lock."""
+        """Undo call number `call`, if it is the last one: its result did not reach the caller. Under the lock."""
         if call != self.calls:
             return
         self._roll_back()
@@ -187,7 +187,7 @@ class FetchCollector:
     def _collect(
         self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], limit: int | None, now_ms: int
     ) -> CallerFlow[T | None]:
-        """Let `take` have one entry after another until it has enough, nothing is left, or an error is in the way."""
+        """Pass one entry after another to `take` until it has enough, nothing is left, or an error comes next."""
         with self._lock:
             self._roll_back()
             self._drop_ahead()
@@ -202,7 +202,7 @@ class FetchCollector:
                 raise fault
             return found
         except KafkaError:
-            # Either it is raised on purpose, or nothing was committed.
+            # Nothing was committed, or the error is the result of the call.
             with self._lock:
                 self._roll_back()
                 self._moved = []
@@ -223,7 +223,7 @@ class FetchCollector:
         return None
 
     def _next_cursor(self) -> FetchCursor | None:
-        """Return the next cursor to read on: one begun by an earlier call, or the next buffered fetch that still fits its position."""
+        """Return the next cursor: one that an earlier call began, or one of the next buffered fetch that fits its position."""
         with self._lock:
             if self._touched and self._touched[-1].exhausted:
                 self._used_up(self._touched[-1])
@@ -236,15 +236,15 @@ class FetchCollector:
             return cursor
 
     def _used_up(self, cursor: Cursor) -> None:
-        """Let more of the partition be fetched while the call goes on; the entry itself stays until the positions have moved."""
+        """Allow the next fetch of the partition while the call goes on. The entry itself stays until positions have moved."""
         if cursor in self._cursors:
             self._cursors.remove(cursor)
             self._buffer.passed(cursor.fetch)
 
     def _take(self) -> CompletedFetch | None:
-        """Take the next entry; an error waits for a call of its own, and an offset out of range becomes a reset where there is a policy.
+        """Take the next entry. An error waits for a call without records. An offset out of range becomes a reset with auto.offset.reset.
 
-        What comes while a call decodes waits for the next one, or a fast broker would keep a call from returning until it is full.
+        Entries that arrive during a call wait for the next one. Else a fast broker could prolong a call until its limit is reached.
         """
         while (fetch := self._buffer.first()) is not None:
             if self._touched and (fetch.error is not None or fetch.number > self._newest):
@@ -259,7 +259,7 @@ class FetchCollector:
     # The end of a call, under the lock
 
     def _commit(self, fault: KafkaError | None) -> None:
-        """Move the positions to where the cursors are, and give back what is used up. fault: the error that is raised now."""
+        """Move positions to their cursors, and give back used entries. fault: the error that is raised now."""
         if self._ahead is not None:
             self._replace(self._ahead.cursor, self._ahead)
             self._touched[-1] = self._ahead
@@ -273,7 +273,7 @@ class FetchCollector:
                 self._moved.append(_Moved(state, state.generation, state.position, state.leader_epoch))
             state.advance(fetch.generation, cursor.position, cursor.leader_epoch)
             cursor.committed = cursor.position, cursor.leader_epoch
-            # A broker's error is forgotten once it was raised; the next fetch says whether it still holds.
+            # An error from a broker is raised once; the next fetch shows whether it still applies.
             if cursor.exhausted or fetch.is_stale or (fault is not None and fault is fetch.error):
                 self._drop(cursor)
                 continue
@@ -293,7 +293,7 @@ class FetchCollector:
         self._counters.hands_out(counts, self._now_ms)
 
     def _roll_back(self) -> None:
-        """Begin again at the positions with everything that was touched, and drop what is stale."""
+        """Reset all touched cursors to the positions, and drop stale ones."""
         self._ahead = None
         if not self._touched and not self._cursors:
             return
@@ -310,7 +310,7 @@ class FetchCollector:
                 self._forget(cursor)
 
     def _drop_ahead(self) -> None:
-        """Forget what was decoded ahead: other columns are wanted now, or records, or another entry comes first."""
+        """Drop rows that were decoded ahead: the call wants other columns, or records, or another entry comes first."""
         self._cursors = [cursor.fresh() if isinstance(cursor, ColumnsAhead) else cursor for cursor in self._cursors]
 
     def _replace(self, cursor: Cursor, by: Cursor) -> None:
@@ -329,10 +329,10 @@ class FetchCollector:
     def _forget(self, cursor: Cursor) -> None:
         self._buffer.done(cursor.fetch)
         state = cursor.fetch.state
-        # While its data lay here nobody waited for a broker.
+        # While its data was buffered, the partition did not wait for a broker.
         state.heard_ms = max(state.heard_ms, self._now_ms)
 
 
 def _is_lost(fetch: CompletedFetch) -> bool:
-    """Whether the log does not have the position. A look-up of positions that is refused with the same code names no offset."""
+    """Whether the position is out of range. A failed look-up of positions may have the same error code, but no offset."""
     return isinstance(fetch.error, OffsetOutOfRangeError) and fetch.error.offset is not None

@@ -1,9 +1,9 @@
-"""A walk through one completed fetch, batch by batch.
+"""Reads one completed fetch, batch by batch.
 
-The cursor decides which batches the caller sees and keeps the position: the offset after the last thing handed out or passed over. A batch
-counts as read up to its own last offset, not its last record's, so the tail of a compacted log cannot hold a reader back.
+The cursor decides which batches the program sees, and keeps the position: the offset after the last record that was returned or skipped. A
+batch counts as read up to its own last offset, not that of its last record, so a compacted log cannot block a reader at its end.
 
-It runs in the caller's thread, without the engine's lock: checksums, decompression and decoding cost the caller, never the I/O thread.
+It runs in the caller's thread, without the engine's lock: checksums, decompression and decoding never delay the I/O thread.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NO_PRODUCER_ID = -1
 USUAL_RECORD_BYTES = 512
 MAX_OFFSET = 2**63 - 1
 LOOK_AHEAD = 500
-"""How many records are looked at for further dead letters behind one, in columns."""
+"""How many records after a dead letter are checked for further ones, when reading columns."""
 
 
 class ColumnSink(Protocol):
-    """What takes whole batches as columns: levada.record.columnar.ColumnDecoder."""
+    """Decodes whole batches into columns: levada.record.columnar.ColumnDecoder."""
 
     def add(
         self, batch: RecordBatch, topic: str, partition: int, start_offset: int = 0, end_offset: int | None = None, limit: int | None = None
@@ -38,11 +38,11 @@ class ColumnSink(Protocol):
         ...
 
     def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
-        """Add the records of plain batches all at once; return how many. The stretch tells afterwards which batches these were."""
+        """Add the records of several plain batches at once; return how many. The stretch then knows which batches these were."""
         ...
 
     def fault_of(self, record: AnyRecord) -> RecordDeserializationError | None:
-        """Return why a record cannot be added, None where it can."""
+        """Return why a record cannot be added; None if it can."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class ColumnSink(Protocol):
 
 
 class Mark(NamedTuple):
-    """Where a cursor stood when its sink had so many rows. used_bytes: how much of the data was not needed for the last of them."""
+    """The place of a cursor when its sink had `rows` rows. used_bytes: how much of the data was not needed for the last row."""
 
     rows: int
     position: int
@@ -67,7 +67,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How fetched data is read."""
+    """The settings for reading fetched data."""
 
     isolation_level: IsolationLevel
     check_crcs: bool
@@ -75,50 +75,50 @@ class ReadOptions:
 
 
 class FetchCursor:
-    """Hands out one completed fetch. `position` and `leader_epoch` say how far; `exhausted` when there is no more."""
+    """Reads one completed fetch. `position` and `leader_epoch`: how far. `exhausted`: whether there is no more."""
 
     def __init__(
         self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter, begin: tuple[int, int] | None = None
     ) -> None:
-        """begin: position and leader epoch to begin at, by default those of the fetch."""
+        """begin: position and leader epoch to begin at; default: those of the fetch."""
         self.fetch = fetch
         self.committed = begin or (fetch.fetch_offset, fetch.state.leader_epoch)
-        """Where it stood when its partition's position was last moved."""
+        """Its place when the partition's position was last moved."""
         self.position, self.leader_epoch = self.committed
         self.exhausted = False
         self.used_bytes = 0
-        """How much of the data, from its start, will not be needed again once positions have moved here."""
+        """How many bytes from the start of the data are not needed once positions have moved here."""
         self.handed_out = 0
-        """How many records the running call hands out of it."""
+        """How many of its records the running call returns."""
         self._options = options
         self._converter = converter
         self._stop = fetch.state.stop_offset
         self._at = 0
-        """Where in the data the batch behind the current one begins."""
+        """Where in the data the next batch begins."""
         self._hides_aborted = options.isolation_level is IsolationLevel.READ_COMMITTED and bool(fetch.aborted)
         self._may_be_plain = not self._hides_aborted
-        """Whether to look for a stretch of plain batches where the next one begins."""
+        """Whether a stretch of plain batches may begin at the next batch."""
         self._stretch: Stretch | None = None
         self._batch: RecordBatch | None = None
         self._read_from(0)
 
     def fresh(self) -> FetchCursor:
-        """Return another cursor over the same fetch that stands where this one was committed."""
+        """Return another cursor over the same fetch, at the committed place of this one."""
         return FetchCursor(self.fetch, self._options, self._converter, self.committed)
 
     @property
     def is_readable(self) -> bool:
-        """Whether there may be more for the caller now."""
+        """Whether there may be more records to return now."""
         return not (self.exhausted or self.fetch.state.paused or self.fetch.is_stale)
 
     def work_bytes(self, limit: int | None) -> int:
-        """Return about how much data has to be gone through for the next `limit` records, None for all that there are."""
+        """Return about how many bytes have to be read for the next `limit` records; None means all records."""
         left = len(self.fetch.records) - self.used_bytes
         return left if limit is None or self._is_compressed else min(left, limit * USUAL_RECORD_BYTES)
 
     @property
     def _is_compressed(self) -> bool:
-        """Whether a compressed batch comes next, or one is being read."""
+        """Whether the current batch, or else the next one, is compressed."""
         at = self.used_bytes + CRC_FROM + 1
         return at < len(self.fetch.records) and bool(self.fetch.records[at] & CODEC_BITS)
 
@@ -139,7 +139,7 @@ class FetchCursor:
     def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
         """Add records to the columns until there are `limit`, they take `max_bytes` or it is exhausted; return how many.
 
-        marks: takes a mark per step. A fault in the data is raised by a call that has added nothing before it.
+        marks: gets a mark per step. An error in the data is raised by a call that has not added anything before it.
         """
         rows = 0
         try:
@@ -158,9 +158,9 @@ class FetchCursor:
         return rows
 
     def _add_next(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int | None:
-        """Add what comes next, at most `limit` records; return how many rows that were, None when there is no more to add.
+        """Add the next records, at most `limit`; return how many rows that were, None if there are no more.
 
-        That is a stretch of plain batches where one begins here, else what the batch being read has left.
+        They are a stretch of plain batches if one begins here, else the rest of the current batch.
         """
         if self._batch is None and self._may_be_plain and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
             return plain
@@ -176,13 +176,13 @@ class FetchCursor:
         if not added and reached <= self.position:
             return None
         self._reach(batch, reached)
-        # Behind a large compressed batch comes another one, and to find out that it is too large for a stretch may take a part of it.
+        # After a large compressed batch probably comes another one, and finding out that it is too large would decompress a part of it.
         is_large = bool(batch.attributes & CODEC_BITS) and not is_small(batch.size_bytes, len(batch.payload()))
         self._may_be_plain = not (self._hides_aborted or is_large)
         return added
 
     def _pass_over(self, batch: RecordBatch, sink: ColumnSink, error: RecordDeserializationError) -> None:
-        """Go on behind a record that cannot be handed out as text, or raise what keeps it."""
+        """Skip a record that cannot be returned as text, or raise the error."""
         try:
             self._converter.pass_over(error)
         except AwaitsDeadLetterError:
@@ -193,7 +193,7 @@ class FetchCursor:
         self._reach(batch, error.record.offset + 1)
 
     def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
-        """Add a stretch of plain batches; 0 where none begins."""
+        """Add a stretch of plain batches; return 0 if none begins here."""
         if self._stretch is None:
             check = checksum if self._options.check_crcs else None
             stop = MAX_OFFSET if self._stop is None else self._stop
@@ -210,7 +210,7 @@ class FetchCursor:
         return added
 
     def _current(self) -> RecordBatch | None:
-        """Return the batch being read, or the next visible one."""
+        """Return the current batch, or the next visible one."""
         if self._batch is None and not self.exhausted:
             if self.fetch.error is not None:
                 raise self.fetch.error
@@ -224,9 +224,9 @@ class FetchCursor:
         return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
 
     def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
-        """Deserialize records; one with an error stays next in line, and those before it go out first.
+        """Deserialize records. A record with an error stays the next one, and those before it are returned first.
 
-        Returns [] where all were skipped.
+        Returns [] if all were skipped.
         """
         done, settled = self._converter.convert(records)
         if settled == len(records):
@@ -249,7 +249,7 @@ class FetchCursor:
         self._note_end()
 
     def _note_end(self) -> None:
-        # Said now, not when the next call finds nothing: the fetcher may go on while the caller works.
+        # Set now, not when the next call finds nothing: the fetcher may go on while the program works.
         self.exhausted = UNKNOWN_OFFSET < self.fetch.next_offset <= self.position or self._is_at_stop(self.position)
 
     def _pass(self, batch: RecordBatch) -> None:
@@ -260,19 +260,19 @@ class FetchCursor:
         return self._stop is not None and offset >= self._stop
 
     def _read_from(self, at: int) -> None:
-        """Begin, or begin anew, at a batch of the data."""
+        """Begin to read at a batch of the data."""
         self._at = at
         self._batches = read_batches(self.fetch.records, at)
         self._aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
 
     def _next_visible(self) -> RecordBatch | None:
-        """Return the next batch with something for the caller, checked; step over all others.
+        """Return the next batch with records for the program, checked; skip all others.
 
-        Not a generator: the cursor and it would refer to each other, and megabytes of data wait for Python's cycle collector.
+        This is not a generator: it and the cursor would refer to each other, and megabytes of data would wait for Python's cycle collector.
         """
         hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
         for batch in self._batches:
-            # Which transactions were aborted is told from the start of the data.
+            # Aborted transactions are found by reading from the start of the data.
             self.used_bytes = 0 if self._hides_aborted else self._at
             self._at += batch.size_bytes
             if self._is_at_stop(max(batch.earliest_offset, self.position)):
@@ -294,12 +294,12 @@ class FetchCursor:
         return None
 
     def _begin_again(self) -> None:
-        """Stand at the position anew, to meet the same fault: read_batches() is finished once it has raised."""
+        """Go back to the position, to raise the same error again: read_batches() is finished once it has raised."""
         self._read_from(0)
         self._batch = None
 
     def _raise(self, fault: KafkaError) -> NoReturn:
-        """Raise a fault in the data with the place it was found at; it is raised each time until the caller seeks past it."""
+        """Raise an error in the data with its place. It is raised each time until the program seeks past it."""
         if not isinstance(fault, CorruptRecordError):
             raise fault
         text = f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it"
@@ -307,10 +307,10 @@ class FetchCursor:
 
 
 class AbortedTransactions:
-    """Which batches belong to aborted transactions, told in log order.
+    """Finds the batches of aborted transactions, in log order.
 
-    The broker lists transactions by producer and first offset; an abort marker in the data ends one. Transactions are taken in up to a
-    batch's last offset, not its base offset: an aborted one may begin within the batch.
+    The broker lists aborted transactions by producer and first offset; an abort marker in the data ends one. Transactions count from the
+    batch that has their first offset, even if it is not the base offset: one may begin within the batch.
     """
 
     def __init__(self, listed: tuple[tuple[int, int], ...], max_decompressed_bytes: int) -> None:
@@ -320,12 +320,12 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hides(self, batch: RecordBatch) -> bool:
-        """Whether this batch's records were aborted; batches must be shown in order, each once."""
+        """Whether the records of this batch were aborted. Batches must be passed in order, each once."""
         if batch.producer_id == NO_PRODUCER_ID:
             return False
         self._take_in(batch.last_offset)
         if batch.is_control:
-            # A marker emptied by compaction is no abort marker.
+            # A control batch that compaction has emptied is not an abort marker.
             if batch.records_count and batch.control_type(self._max_decompressed_bytes) == ABORT_MARKER:
                 self._open.discard(batch.producer_id)
             return False

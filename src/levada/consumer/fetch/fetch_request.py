@@ -1,4 +1,4 @@
-"""Fetch requests, built from what a session says they have to carry."""
+"""Builds fetch requests from what a fetch session has to send."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.types import IsolationLevel, TopicPartition
 
 FIRST_VERSION_WITH_WHOLE_BATCH = 3
-"""From here on the first batch comes whole, however large (KIP-74)."""
+"""From this version on, the first batch is always complete, however large (KIP-74)."""
 FIRST_VERSION_WITH_IDS = 13
 
 FIRST_GUESS_BYTES = 32
-"""What a record is taken to need before one was seen."""
+"""The assumed size of a record before one was received."""
 ALLOWANCE = 1.25
-"""The last batch of a range is needed whole, and records vary."""
+"""The factor for a bounded read: its last batch is needed completely, and records differ in size."""
 LEAST_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to ask for and how long a broker may wait for it, and in which rack to read."""
+    """How much to fetch, how long a broker may wait for it, and the rack to read in."""
 
     min_bytes: int
     max_bytes: int
@@ -33,17 +33,17 @@ class FetchSettings:
     isolation_level: IsolationLevel
     rack: str
     replica_lease_ms: int
-    """How long to read from the replica a leader pointed to, before asking the leader again (KIP-392)."""
+    """How long to read from the replica that the leader has named, before asking the leader again (KIP-392)."""
     buffer_bytes: int
-    """How much fetched data may be held before nothing more is fetched, but for what is needed to go on."""
+    """fetch.buffer.bytes: from this amount on, nothing more is fetched, except what is needed to go on."""
     request_timeout_ms: int
-    """How long a broker may take beyond the time it may wait."""
+    """How long a response may take, in addition to fetch.max.wait.ms."""
 
 
 def partition_bytes(state: PartitionState, most: int) -> int:
-    """Return how much to ask for of a partition: `most`, or what is likely to be left of a bounded read.
+    """Return how many bytes to fetch of a partition: `most`, or about what is left of a bounded read.
 
-    The first answer tells how large records are. Until then little is asked for: a second request costs less than what is thrown away.
+    The first response shows how large records are. Until then little is fetched: a second request costs less than unneeded data.
     """
     if state.stop_offset is None:
         return most
@@ -52,7 +52,7 @@ def partition_bytes(state: PartitionState, most: int) -> int:
 
 
 def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:
-    """Build the request; topics stand in the order in which their first partition is wanted."""
+    """Build the request. Topics are in the order of their first partitions."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=settings.min_bytes,

@@ -1,4 +1,4 @@
-"""What a fetch response means for each partition in it."""
+"""Handles fetch responses: what they mean for each partition."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ON_FETCH_ERROR = RetryPolicy(
         ErrorCode.OFFSET_OUT_OF_RANGE: Reaction.RESET,
     }
 )
-"""Of one partition."""
+"""The error codes of one partition."""
 
 ON_FETCH_SESSION_ERROR = RetryPolicy(
     {
@@ -53,13 +53,13 @@ ON_FETCH_SESSION_ERROR = RetryPolicy(
     },
     otherwise=Reaction.RETRY,
 )
-"""Of a whole response. Each ends the session."""
+"""The error codes of a whole response. Each ends the fetch session."""
 
 
 class Asked(NamedTuple):
-    """A request as it was sent: to whom, what its session said, and (state, round, offset) of every partition it stands for.
+    """A request in flight: its node, its session request, and (state, round, offset) of every partition of the session.
 
-    cuts_first: whether even the first message of a partition may come cut off. source: who was asked, for all partitions of the session.
+    cuts_first: whether even the first message of a partition may be truncated. source: the broker, as the partitions know it.
     """
 
     node_id: int
@@ -70,7 +70,7 @@ class Asked(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """A partition's error code, from whom, and what came with it."""
+    """An error code of a partition, the node that sent it, and its details."""
 
     code: ErrorCode
     node_id: int
@@ -85,7 +85,7 @@ class _Refusal(NamedTuple):
 
 
 class FetchResponseHandler:
-    """Puts what a response brought into the buffer, and what it says into the partition states."""
+    """Puts records into the buffer, and everything else into the partition states."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class FetchResponseHandler:
             Reaction.RESET: self._out_of_range,
             Reaction.RAISE: self._raise,
         }
-        """What is done about a partition's error code; each returns whether it brings anything for the reader."""
+        """The handlers of a partition's error codes. Each returns whether it adds anything to the buffer."""
 
     def handle(self, session: FetchSession, asked: Asked, response: FetchResponse, now_ms: int) -> bool:
-        """Take in a response; return whether it brought anything for the reader."""
+        """Handle a response; return whether it added anything to the buffer."""
         if code := ErrorCode.of(response.error_code):
             self._failed_whole(session, asked, code, now_ms)
             return False
@@ -135,7 +135,7 @@ class FetchResponseHandler:
         return True in brought
 
     def _note_heard(self, asked: Asked, answers: Sequence[tuple[TopicPartition | None, PartitionData]], now_ms: int) -> None:
-        """In a session, silence about a partition means: nothing new there. So all but those with an error were heard of."""
+        """Note an answer for all partitions without an error: in a session, a partition without news is left out of the response."""
         for tp, data in answers:
             known = None if tp is None else asked.partitions.get(tp)
             if known is None:
@@ -161,7 +161,7 @@ class FetchResponseHandler:
                 self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
 
     def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
-        """Take in one partition's part, unless its position was moved by force or validated meanwhile."""
+        """Handle the part of one partition, unless its position was moved or validated meanwhile."""
         known = asked.partitions.get(tp)
         if known is None:
             return False
@@ -204,7 +204,7 @@ class FetchResponseHandler:
         return False
 
     def _refresh(self, refusal: _Refusal) -> bool:
-        """Have metadata refreshed. When the answer itself names a newer leader, there is no need to wait for that (KIP-951)."""
+        """Request a metadata refresh. If the response itself names a newer leader, there is no need to wait for it (KIP-951)."""
         state, hint = refusal.state, refusal.data.current_leader
         state.prefer(None)
         self._metadata.request_update()
@@ -213,10 +213,11 @@ class FetchResponseHandler:
         return False
 
     def _out_of_range(self, refusal: _Refusal) -> bool:
-        """Where the leader says so, let the reader decide by auto.offset.reset; else ask the leader.
+        """Handle OFFSET_OUT_OF_RANGE: from the leader, apply auto.offset.reset; from another node, ask the leader.
 
-        A follower may have been left while it was asked, and a leader may have been replaced. That is also likely of one that led before
-        the epoch of the position, but such an epoch may be made up by who committed it or gave it to seek(): in the end it is believed.
+        The partition may have moved from a follower to the leader meanwhile, or its leader may have changed. A broker that led before the
+        epoch of the position is probably outdated as well. But a program may have committed such an epoch, or passed it to seek(), by
+        mistake, so in the end the broker is believed.
         """
         state = refusal.state
         leader = self._metadata.snapshot.leader(state.tp)
@@ -242,7 +243,7 @@ class FetchResponseHandler:
 
 
 def _is_cut(records: memoryview) -> bool:
-    """Whether not even the first message is whole."""
+    """Whether even the first message is truncated."""
     return len(records) < AFTER_LENGTH or AFTER_LENGTH + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
 
 
@@ -260,7 +261,7 @@ def _goes_back(state: PartitionState, next_offset: int) -> ProtocolError:
 
 
 def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition | None, PartitionData]]:
-    """Yield the answers with the partitions they are for, None for one that was not asked for."""
+    """Yield the partitions and their data; None for a partition that was not requested."""
     for topic in response.responses:
         name = topic.topic or session.topic_name(topic.topic_id)
         for data in topic.partitions:
@@ -269,7 +270,7 @@ def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tupl
 
 
 def offset_after_last_batch(records: bytes | memoryview) -> int:
-    """Return the offset after all complete batches by stepping over headers, UNKNOWN_OFFSET when that takes a closer look."""
+    """Return the offset after all complete batches, read from their headers; UNKNOWN_OFFSET if the headers do not tell it."""
     at, after, end = 0, UNKNOWN_OFFSET, len(records)
     while at + MAGIC_AT < end:
         offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
@@ -278,9 +279,9 @@ def offset_after_last_batch(records: bytes | memoryview) -> int:
             return UNKNOWN_OFFSET
         if at + AFTER_LENGTH + length > end:
             break
-        # A wrapper of a message set has the offset of its last message.
+        # The wrapper message of a compressed message set has the offset of its last message.
         delta = _INT32.unpack_from(records, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
-        # The highest, where a log is out of order: a reader would meet again what it asks for behind the last one.
+        # The highest one, in case a log is out of order: else a reader would fetch some batches again.
         after = max(after, offset + delta + 1)
         at += AFTER_LENGTH + length
     return after

@@ -1,14 +1,14 @@
-"""The client's half of a fetch session with one broker (KIP-227).
+"""The client's side of a fetch session with one broker (FetchSessionHandler in Java, KIP-227).
 
-A session lets a client name only what changed: the broker remembers every partition asked for and at which offset. Both sides count epochs,
-so each notices when the other forgot:
+With a session a client names only what has changed: the broker remembers every partition and its offset. Both sides count epochs, so each
+notices when the other has lost the session:
 
     (0, 0)        name everything, and open a session
     (id, 0)       name everything, and open a session in place of that one
     (id, n > 0)   name what is new or changed, and what to forget
     (id, -1)      close
 
-The client trusts nothing: an answer that does not fit what was asked ends the session, and the next request names everything again.
+The client trusts nothing: a response that does not fit the request ends the session, and the next request names everything again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 class FetchTarget(NamedTuple):
-    """What is asked of one partition."""
+    """What is fetched of one partition."""
 
     topic_id: UUID
     fetch_offset: int
@@ -37,7 +37,7 @@ class FetchTarget(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """What one request has to carry. by_id: topics are named by their ids."""
+    """The contents of one request. by_id: topics are named by their ids."""
 
     session_id: int
     epoch: int
@@ -47,27 +47,27 @@ class SessionRequest(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether every partition is named, so that the answer must name every one too."""
+        """Whether every partition is named, so that the response must name every one too."""
         return self.epoch == FIRST_EPOCH
 
 
 class FetchSession:
-    """Session state for one node. One request at a time: begin(), then answered() or failed()."""
+    """The session with one node. One request at a time: begin(), then answered() or failed()."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
         self._known: dict[TopicPartition, FetchTarget] = {}
         self._names: dict[int, str] = {}
-        """Topics by the numbers of their ids: hashing a UUID is a call of Python."""
+        """Topic names by the integers of their ids: hashing a UUID is a Python call."""
         self._by_id = False
 
     def needs_all(self, *, by_id: bool) -> bool:
-        """Whether the next request must name every partition, so that begin() must be told of all."""
+        """Whether the next request must name every partition, so that begin() has to be called with all of them."""
         return self.epoch == FIRST_EPOCH or by_id != self._by_id
 
     def begin(self, wanted: Mapping[TopicPartition, FetchTarget], *, by_id: bool) -> SessionRequest:
-        """Say what the next request for exactly these partitions has to carry."""
+        """Return the contents of the next request for exactly these partitions."""
         if not self.needs_all(by_id=by_id):
             return self.go_on({**dict.fromkeys(self._known.keys() - wanted.keys()), **wanted})
         self.epoch = FIRST_EPOCH
@@ -77,7 +77,7 @@ class FetchSession:
         return SessionRequest(self.session_id, FIRST_EPOCH, self._known, (), by_id)
 
     def go_on(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> SessionRequest:
-        """Say what begin() would, from the partitions that may have changed; None for those that are not wanted any more."""
+        """Like begin(), from the partitions that may have changed; None removes a partition."""
         to_send: dict[TopicPartition, FetchTarget] = {}
         to_forget: list[tuple[TopicPartition, UUID]] = []
         for tp, target in changes.items():
@@ -92,18 +92,18 @@ class FetchSession:
         return SessionRequest(self.session_id, self.epoch, to_send, to_forget, self._by_id)
 
     def topic_name(self, topic_id: UUID) -> str:
-        """Return the name of a topic that was asked for by its id; "" for another one."""
+        """Return the name of a topic that was requested by its id; "" for another one."""
         return self._names.get(topic_id.int, "")
 
     @property
     def known(self) -> Mapping[TopicPartition, FetchTarget]:
-        """What the broker was last asked for, over the whole session."""
+        """What the broker knows in this session: the last request of each partition."""
         return self._known
 
     def answered(self, answered: Iterable[TopicPartition | None], session_id: int, *, was_full: bool, throttled: bool) -> str:
-        """Take in a good answer; return what is wrong with it, "" when it may be used.
+        """Handle a response without an error; return what is wrong with it, "" if it may be used.
 
-        answered: the partitions in the response, None for each one nobody asked for.
+        answered: the partitions in the response, None for each one that was not requested.
         """
         partitions = set(answered)
         if was_full:
@@ -118,13 +118,13 @@ class FetchSession:
         return ""
 
     def failed(self, code: ErrorCode | None) -> None:
-        """Take in an error at the top of the answer, or None for a request that was never answered."""
+        """Handle an error of a whole response; None for a request without a response."""
         self._start_over(NO_SESSION if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
 
     def _full_answer(self, partitions: set[TopicPartition | None], session_id: int, *, throttled: bool) -> str:
         if partitions != self._known.keys():
             self._start_over(NO_SESSION)
-            # A broker that throttles may answer with nothing at all, and without a session.
+            # A broker that throttles may send an empty response without a session.
             return "" if throttled and not partitions else "the answer to a full request does not name the partitions asked for"
         self.session_id = session_id
         self.epoch = next_epoch(FIRST_EPOCH) if session_id != NO_SESSION else FIRST_EPOCH
@@ -136,10 +136,10 @@ class FetchSession:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch after this one; after 2^31-1 comes 1, since 0 opens a session."""
+    """Return the next epoch. After 2^31-1 comes 1, because 0 opens a session."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 def _is_gone(was: FetchTarget, now: FetchTarget | None) -> bool:
-    # A topic created anew under its old name is another topic: forget the old id, send the new one.
+    # A topic that was deleted and created again is another topic: forget the old id, send the new one.
     return now is None or (now.topic_id != was.topic_id and was.topic_id != NO_TOPIC_ID)

@@ -1,14 +1,14 @@
-"""Keeps fetches on their way to every broker that leads a partition somebody wants.
+"""Sends fetches to every broker that leads a partition with data to fetch (Fetcher in Java).
 
-At most one fetch per broker is in flight; it names every partition there that wants data. Its answer goes into the fetch buffer as it came:
-the collector looks at it in the caller's context.
+At most one fetch per broker is in flight. It names every partition of the broker that needs data. Its response goes into the fetch buffer
+as it is; the collector decodes it in the caller's context.
 
-A broker holds an answer back until it has something, or max_wait_ms is over. That wait must not hold up a partition which was left out only
-because enough of it is buffered: while one is left out, the wait is short, and grows with each answer that brings nothing.
+A broker delays its response until it has data or max_wait_ms is over. This must not delay a partition that was left out only because enough
+of it is buffered. So while a partition is left out, the wait is short, and grows with each empty response.
 
-Each broker has its share of the partitions: those it is asked for, and those that are left out for now. A partition that changed is looked
-at again and put where it belongs; a broker is written to when it has partitions to be asked for and no fetch in flight. So a turn in which
-nothing changed costs nothing, however many partitions there are.
+Each broker has a share of the partitions: those that are requested, and those that are left out for now. When a partition changes, it is
+checked again and moved to where it belongs. A request is sent to a broker that has partitions to request and no fetch in flight. So a poll
+without changes costs nothing, however many partitions there are.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from levada.types import TopicPartition
 
 SHORT_WAIT_MS = 10
 MOST_NAMED = 5
-"""How many partitions a line of the log names."""
+"""How many partitions a log line names."""
 LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
 
 
 class Share:
-    """One broker's share of the partitions, and what is remembered of the broker.
+    """One broker's share of the partitions, and the state of the broker.
 
-    wanted: what it is asked for, in the order in which it changed last, so that what just brought data is asked for last. held: what
-    is left out because enough of it is buffered. changed: what the next request must look at. asked: what the last one stood for.
-    cuts_first: the broker is so old that it cuts off even the first message of a partition.
+    wanted: partitions to request, in the order of their last change, so that those that just got data come last. held: partitions that are
+    left out because enough of them is buffered. changed: partitions that the next request must consider. asked: the last request.
+    cuts_first: whether the broker is so old that it truncates even the first message of a partition.
     """
 
     __slots__ = (
@@ -85,11 +85,11 @@ class Share:
 
     @property
     def node_id(self) -> int:
-        """The broker."""
+        """The node id of the broker."""
         return self.connection.node_id
 
     def want(self, state: PartitionState) -> None:
-        """Ask for a partition, or for another position of it, from now on."""
+        """Request a partition, or another position of it, from now on."""
         self.held.discard(state)
         self.wanted.pop(state.tp, None)
         self.wanted[state.tp] = state
@@ -104,7 +104,7 @@ class Share:
         self.held.add(state)
 
     def remove(self, state: PartitionState) -> None:
-        """Ask for a partition no more."""
+        """Do not request a partition any more."""
         self.held.discard(state)
         self.failing.discard(state)
         if self.wanted.get(state.tp) is state:
@@ -114,7 +114,7 @@ class Share:
             state.leave_source()
 
     def heard(self, now_ms: int) -> None:
-        """What failed before, and was asked for and answered without an error now, works again."""
+        """Clear the errors of partitions that were requested and answered without an error."""
         for state in [state for state in self.failing if state.source is self and state.tp in self.asked]:
             self.failing.discard(state)
             state.heard(now_ms)
@@ -146,15 +146,15 @@ class Fetcher:
         self._shares: dict[int, Share] = {}
         self._where: dict[PartitionState, Share] = {}
         self._due: dict[int, Share] = {}
-        """Brokers that may be written to: with partitions to be asked for, and no fetch in flight."""
+        """Brokers with partitions to request and no fetch in flight."""
         self._timers: list[tuple[int, int, PartitionState]] = []
-        """When to look again at partitions that nothing else will mark."""
+        """When to check partitions again that no event will mark."""
         self._timed: dict[PartitionState, int] = {}
         self._numbers = count()
         self._now_ms = 0
 
     def poll(self, now_ms: int) -> int:
-        """Send a fetch to every broker that has something to give and none in flight; return when to be polled again."""
+        """Send a fetch to every broker with partitions to request and none in flight; return when to be polled again."""
         self._now_ms = now_ms
         self._note_changes(now_ms)
         if self._marks:
@@ -170,21 +170,21 @@ class Fetcher:
 
     @property
     def is_due(self) -> bool:
-        """Whether poll() may have something to do, although no time has passed and nothing has come from the network."""
+        """Whether poll() may have something to do, without a timer or a network event."""
         return bool(self._marks or self._buffer.amounts or self._due)
 
     def close_sessions(self, now_ms: int) -> list[Promise[Any]]:
-        """Tell the brokers that can be told at once that their sessions are over."""
+        """Close the sessions at brokers that can be written to at once."""
         return [
             self._network.send(share.connection, closing_request(share.session.session_id), now_ms, min_version=7)
             for share in self._shares.values()
             if share.session.session_id != NO_SESSION and self._network.is_ready(share.connection, now_ms)
         ]
 
-    # Who is asked for what
+    # Shares of the brokers
 
     def _note_changes(self, now_ms: int) -> None:
-        """Mark what time or news of the cluster may have changed."""
+        """Mark partitions that time or new metadata may have changed."""
         if self._metadata.snapshot is not self._snapshot:
             self._snapshot = self._metadata.snapshot
             self._marks.update(dict.fromkeys(self._subscription))
@@ -198,7 +198,7 @@ class Fetcher:
                 self._marks[state] = None
 
     def _place(self, state: PartitionState, now_ms: int) -> None:
-        """Put a partition where it belongs."""
+        """Move a partition to the share that it belongs to."""
         share = self._share_for(state, now_ms)
         before = self._where.pop(state, None)
         if before is not None and before is not share:
@@ -235,11 +235,11 @@ class Fetcher:
             heappush(self._timers, (at_ms, next(self._numbers), state))
 
     def _has_enough(self, state: PartitionState) -> bool:
-        """Whether as much of the partition is buffered as may be."""
+        """Whether the partition has its maximum of buffered entries."""
         return state.buffered - state.passed >= READ_AHEAD
 
     def _node_for(self, state: PartitionState, now_ms: int) -> int | None:
-        """Return the replica a leader pointed to while its lease lasts, else the leader, None without one."""
+        """Return the replica that the leader has named while its lease lasts, else the leader; None without one."""
         snapshot = self._metadata.snapshot
         preferred = state.preferred_replica
         if preferred is not None and now_ms < state.preferred_until_ms and preferred in snapshot.nodes:
@@ -248,10 +248,10 @@ class Fetcher:
         leader = snapshot.leader(state.tp)
         return None if leader is None else leader.id
 
-    # Asking
+    # Requests
 
     def _ask(self, share: Share, now_ms: int) -> int:
-        """Send the fetch if the broker can be written to; return when to look again."""
+        """Send the fetch if the broker can be written to; return when to try again."""
         if share.in_flight or not share.wanted:
             del self._due[share.node_id]
             return NEVER_MS
@@ -267,7 +267,7 @@ class Fetcher:
         return NEVER_MS
 
     def _leave_replica(self, share: Share) -> None:
-        """Go back to the leaders when the connection to a replica was lost, or could not be made."""
+        """Go back to the leaders if the connection to a replica was lost, or cannot be made."""
         losses = self._network.losses(share.connection)
         if losses > share.losses:
             share.losses = losses
@@ -327,11 +327,11 @@ class Fetcher:
         return min(self._settings.max_wait_ms, SHORT_WAIT_MS << min(share.empty_answers, 10))
 
     def _max_bytes(self) -> int:
-        """As much as there is memory for, and one partition's part where there is none."""
+        """Return how many bytes there is memory for; if none, those of one partition."""
         left = self._settings.buffer_bytes - self._buffer.size_bytes
         return min(self._settings.max_bytes, max(left, self._settings.max_partition_bytes))
 
-    # What came of it
+    # Responses
 
     def _done(self, share: Share, asked: Asked, promise: Promise[FetchResponse]) -> None:
         share.in_flight = False
@@ -348,7 +348,7 @@ class Fetcher:
         if isinstance(error, ConnectError):
             if isinstance(error, DisconnectError) and error.timed_out and states:
                 self._tell_of_silence(states, error)
-            # Connections come back by themselves, at the network client's pace.
+            # The network client reconnects by itself.
             for state in states:
                 state.last_error = str(error)
                 if state.preferred_replica is not None:
@@ -359,13 +359,13 @@ class Fetcher:
             raise error
 
     def _tell_of_silence(self, states: list[PartitionState], error: DisconnectError) -> None:
-        """Write what a broker's silence means: until now polls came back empty, as those of an idle topic do."""
+        """Log that a broker does not answer: so far poll() has returned nothing, as for an idle topic."""
         names = ", ".join(str(state.tp) for state in states[:MOST_NAMED])
         others = f" and {len(states) - MOST_NAMED} more" if len(states) > MOST_NAMED else ""
         text = "no records of %s%s came: %s; they are asked for again when the broker is back"
         self._log.warning(text, names, others, error, tp=states[0].tp if len(states) == 1 else None)
 
     def _give_up(self, states: list[PartitionState], error: KafkaError) -> None:
-        """Let the caller see an error that trying again does not mend; once, though it holds for several partitions."""
+        """Have poll() raise a permanent error, once, even if it applies to several partitions."""
         for state in states[:1]:
             self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))

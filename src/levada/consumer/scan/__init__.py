@@ -1,1 +1,1 @@
-"""A bounded piece of topics: from times and offsets to ranges, divided among workers, read to their ends."""
+"""Bounded reads of topics: from times and offsets to ranges, divided among workers, and read to their ends."""

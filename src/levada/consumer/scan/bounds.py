@@ -1,9 +1,9 @@
-"""Where a range begins or ends: an offset, an end of the log, or a time, as programs write them.
+"""The bounds of a range, as programs write them: an offset, an end of the log, or a time.
 
 "earliest", "latest"            the ends of the log
 1234                            an offset
 datetime, "2026-01-31T12:00Z"   the first record at or after a time, which has a time zone
-"-1h30m"                        the same, so long before now; units are s, m, h, d, w
+"-1h30m"                        the same, for a time before now; units are s, m, h, d, w
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from levada.base.clock import epoch_ms
 from levada.errors import ConfigError
 
 Bound: TypeAlias = str | int | datetime
-"""As programs write it; see the module's text."""
+"""A bound as programs write it."""
 
 ENDS = ("earliest", "latest")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
@@ -31,18 +31,18 @@ class Moment(NamedTuple):
 
 
 class Ago(NamedTuple):
-    """So many milliseconds before now."""
+    """A time in milliseconds before now."""
 
     ms: int
 
 
 Time: TypeAlias = Moment | Ago
 Parsed: TypeAlias = str | int | Time
-"""An end of the log by its name, an offset, a time."""
+"""A parsed bound: the name of an end of the log, an offset, or a time."""
 
 
 def parsed_bound(name: str, given: Any) -> Parsed:
-    """Return what a bound means. Raises ConfigError naming it, and ValueError for a datetime that is no point in time."""
+    """Parse a bound. Raises ConfigError with its name, and ValueError for a datetime that is not a point in time."""
     if isinstance(given, str) and given in ENDS:
         return given
     if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
@@ -53,7 +53,7 @@ def parsed_bound(name: str, given: Any) -> Parsed:
 
 
 def parsed_time(name: str, given: Any) -> Time:
-    """Return what a time means; a number is milliseconds since the epoch. Raises as parsed_bound() does."""
+    """Parse a time. A number means milliseconds since the epoch. Raises as parsed_bound() does."""
     if isinstance(given, int) and not isinstance(given, bool):
         return Moment(epoch_ms(given))
     if isinstance(given, str | datetime) and (time := _time(name, given)) is not None:
@@ -62,7 +62,7 @@ def parsed_time(name: str, given: Any) -> Time:
 
 
 def is_reversed(start: Parsed, end: Parsed) -> bool:
-    """Whether a range ends before it begins, whatever is in the log. False where only the log, or the clock, can tell."""
+    """Whether a range certainly ends before it begins. False if that depends on the log or the clock."""
     match start, end:
         case int(first), int(last):
             return first > last
@@ -72,7 +72,7 @@ def is_reversed(start: Parsed, end: Parsed) -> bool:
 
 
 def moment(time: Time, wall_ms: int) -> Moment:
-    """Return the point in time, as of now."""
+    """Return the point in time, relative to wall_ms."""
     return Moment(max(wall_ms - time.ms, 0)) if isinstance(time, Ago) else time
 
 

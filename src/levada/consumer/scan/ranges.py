@@ -1,6 +1,6 @@
-"""From what a scan was asked for to offsets (scan, and the batches of a Spark source).
+"""The ranges of a scan, and how they become offsets (for scan(), and for batches of a Spark source).
 
-`Ranges` is what was asked for, checked; `resolve` finds out the offsets it means, once, before anything is read.
+`Ranges` has the checked arguments. `resolve` looks up their offsets, once, before anything is read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ LEAST_WEIGHT = 1e-9
 
 
 class Range(NamedTuple):
-    """Offsets of one partition: from start up to, not including, end."""
+    """Offsets of one partition: from start to end, without end."""
 
     start: int
     end: int
 
 
 class Ranges(NamedTuple):
-    """What a scan was asked for. Either topics with bounds for all their partitions, or partitions with their own.
+    """The ranges of a scan: topics with bounds for all their partitions, or partitions with bounds of their own.
 
-    only: of the topics, just these partitions; None for all.
+    only: the partitions of the topics to read; None for all.
     """
 
     topics: tuple[str, ...]
@@ -46,14 +46,14 @@ class Ranges(NamedTuple):
         end: Bound | Mapping[Any, Bound],
         only: Iterable[int | TopicPartition] | None = None,
     ) -> Ranges:
-        """Read bounds for all partitions of topics, or for some of them."""
+        """Make ranges from bounds for all partitions of topics, or for some of them."""
         names = tuple(topics)
         if not names or not all(names):
             raise ConfigError("name at least one topic to scan")
         one_topic = len(names) == 1
         chosen = None if only is None else frozenset(_partition_key("partitions", key, one_topic=one_topic) for key in only)
         starts, ends = _parsed("start", start, one_topic=one_topic), _parsed("end", end, one_topic=one_topic)
-        # Bounds that were given for all partitions at once are compared once.
+        # Bounds for all partitions are compared once.
         keys = [key for bounds in (starts, ends) if isinstance(bounds, Mapping) for key in bounds] or [None]
         for key in keys:
             of = "" if key is None else f" of {key}"
@@ -62,7 +62,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of_assignments(cls, partitions: Mapping[TopicPartition, tuple[Bound, Bound]]) -> Ranges:
-        """Read bounds of named partitions."""
+        """Make ranges from bounds of single partitions."""
         read = {
             TopicPartition(*tp): (parsed_bound(f"start of {tp}", start), parsed_bound(f"end of {tp}", end))
             for tp, (start, end) in partitions.items()
@@ -76,17 +76,17 @@ class Ranges(NamedTuple):
         return self.partitions.get(tp) or (_pick(self.start, tp, "earliest"), _pick(self.end, tp, "latest"))
 
     def reads(self, tp: TopicPartition) -> bool:
-        """Whether a partition of the topics is wanted."""
+        """Whether a partition of the topics is read."""
         return self.only is None or tp in self.only or tp.partition in self.only
 
 
 def resolve(
     wanted: Ranges, reading: ConsumerFlows, log: DeferredLog, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
 ) -> CallerFlow[Mapping[TopicPartition, Range]]:
-    """Ask the brokers for every bound that is not an offset; DataLossError for a start after the end of the log, unless `skips`.
+    """Look up every bound that is not an offset. Raises DataLossError for a start after the end of the log, unless `skips`.
 
-    A range that turns out to end before it begins has no records, and a warning says so. wall_ms: what counts as now. not_before_ms: older
-    records are not wanted, so reading begins at the first that is not older.
+    A range that turns out to end before it begins is empty, and a warning is logged. wall_ms: the time that counts as now. not_before_ms:
+    reading begins at the first record that is not older.
     """
     bounds = dict(wanted.partitions)
     for topic in wanted.topics:
@@ -107,7 +107,7 @@ def resolve(
 
 
 def _check_not_behind(tp: TopicPartition, start: int, reading: ConsumerFlows) -> CallerFlow[None]:
-    """Raise DataLossError where a log ends before an offset to read from."""
+    """Raise DataLossError if a log ends before the offset to start from."""
     end = (yield from _offsets({tp: "latest"}, reading, 0))[tp]
     if start > end:
         raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {end}; was the topic created anew?")
@@ -119,7 +119,7 @@ def _partitions(topic: str, reading: ConsumerFlows) -> CallerFlow[list[TopicPart
 
 
 def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
-    """What names a partition which does not exist is a mistake, not a wish for nothing."""
+    """Raise ConfigError if a bound names a partition that does not exist."""
     for named in (wanted.start, wanted.end, wanted.only):
         for key in named if isinstance(named, Mapping | frozenset) else ():
             tp = TopicPartition(*key) if isinstance(key, tuple) else TopicPartition(wanted.topics[0], key)
@@ -128,7 +128,7 @@ def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
 
 
 def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: ConsumerFlows, wall_ms: int) -> CallerFlow[dict[TopicPartition, int]]:
-    """Turn bounds into offsets; a time after the last record is the end of the log."""
+    """Turn bounds into offsets. A time after the last record means the end of the log."""
     asked = {
         tp: int(SPECS[bound]) if isinstance(bound, str) else moment(bound, wall_ms).ms
         for tp, bound in bounds.items()
@@ -155,7 +155,7 @@ def _pick(bound: Parsed | Mapping[Any, Parsed], tp: TopicPartition, default: Par
 
 
 def _at(bounds: Parsed | Mapping[Any, Parsed], key: Any, default: Parsed) -> Parsed:
-    """Return the bound that stands under a key of a mapping."""
+    """Return the bound of a key in a mapping."""
     return bounds.get(key, default) if isinstance(bounds, Mapping) else bounds
 
 
@@ -185,9 +185,9 @@ def _partition_key(name: str, key: Any, *, one_topic: bool) -> int | TopicPartit
 def split_ranges(
     ranges: Mapping[TopicPartition, Range], weights: Mapping[TopicPartition, float], limit: float
 ) -> list[dict[TopicPartition, Range]]:
-    """Cut ranges into parts that weigh at most `limit`, in order; a part is of one partition, or of several small ones.
+    """Split ranges into parts with a weight of at most `limit`, in order. A part has one partition, or several small ones.
 
-    weights: of each offset of a partition. One offset is never cut, whatever it weighs.
+    weights: the weight of an offset, per partition. A single offset is never split, whatever its weight.
     """
     parts: list[dict[TopicPartition, Range]] = []
     room = 0.0

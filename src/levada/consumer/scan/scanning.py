@@ -1,10 +1,10 @@
-"""Reading a bounded piece of topics: what is read, when it is done, and what happens where records are gone.
+"""Reads bounded ranges of topics: what is read, when it ends, and what happens if records are gone.
 
-What is read is settled once, before the first record: per partition a start and an end offset, the end exclusive. A topic that is being
-written to does not keep a scan running, and reading the same plan again reads the same records. A partition is done when its position has
-reached the end, not when a certain record came: that record may have been compacted away.
+The ranges are resolved once, before the first record: a start and an end offset per partition, without the end. So a scan of a topic that
+is being written to ends, and reading the same plan again reads the same records. A partition is done when its position has reached the end,
+not when a certain record was read: compaction may have removed that record.
 
-These are flows in the caller's context, like those of `reading`, which they are made of.
+These are flows in the caller's context, built on those of `consumer_flows`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from levada.types import AnyRecord, OffsetSpec, TopicPartition
 class RecordFilter(NamedTuple):
     """Which records of its ranges a scan returns: those with certain keys, and of a span of time. Checked before records are deserialized.
 
-    keys: as bytes, None for null; None for all. first, end: the times of the first record, and of the first that is too late.
+    keys: as bytes, None for a null key; None instead of a set means all. first, end: the first time to return, and the first that is too
+    late.
     """
 
     keys: frozenset[bytes | None] | None = None
@@ -37,18 +38,18 @@ class RecordFilter(NamedTuple):
     end: Time | None = None
 
     def as_of(self, wall_ms: int) -> RecordFilter:
-        """Return the same with points in time for what is counted from now."""
+        """Return the same filter, with times relative to now turned into points in time."""
         first, end = (None if time is None else moment(time, wall_ms) for time in (self.first, self.end))
         return self._replace(first=first, end=end)
 
     @property
     def span_ms(self) -> tuple[int | None, int | None]:
-        """The times in milliseconds since the epoch, of a filter that as_of() has returned."""
+        """The times in milliseconds since the epoch. Only for a filter that as_of() has returned."""
         assert not any(time is not None and not isinstance(time, Moment) for time in (self.first, self.end))
         return self.first and self.first.ms, self.end and self.end.ms
 
     def keeps(self, record: AnyRecord) -> bool:
-        """Whether a record as it was read is handed out."""
+        """Whether a record, not deserialized yet, is returned."""
         first_ms, end_ms = self.span_ms
         if first_ms is not None and record.timestamp < first_ms:
             return False
@@ -60,15 +61,15 @@ class RecordFilter(NamedTuple):
 T = TypeVar("T")
 
 SLICE_MS = 1_000
-"""How long one wait lasts, before looking whether anything still moves."""
+"""How long one wait lasts, before checking whether positions still move."""
 RECORDS_AT_ONCE = 5_000
 
 
 class Loss(NamedTuple):
-    """Records that a scan with on_data_loss="skip" passed over because they are gone: [asked_offset, next_offset).
+    """Records that a scan with on_data_loss="skip" has skipped because they are gone: [asked_offset, next_offset).
 
-    After a truncation next_offset may be the smaller one: the records from there on that had come out are gone, and those that are there
-    instead come out as well.
+    After log truncation next_offset may be the smaller one: records from there on were returned but are gone now, and the records that
+    replace them are returned as well.
     """
 
     partition: TopicPartition
@@ -77,10 +78,10 @@ class Loss(NamedTuple):
 
 
 class ScanProgress(NamedTuple):
-    """How far a scan is.
+    """The progress of a scan.
 
-    records: handed out so far. offsets: read so far, with those of records that are hidden or filtered out, of `of` in all. partitions: how
-    many are read to their ends, of `of_partitions`.
+    records: returned so far. offsets: read so far, including hidden and filtered records, out of `of`. partitions: read to their ends, out
+    of `of_partitions`.
     """
 
     records: int
@@ -91,9 +92,9 @@ class ScanProgress(NamedTuple):
 
 
 class ScanPlan:
-    """What is to be read, however often: the ranges, which of their records, and whether lost ones are passed over.
+    """What is to be read, once or several times: the ranges, the filter, and whether lost records are skipped.
 
-    losses: what the last reading had to pass over.
+    losses: what the last reading has skipped.
     """
 
     def __init__(self, wanted: Ranges, kept: RecordFilter | None = None, *, skips: bool) -> None:
@@ -102,16 +103,16 @@ class ScanPlan:
         self._wanted = wanted
         self._kept = kept
         self._wall_ms: int | None = None
-        """What counts as now, since it was first asked for."""
+        """The time that counts as now, set at the first use."""
         self._ranges: Mapping[TopicPartition, Range] | None = None
 
     def kept(self, wall_ms: int) -> RecordFilter | None:
-        """Return which records are handed out, None for all. wall_ms: the time, which counts the first time only."""
+        """Return the filter; None without one. wall_ms: the time that counts as now; only the first call sets it."""
         self._wall_ms = self._wall_ms or wall_ms
         return None if self._kept is None else self._kept.as_of(self._wall_ms)
 
     def settle(self, reading: ConsumerFlows, log: DeferredLog) -> CallerFlow[Mapping[TopicPartition, Range]]:
-        """Return what is to be read of each partition, found out the first time."""
+        """Return the range of each partition, looked up the first time."""
         if self._ranges is None:
             kept = self.kept(reading.wall_ms())
             assert self._wall_ms is not None
@@ -137,7 +138,7 @@ class Scanning:
         return (yield from self._next_some(self._read_records))
 
     def batch(self, sink: BatchSink, most_rows: int, most_bytes: int) -> CallerFlow[Any]:
-        """Return the next Arrow batch, as full as may be; None at the end. What came before an error is out before it."""
+        """Return the next Arrow batch, as full as possible; None at the end. Records before an error are returned first."""
         if self._error is not None:
             raise self._error
 
@@ -159,11 +160,11 @@ class Scanning:
         return sink.finish() if sink.rows else None
 
     def settle(self) -> CallerFlow[Mapping[TopicPartition, Range]]:
-        """Return what is to be read of each partition."""
+        """Return the range of each partition."""
         return self._plan.settle(self._reading, self._log)
 
     def progress(self, records: int) -> ScanProgress:
-        """Return how far it is. records: what was handed out."""
+        """Return the progress. records: how many were returned."""
         ranges = self._ranges or {}
         left = self._reading.look(lambda core: {state.tp: _left(state) for state in core.subscription})
         whole = sum(max(end - start, 0) for start, end in ranges.values())
@@ -173,7 +174,7 @@ class Scanning:
         return self._reading.records(self._host.now_ms() + SLICE_MS, RECORDS_AT_ONCE)
 
     def _next_some(self, read: Callable[[], CallerFlow[T]]) -> CallerFlow[T | None]:
-        """Read until there is something; None when every partition is read to its end."""
+        """Read until there are records; None when every partition is read to its end."""
         yield from self._begin()
         while not self._is_done():
             try:
@@ -191,7 +192,7 @@ class Scanning:
         return None
 
     def _begin(self) -> CallerFlow[None]:
-        """Find out what is to be read, and begin; a caller that pauses between two pieces does not count as stuck."""
+        """Resolve the ranges and begin. The time between two calls does not count as being stuck."""
         if self._ranges is None:
             self._plan.losses = []
             settled = yield from self.settle()
@@ -203,10 +204,10 @@ class Scanning:
     def _is_done(self) -> bool:
         return self._reading.look(lambda core: core.subscription.is_finished)
 
-    # Where records are gone
+    # Lost records
 
     def _lost(self, gone: OffsetOutOfRangeError) -> CallerFlow[None]:
-        """Raise what is lost, or go on at what is left of the range."""
+        """Raise DataLossError, or go on with the rest of the range."""
         tp, asked = gone.partition, gone.offset
         if tp is None or asked is None:
             raise gone
@@ -225,7 +226,7 @@ class Scanning:
         self._go_on(tp, onward, stop)
 
     def _read_replaced(self, tp: TopicPartition, asked: int, divergent: int, stop: int, why: str) -> CallerFlow[None]:
-        """Go on with the records that stand where others were read, up to the end of the new log if that comes first."""
+        """After log truncation, go on with the records that replace those that were read, up to the end of the new log."""
         assert self._ranges is not None
         start, _ = self._ranges[tp]
         end = min((yield from self._offset(tp, OffsetSpec.LATEST)), stop)

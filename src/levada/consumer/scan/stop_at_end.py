@@ -1,7 +1,7 @@
-"""The ends that a loop over a consumer gives its partitions while it runs (stop.at.end). Used under the engine's lock.
+"""The ends of partitions that a loop over a consumer sets while it runs (stop.at.end). Used under the engine's lock.
 
-Ends that the program has given to assign() stay, and are of records that may not be passed over. These here are only about when to stop:
-auto.offset.reset moves positions as it does without them.
+Ends that the program has passed to assign() stay. Records before those may not be skipped. The ends here only tell when to stop:
+auto.offset.reset moves positions as usual.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from levada.types import TopicPartition
 
 
 def bound(subscription: SubscriptionState, ends: Mapping[TopicPartition, int]) -> None:
-    """Read partitions that have no end up to these. A position behind its end is left to auto.offset.reset."""
+    """Set these ends for partitions that have none. A position after its end is left to auto.offset.reset."""
     for state in _these(subscription, ends):
         end = ends[state.tp]
         if state.stop_offset is None and not (state.has_position and state.position > end):
@@ -23,19 +23,19 @@ def bound(subscription: SubscriptionState, ends: Mapping[TopicPartition, int]) -
 
 
 def unbound(subscription: SubscriptionState) -> None:
-    """Take the ends of bound() away: the loop has ended."""
+    """Remove the ends that bound() has set: the loop has ended."""
     for state in subscription:
         _unbound(state)
     subscription.is_bounded = any(state.stop_offset is not None for state in subscription)
 
 
 def beyond(subscription: SubscriptionState) -> list[TopicPartition]:
-    """Return the partitions whose positions were found to be behind the ends of bound()."""
+    """Return the partitions whose positions turned out to be after the ends that bound() has set."""
     return [state.tp for state in subscription if state.stops_for_loop and state.finished and state.position != state.stop_offset]
 
 
 def unbound_beyond(subscription: SubscriptionState, ends: Mapping[TopicPartition, int]) -> bool:
-    """Take the ends of those away that are behind these, newer ones, too; True when there were some."""
+    """Remove the ends of partitions whose positions are after these newer ends as well. True if there were some."""
     found = [state for state in _these(subscription, ends) if state.position > ends[state.tp]]
     for state in found:
         _unbound(state)

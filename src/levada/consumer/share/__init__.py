@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): records are acquired one by one, and acknowledged one by one."""
+"""Share groups (KIP-932): records are acquired and acknowledged one by one."""

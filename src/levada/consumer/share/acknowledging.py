@@ -1,8 +1,8 @@
-"""Acknowledgements on their way to brokers, and how their outcome is told. Pure.
+"""Acknowledgements on their way to brokers, and their results. Pure.
 
-What one call sends belongs together: a commit() waits for all of it. Each part is settled once, by the answer of the leader that it was
-sent to, by what kept it from being sent, or by the end of its time. An outcome with an error means that the broker has not taken it, or
-may not have: such records are delivered again, unless they were taken.
+The acknowledgements of one call form a batch: commit() waits for all of it. Each part is settled once: by the answer of its leader, by an
+error that prevents sending, or by the end of its time. A result with an error means that the broker has not accepted the acknowledgement,
+or that this is unknown. Records whose acknowledgement was not accepted are delivered again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from levada.types import TopicPartition
 
 
 class Outcome(NamedTuple):
-    """What became of acknowledgements of one partition; error: None where the broker has taken them."""
+    """The result of acknowledgements of one partition. error: None if the broker has accepted them."""
 
     tp: TopicPartition
     runs: tuple[Run, ...]
@@ -27,19 +27,19 @@ class Outcome(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records it is about. Gaps are not records."""
+        """How many records were acknowledged. Gaps are not records."""
         return sum(run.length for run in self.runs if run.mark is not Mark.GAP)
 
     @property
     def offsets(self) -> list[int]:
-        """Their offsets."""
+        """The offsets of these records."""
         return [offset for run in self.runs if run.mark is not Mark.GAP for offset in run.offsets]
 
 
 class Batch:
-    """What one call sends. deadline_ms: when its time is over. done: resolved with the outcomes once all parts are settled.
+    """The acknowledgements of one call. deadline_ms: when its time is over. done: resolved with the results when all parts are settled.
 
-    is_awaited: whether somebody waits for that, and raises what was not taken. settled: told of each outcome.
+    is_awaited: whether a commit() waits for it, and raises the errors. settled: called for each result.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Batch:
             self.done.resolve([])
 
     def settle(self, outcome: Outcome) -> None:
-        """One part has its outcome."""
+        """Note the result of one part."""
         self._left -= 1
         self._outcomes.append(outcome)
         self._settled(outcome, self)
@@ -65,39 +65,39 @@ class Batch:
 
 
 def _without_renewals_among_others(decided: Decided) -> Iterable[Decided]:
-    """Return what is to be renewed apart from the rest: a broker may not know how, and takes the rest."""
+    """Separate renewals from the rest: a broker that does not know renewals still accepts the rest."""
     for renews in (False, True):
         if runs := tuple(run for run in decided.runs if (run.mark is Mark.RENEW) is renews):
             yield decided._replace(runs=runs)
 
 
 class Sending(NamedTuple):
-    """One part of a batch."""
+    """One part of a batch: acknowledgements for one partition."""
 
     decided: Decided
     batch: Batch
 
     @property
     def is_renewal(self) -> bool:
-        """Whether any of it is to be renewed, which takes a request of its own."""
+        """Whether it has renewals, which need a request of their own."""
         return any(run.mark is Mark.RENEW for run in self.decided.runs)
 
     def is_too_late(self, now_ms: int) -> bool:
-        """Whether it would renew locks that have ended. Brokers take that, too, for records that the group is done with by now."""
+        """Whether it would renew locks that have ended. Brokers accept that even for records that the group is done with."""
         return self.is_renewal and self.decided.until_ms <= now_ms
 
     @property
     def deadline_ms(self) -> int:
-        """When it is too late to send it."""
+        """When its time is over."""
         return min(self.batch.deadline_ms, self.decided.until_ms) if self.is_renewal else self.batch.deadline_ms
 
     def settle(self, error: KafkaError | None) -> None:
-        """It has its outcome."""
+        """Note its result."""
         self.batch.settle(Outcome(self.decided.tp, self.decided.runs, error))
 
 
 def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
-    """Return the error of a commit with these outcomes, None where all was taken."""
+    """Return the error of a commit with these results; None if all was accepted."""
     failed = [outcome for outcome in outcomes if outcome.error is not None and outcome.records]
     if not failed:
         return None
@@ -106,7 +106,7 @@ def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
     offsets: dict[TopicPartition, list[int]] = {}
     for outcome in failed:
         offsets.setdefault(outcome.tp, []).extend(outcome.offsets)
-    # An error of a partition wins over a part of it that was taken.
+    # An error of a partition takes precedence over its parts that were accepted.
     by_partition: Mapping[TopicPartition, KafkaError | None] = dict(
         sorted(((outcome.tp, outcome.error) for outcome in outcomes), key=lambda pair: pair[1] is not None)
     )
@@ -116,27 +116,27 @@ def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
 
 
 class AckBatch(NamedTuple):
-    """Offsets as a message has them: one type for all, or one for each."""
+    """The offsets in a message: with one type for all, or one for each."""
 
     first: int
     last: int
     types: list[int]
 
     def in_fetch(self) -> share_fetch.AcknowledgementBatch:
-        """Return it for a ShareFetch."""
+        """Return the field of a ShareFetch."""
         return share_fetch.AcknowledgementBatch(first_offset=self.first, last_offset=self.last, acknowledge_types=self.types)
 
     def alone(self) -> share_acknowledge.AcknowledgementBatch:
-        """Return it for a ShareAcknowledge."""
+        """Return the field of a ShareAcknowledge."""
         return share_acknowledge.AcknowledgementBatch(first_offset=self.first, last_offset=self.last, acknowledge_types=self.types)
 
 
 LONG_RUN = 20
-"""A run of so many offsets of one type is shorter on the wire as a batch of its own than as a byte for each."""
+"""From this length on, a run of offsets of one type is shorter on the wire as a batch of its own than as a byte per offset."""
 
 
 def ack_batches(runs: Iterable[Run]) -> list[AckBatch]:
-    """Return runs as messages have them: in order, long ones alone, short neighbours together with a type for each offset."""
+    """Return the runs for a message, in order: long ones alone, short neighbours together with a type for each offset."""
     batches: list[AckBatch] = []
     open_end = -1
     for run in sorted(runs):

@@ -1,8 +1,8 @@
-"""Records that a member has acquired in one partition with one fetch, and what is made of them. Pure.
+"""The records that a member has acquired in one partition with one fetch. Pure.
 
-An answer has whole record batches, and says which of their offsets are this member's (KIP-932). An offset that was acquired and has no
-record, since it is a marker of a transaction or was compacted away, is a gap, which is acknowledged as such without the program. A chunk
-does not change: what is left of one is another chunk over the same data.
+A fetch response has whole record batches, and tells which of their offsets the member has acquired (KIP-932). An acquired offset without a
+record, because it is a transaction marker or was compacted away, is a gap. Gaps are acknowledged without the program. A chunk is immutable:
+the rest of a chunk is another chunk over the same data.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from levada.types import TopicPartition
 
 MAX_OFFSET = 2**63 - 1
 MOST_OFFSETS = 1 << 22
-"""Of one partition in one answer. Brokers lock 10,000 and what is left of a record batch; a program may be told of each."""
+"""The most offsets of one partition in one response. Brokers lock 10,000 and the rest of a record batch; each may become a record."""
 
 
 class Acquired(NamedTuple):
-    """Offsets from first to last, both included, and how often they were delivered, this time included."""
+    """Offsets from first to last, both included, and how often they were delivered, including this time."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ class Acquired(NamedTuple):
 
 
 def fault_of(acquired: Sequence[Acquired]) -> str:
-    """Return what is wrong with the offsets of an answer, "" for nothing: they ascend, none is named twice, and they are not too many."""
+    """Return what is wrong with the offsets of a response, "" if valid: ascending, without duplicates, and not too many."""
     before, count = -1, 0
     for part in acquired:
         if not before < part.first <= part.last < MAX_OFFSET:
@@ -42,23 +42,23 @@ def fault_of(acquired: Sequence[Acquired]) -> str:
 
 
 class Batches:
-    """The record batches of an answer, stepped through once. check_crcs: verify each before it is read for the first time."""
+    """The record batches of a response, read from its headers once. check_crcs: verify each batch before its first use."""
 
     def __init__(self, data: memoryview | bytes, *, check_crcs: bool) -> None:
         self.size_bytes = len(data)
         self._source = read_batches(data)
         self._found: list[RecordBatch] = []
         self._lasts: list[int] = []
-        """The last offset of each."""
+        """The last offset of each batch."""
         self._unverified: set[int] = set()
-        """The first offsets of those whose checksum is still to be verified."""
+        """The first offsets of the batches whose checksum is not verified yet."""
         self._check_crcs = check_crcs
         self._fault: CorruptRecordError | None = None
 
     def at(self, offset: int) -> RecordBatch | None:
-        """Return the batch that has an offset, or else the first one behind it; None where there is none.
+        """Return the batch that has an offset, or else the first one after it; None if there is none.
 
-        Raises CorruptRecordError where what follows is no record batch.
+        Raises CorruptRecordError if the data is not a record batch.
         """
         while not self._lasts or self._lasts[-1] < offset:
             batch = self._next()
@@ -75,12 +75,12 @@ class Batches:
         try:
             return next(self._source, None)
         except CorruptRecordError as fault:
-            # A generator that raised is finished, which would look like the end of the data.
+            # A generator that has raised is finished, which would look like the end of the data.
             self._fault = fault
             raise
 
     def verify(self, batch: RecordBatch) -> None:
-        """Raise CorruptRecordError unless the batch's checksum fits."""
+        """Raise CorruptRecordError unless the checksum of the batch is right."""
         if self._check_crcs and batch.base_offset in self._unverified:
             batch.verify_crc()
             self._unverified.discard(batch.base_offset)
@@ -88,9 +88,9 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """See the module's theory. node_id: the leader it came from. until_ms: when the locks end, as far as this side knows.
+    """Acquired offsets of one partition. node_id: the leader that they came from. until_ms: when the locks end, as far as the client knows.
 
-    session: which of the sessions with that leader it was acquired in, whose end is that of the locks, too.
+    session: the number of the share session with that leader; the locks end with it.
     """
 
     tp: TopicPartition
@@ -102,11 +102,11 @@ class Chunk:
     session: int = 0
 
     def behind(self, offset: int) -> Chunk | None:
-        """Return what is left from an offset on, None for nothing."""
+        """Return the rest from an offset on; None if nothing is left."""
         return self.of(Acquired(max(part.first, offset), part.last, part.delivery_count) for part in self.acquired if part.last >= offset)
 
     def only(self, runs: Iterable[Run]) -> Chunk | None:
-        """Return what is within some runs, None for nothing."""
+        """Return the part within some runs; None if there is none."""
         return self.of(
             Acquired(max(part.first, run.first), min(part.last, run.last), part.delivery_count)
             for run in runs
@@ -115,7 +115,7 @@ class Chunk:
         )
 
     def renewed(self, runs: Sequence[Run], until_ms: int) -> list[Chunk]:
-        """Return chunks of the same offsets, after the locks on those within some runs were renewed: only these end later now."""
+        """Return chunks of the same offsets after the locks within some runs were renewed: only these end later."""
         again = self.only(runs)
         if again is None:
             return [self]
@@ -124,13 +124,13 @@ class Chunk:
         return [later] if rest is None else [rest, later]
 
     def of(self, acquired: Iterable[Acquired]) -> Chunk | None:
-        """Return a chunk with other offsets of the same data, None for none."""
+        """Return a chunk with other offsets of the same data; None without offsets."""
         parts = tuple(acquired)
         return replace(self, acquired=parts) if parts else None
 
 
 def outside(acquired: Acquired, runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last offset of each part that is in none of some runs."""
+    """Yield the first and the last offset of each part outside some runs."""
     at = acquired.first
     for run in sorted(runs):
         if run.last < at or run.first > acquired.last:
@@ -143,7 +143,7 @@ def outside(acquired: Acquired, runs: Iterable[Run]) -> Iterator[tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """Offsets of a chunk that lie within one record batch, or where there is none. fault: why that batch cannot be read."""
+    """Offsets of a chunk within one record batch, or in a gap. fault: why that batch cannot be read."""
 
     first: int
     last: int
@@ -153,7 +153,7 @@ class Piece(NamedTuple):
 
 
 def pieces(chunk: Chunk) -> Iterator[Piece]:
-    """Yield a chunk's pieces in order: each as long as its batch, or the gap it is in."""
+    """Yield the pieces of a chunk in order: each is within one batch or one gap."""
     for part in chunk.acquired:
         offset = part.first
         while offset <= part.last:

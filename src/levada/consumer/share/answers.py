@@ -1,4 +1,4 @@
-"""What the answers of leaders mean: to acknowledgements, to partitions, and to a session as a whole (KIP-932). Tables, and their texts."""
+"""The meaning of errors in the answers of leaders: tables for acknowledgements, partitions and sessions (KIP-932), and error texts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ON_PARTITION_ERROR = RetryPolicy(
         ErrorCode.KAFKA_STORAGE_ERROR: Reaction.REFRESH,
         ErrorCode.REPLICA_NOT_AVAILABLE: Reaction.REFRESH,
         ErrorCode.UNKNOWN_SERVER_ERROR: Reaction.RETRY,
-        # Kafka calls it retriable for the sake of producers. A leader whose log is damaged reads the same bytes the next time.
+        # Kafka classifies it as retriable because of producers. A leader with a damaged log would read the same bytes again.
         ErrorCode.CORRUPT_MESSAGE: Reaction.RAISE,
     }
 )
-"""Of one partition in the answer to a ShareFetch."""
+"""The error codes of one partition in the answer to a ShareFetch."""
 
 ON_ACKNOWLEDGE_ERROR = RetryPolicy({**_RETRIABLE, **_LEADER_HAS_CHANGED})
-"""Of acknowledgements. A leader that is none any more has lost its locks with that, so there is no point in asking the new one: told."""
+"""The error codes of acknowledgements. Locks end when the leader changes, so asking the new leader is useless: the error is reported."""
 
 ON_SESSION_ERROR = RetryPolicy(
     {
@@ -52,11 +52,11 @@ ON_SESSION_ERROR = RetryPolicy(
         ErrorCode.INVALID_SHARE_SESSION_EPOCH: Reaction.AT_ONCE,
     }
 )
-"""Of a whole answer. Each ends the session, and with it what was acquired in it."""
+"""The error codes of a whole answer. Each ends the session, and with it the locks."""
 
 
 class AckAnswer(NamedTuple):
-    """What an answer says of the acknowledgements of a partition, and who leads it now, -1 where it does not say."""
+    """The answer to the acknowledgements of a partition, and its current leader; -1 if the answer does not name one."""
 
     code: int
     message: str | None
@@ -65,7 +65,7 @@ class AckAnswer(NamedTuple):
 
 
 def acks_of_fetch(answer: ShareFetchResponse) -> Mapping[Owned, AckAnswer]:
-    """Return what the answer to a ShareFetch says of acknowledgements."""
+    """Return the answers to the acknowledgements in a ShareFetch."""
     return {
         owned: AckAnswer(
             data.acknowledge_error_code, data.acknowledge_error_message, data.current_leader.leader_id, data.current_leader.leader_epoch
@@ -75,7 +75,7 @@ def acks_of_fetch(answer: ShareFetchResponse) -> Mapping[Owned, AckAnswer]:
 
 
 def acks_alone(answer: ShareAcknowledgeResponse) -> Mapping[Owned, AckAnswer]:
-    """Return what the answer to a ShareAcknowledge says."""
+    """Return the answers to the acknowledgements in a ShareAcknowledge."""
     return {Owned(topic.topic_id, data.partition_index): _ack_alone(data) for topic in answer.responses for data in topic.partitions}
 
 
@@ -90,11 +90,11 @@ def partitions_of(answer: ShareFetchResponse) -> Iterator[tuple[Owned, Partition
             yield Owned(topic.topic_id, data.partition_index), data
 
 
-# Texts: what happened, to which partition, at which broker, and whether the acknowledgement may have been taken.
+# Error texts: what happened, to which partition, at which broker, and whether the acknowledgement may have been accepted.
 
 
 def refused(tp: TopicPartition, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error of acknowledgements that a leader has not taken."""
+    """Return the error of acknowledgements that a leader has refused."""
     known = ErrorCode.of(code)
     text = f"{tp}: node {node_id} has not taken the acknowledgement{f' ({message})' if message else ''}"
     if known is ErrorCode.INVALID_RECORD_STATE:
@@ -105,7 +105,7 @@ def refused(tp: TopicPartition, node_id: int, code: int, message: str | None) ->
 
 
 def not_said(tp: TopicPartition, node_id: int) -> KafkaError:
-    """Return the error of acknowledgements that an answer passes over."""
+    """Return the error of acknowledgements that are missing in an answer."""
     return ConnectError(f"{tp}: the answer of node {node_id} does not say whether it has taken the acknowledgement")
 
 
@@ -115,13 +115,13 @@ def unanswered(tp: TopicPartition, node_id: int, why: BaseException) -> KafkaErr
 
 
 def session_lost(tp: TopicPartition, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error of acknowledgements that came with a request which was refused as a whole."""
+    """Return the error of acknowledgements in a request that was refused as a whole."""
     text = f"{tp}: node {node_id} has not taken the acknowledgement{f' ({message})' if message else ''}; locks end with the session"
     return broker_error(code, text)
 
 
 def no_session(tp: TopicPartition, node_id: int) -> BrokerError:
-    """Return the error of acknowledgements of records that were acquired in a session which is over."""
+    """Return the error of acknowledgements for records of a session that has ended."""
     text = f"{tp}: not sent: the session with node {node_id} has ended since, and the locks on these records with it"
     return broker_error(ErrorCode.SHARE_SESSION_NOT_FOUND, text)
 

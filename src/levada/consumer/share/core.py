@@ -1,4 +1,4 @@
-"""A share consumer's parts, wired to an engine (KIP-932). The APIs wait and convert; everything that decides is below here.
+"""The parts of a share consumer, wired to an engine (KIP-932). Public APIs wait and convert types; all decisions are made here or below.
 
 Methods are called under the engine's lock.
 """
@@ -36,7 +36,7 @@ from levada.types import AcknowledgeType, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ShareConsumerSettings:
-    """What a ShareConsumerCore is made with; fields are named as the options they come from, times are in milliseconds."""
+    """The settings of a ShareConsumerCore. Fields have the names of the options; times are in milliseconds."""
 
     member: ShareMemberSettings
     fetch: ShareFetchSettings
@@ -85,22 +85,22 @@ LOOK_AROUND_MS = 250
 
 
 class Told(NamedTuple):
-    """An outcome that the program has not been told of yet. batch: what it was sent with, of which a commit() may raise the error."""
+    """A result that was not reported to the program yet. batch: its acknowledgements; a commit() may raise the error."""
 
     outcome: Outcome
     batch: Batch
 
 
 class ShareConsumerCore:
-    """See the module's text. host: what runs the engine."""
+    """The core of one share consumer. host: runs the engine."""
 
     def __init__(self, engine: Engine, *, host: Host, random: Random, settings: Callable[[str], ShareConsumerSettings]) -> None:
-        """settings: makes them, given the id of the member."""
+        """settings: makes the settings from the member id."""
         member_id = new_member_id(engine.random)
         self.settings = made = settings(member_id)
         self.in_hand = InHand()
         self.told: deque[Told] = deque()
-        """Outcomes that the program has not been told of."""
+        """Results that were not reported to the program yet."""
         self._engine = engine
         self._now_ms = host.now_ms
         self._changed: Promise[None] = Promise()
@@ -135,44 +135,44 @@ class ShareConsumerCore:
 
     @property
     def counters(self) -> ShareCounters:
-        """What has been counted so far."""
+        """The counters."""
         return self.fetcher.counters
 
     def latency(self, api: str) -> Measure:
-        """Return what is known of how long an API's answers take, and of how many there were."""
+        """Return the response times of an API."""
         return self._engine.network.in_flight.traffic.latency(api)
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved when a call for records may find something else than now."""
+        """Return a promise that is resolved when poll() may find something new."""
         return self._changed
 
     def announce(self) -> None:
-        """Wake a call that waits, so that it looks again."""
+        """Wake a waiting poll(), so that it checks again."""
         changed, self._changed = self._changed, Promise()
         changed.resolve(None)
 
-    # What is read
+    # Subscription
 
     def subscribe(self, topics: frozenset[str], now_ms: int) -> None:
-        """Be a member that wants these topics. What was acquired of others, and not handed out, is released."""
+        """Subscribe to these topics. Acquired records of other topics that were not returned yet are released."""
         self.member.subscribe(topics, now_ms)
         self._waits_since_ms = now_ms
         self._release_others(topics, now_ms)
 
     def _fetchable(self) -> Assignment:
-        """Return what to fetch from: the assignment follows a changed subscription only once the coordinator has answered."""
+        """Return the assigned partitions of subscribed topics: the assignment follows a changed subscription later."""
         topics = self.member.topics
         return {tp: topic_id for tp, topic_id in self.member.assignment.items() if tp.topic in topics}
 
     def _arrived(self, chunk: Chunk) -> None:
-        """Keep what was acquired, unless the program gave up its topic while the fetch was on its way."""
+        """Buffer acquired records, unless the program has unsubscribed from the topic during the fetch."""
         if chunk.tp.topic in self.member.topics:
             self.fetcher.buffer.append(chunk)
         else:
             self._release([chunk], self._now_ms())
 
     def unsubscribe(self, now_ms: int) -> Promise[None]:
-        """Be no member any more; return a promise that is settled when the coordinator knows, or will not. Records in hand stay so."""
+        """Leave the group; return a promise that is settled when that is done or has failed. The program keeps its records."""
         self._release_others(frozenset(), now_ms)
         leaving = self.member.leave()
         what = f"leaving share group '{self.settings.member.group_id}'"
@@ -190,10 +190,10 @@ class ShareConsumerCore:
         ]
         self.fetcher.acknowledge(Batch(parts, self._deadline_ms(now_ms), lambda outcome, batch: None), now_ms)
 
-    # Calls for records
+    # poll()
 
     def begin_call(self, now_ms: int, deadline_ms: int) -> None:
-        """A call for records begins: acknowledge what came before. Raises IllegalStateError where the program has yet to say."""
+        """A poll() begins: acknowledge earlier records in implicit mode. Raises IllegalStateError in explicit mode if some are left."""
         self.check_decided()
         self._accept_rest()
         self.in_hand.begin_call()
@@ -202,7 +202,7 @@ class ShareConsumerCore:
         self.member.entered(now_ms)
 
     def check_decided(self) -> None:
-        """Raise IllegalStateError where records are in hand that share.acknowledgement.mode=explicit wants acknowledged first."""
+        """Raise IllegalStateError if share.acknowledgement.mode=explicit and the program has unacknowledged records."""
         if not self.settings.explicit:
             return
         found = list(self.in_hand.undecided())
@@ -219,12 +219,12 @@ class ShareConsumerCore:
             self.in_hand.acknowledge_rest(AcknowledgeType.ACCEPT)
 
     def end_call(self, now_ms: int) -> None:
-        """A call for records is over."""
+        """A poll() has ended."""
         self.fetcher.is_awaited = False
         self.member.returned(now_ms)
 
     def chunks(self, now_ms: int) -> list[Chunk]:
-        """Return what may be handed out now, first what was renewed. What is not locked any more is left to its next member."""
+        """Return the chunks to return now, renewed ones first. Chunks whose locks have ended are dropped: other members get them."""
         if self.in_hand.has_renewals:
             if self.in_hand.is_renewing:
                 return []
@@ -235,17 +235,17 @@ class ShareConsumerCore:
         return list(self.fetcher.buffer)
 
     def _is_locked(self, chunk: Chunk, now_ms: int) -> bool:
-        """Whether a chunk is locked for this member, as far as this side knows.
+        """Whether a chunk is still locked for this member, as far as the client knows.
 
-        Locks end with their time, with the leader that gave them, and with the session.
+        Locks end after their time, when the leader changes, and with the session.
         """
         leader = self._engine.metadata.snapshot.leader(chunk.tp)
         return chunk.until_ms > now_ms and self.fetcher.holds(chunk) and (leader is None or leader.id == chunk.node_id)
 
     def hand_out(self, steps: Sequence[Step], records: int, now_ms: int) -> None:
-        """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request.
+        """Give the records of these steps to the program. Gaps and unreadable records are acknowledged with the next request.
 
-        Raises ClosedError where another task has begun to close the consumer meanwhile: the brokers give these records to others.
+        Raises ClosedError if another task has begun to close the consumer: the brokers deliver these records to other members.
         """
         if self.fetcher.is_closing:
             raise ClosedError("the consumer was closed while it decoded records; they were not handed out")
@@ -259,22 +259,22 @@ class ShareConsumerCore:
         if records:
             self.fetcher.wants_records = False
         elif not any(step.error for step in steps):
-            # Of a record that failed the program may yet decide otherwise.
+            # The program may still acknowledge a record that failed differently.
             self.send(now_ms)
 
     def take_back(self) -> None:
-        """What the last call handed out did not reach the program: hand it out again."""
+        """Return the records of the last call again: they did not reach the program."""
         self._put_in_front(self.in_hand.take_back())
 
     def put_back(self, wanted: Mapping[TopicPartition, Sequence[Run]]) -> None:
-        """The program has not looked at these records: hand them out again."""
+        """Return these records again: the program has not used them."""
         self._put_in_front(self.in_hand.put_back(wanted))
 
     def _put_in_front(self, chunks: Sequence[Chunk]) -> None:
         self.fetcher.buffer.extendleft(reversed(chunks))
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
+        """Return the error to raise because no records arrive; None to go on waiting. last_word: poll() is about to return no records."""
         if (error := self.member.take_error()) is not None:
             return error
         if (error := self.fetcher.error) is not None:
@@ -287,7 +287,7 @@ class ShareConsumerCore:
     # Acknowledgements
 
     def acknowledge(self, found: Sequence[Offsets], kind: AcknowledgeType) -> None:
-        """Say what became of records in hand. Raises IllegalStateError for others, and with share.acknowledgement.mode=implicit."""
+        """Acknowledge records that the program has. Raises IllegalStateError for others, and with share.acknowledgement.mode=implicit."""
         if not self.settings.explicit:
             raise IllegalStateError(
                 "records are acknowledged by the next call for records, by commit() or close(), all as accepted; to say of each what "
@@ -296,24 +296,24 @@ class ShareConsumerCore:
         self.in_hand.acknowledge(found, kind)
 
     def send(self, now_ms: int, *, is_awaited: bool = False) -> Batch:
-        """Send what is decided. is_awaited: whether somebody waits for all the outcomes."""
+        """Send the acknowledgements made so far. is_awaited: whether a commit() waits for all results."""
         batch = Batch(self.in_hand.take_decided(), self._deadline_ms(now_ms), self._settled, is_awaited=is_awaited)
         self.fetcher.acknowledge(batch, now_ms)
         return batch
 
     def commit(self, now_ms: int) -> Flow[None]:
-        """Send what is decided, in implicit mode all that is in hand, and wait until brokers have taken it. Raises AcknowledgeError."""
+        """Send the acknowledgements, in implicit mode of all records, and wait for the brokers' answers. Raises AcknowledgeError."""
         self._accept_rest()
         self._awaited = self.send(now_ms, is_awaited=True)
         return _outcome_of(self._awaited)
 
     def commit_failed(self) -> None:
-        """A commit() ended with another error, and raises no outcome: neither those that are known nor those to come."""
+        """A commit() has ended with another error: report its results in the usual way, the known ones and those to come."""
         if self._awaited is not None:
             self._awaited.is_awaited = False
 
     def begin_commit(self, now_ms: int) -> Promise[list[Outcome]]:
-        """Do so without waiting."""
+        """Send the acknowledgements like commit(), without waiting."""
         self._accept_rest()
         return self.send(now_ms).done
 
@@ -331,12 +331,12 @@ class ShareConsumerCore:
     def _deadline_ms(self, now_ms: int) -> int:
         return now_ms + self.settings.default_api_timeout_ms
 
-    # The end
+    # Closing
 
     def begin_close(self, now_ms: int, *, accepts: bool) -> Promise[None]:
-        """Acknowledge for the last time and close the sessions; return what is resolved when that is done.
+        """Send the last acknowledgements and close the sessions; return a promise that is resolved when that is done.
 
-        accepts: whether records in hand are accepted, with share.acknowledgement.mode=implicit. What is not decided, the brokers release.
+        accepts: with share.acknowledgement.mode=implicit, whether the records of the program are accepted. Brokers release all others.
         """
         if accepts:
             self._accept_rest()

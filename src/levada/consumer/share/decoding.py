@@ -1,7 +1,7 @@
-"""Chunks into what a program gets: records with their delivery counts, or columns. Pure; run in the caller's context, without the lock.
+"""Turns chunks into records with their delivery counts, or into columns. Pure; it runs in the caller's context, without the lock.
 
-A step tells what became of the offsets of one chunk: which are handed out, which are gaps, which nobody can read, and what is left for a
-later call. A record that cannot be handed out is an error of the call that would hand it out first; those before it go out before.
+A step tells what became of the offsets of one chunk: which are returned, which are gaps, which cannot be read, and what is left for a later
+call. An error of a record is raised by the poll() that would return it first; the records before it are returned first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from levada.types import AnyRecord, ShareRecord
 
 @dataclass
 class Step:
-    """What became of a chunk. decided: offsets that are acknowledged without the program: gaps, and what is refused for it.
+    """The result of decoding a chunk. decided: offsets that are acknowledged without the program: gaps and unreadable records.
 
-    doubtful: offsets of a record that failed; the program may acknowledge it, and else it is released.
+    doubtful: offsets of a record that failed; it is released unless the program acknowledges it.
     """
 
     chunk: Chunk
@@ -34,12 +34,12 @@ class Step:
 
 
 class Columns(Protocol):
-    """What takes batches as columns: levada.record.columnar.AcquiredColumns."""
+    """Decodes batches into columns: levada.record.columnar.AcquiredColumns."""
 
     def add(
         self, batch: RecordBatch, topic: str, partition: int, first: int, last: int, delivery_count: int, limit: int | None
     ) -> tuple[int, int]:
-        """Add the records from first to last, at most `limit`; return how many, and the offset behind the last one that was looked at."""
+        """Add the records from first to last, at most `limit`; return how many, and the offset after the last one that was considered."""
         ...
 
     @property
@@ -57,13 +57,13 @@ class RecordSteps:
     """Decodes chunks into records."""
 
     def __init__(self, make_converter: Callable[[Callable[[AnyRecord], None]], RecordConverter], max_decompressed_bytes: int) -> None:
-        """make_converter: given a function to be told of records that on.decode.error passes over."""
+        """make_converter: makes a converter that calls the given function for records that on.decode.error skips."""
         self._passed: list[int] = []
         self._converter = make_converter(lambda record: self._passed.append(record.offset))
         self._most = max_decompressed_bytes
 
     def take(self, chunks: Iterable[Chunk], limit: int) -> tuple[list[ShareRecord[Any, Any]], list[Step]]:
-        """Return up to `limit` records, and a step for each chunk that was looked at."""
+        """Return up to `limit` records, and a step for each chunk that was read."""
         records: list[ShareRecord[Any, Any]] = []
         steps: list[Step] = []
         for chunk in chunks:
@@ -92,7 +92,10 @@ class RecordSteps:
         return step
 
     def _read(self, piece: Piece, chunk: Chunk, limit: int, records: list[ShareRecord[Any, Any]], step: Step) -> int:
-        """Add a piece's records; return the offset behind what is settled. Raises what is wrong with the first one that is not."""
+        """Add the records of a piece; return the offset after those that are settled.
+
+        Raises the error of the first record, if it has one.
+        """
         batch = _readable(piece, chunk)
         found = batch.consumer_records(chunk.tp, self._most, start=piece.first, end=piece.last + 1, limit=limit)
         del self._passed[:]
@@ -107,7 +110,7 @@ class RecordSteps:
 
 
 def note_given(step: Step, first: int, reached: int, given: Iterable[int], passed: Sequence[int] = ()) -> None:
-    """Note what became of the offsets from first to below `reached`: those given, those passed over, and gaps for the rest."""
+    """Note the offsets from `first` to below `reached`: records that are returned, records that are skipped, and gaps for the rest."""
     runs = runs_of(given, Mark.UNDECIDED)
     step.given += runs
     refused = runs_of(passed, Mark.REJECT)
@@ -127,10 +130,10 @@ def _between(first: int, end: int, runs: Sequence[Run]) -> Iterator[Run]:
 
 
 def stop_at(step: Step, piece: Piece, error: RecordDeserializationError | CorruptRecordError, *, is_first: bool) -> None:
-    """A piece has something that cannot be handed out: leave it for the next call, or, where it is first, let this one raise it.
+    """Stop at a piece with an error: the next call raises it, or this one if the piece is first.
 
-    A record that does not deserialize here may do so elsewhere, as may a batch that is too large or too new to be unpacked here: those are
-    released. A batch that fails its checksum no member can read, so it is rejected as a whole.
+    Another member may be able to deserialize the record, or to unpack a batch that is too large or too new here: these are released. No
+    member can read a batch with a wrong checksum, so it is rejected as a whole.
     """
     chunk = step.chunk
     if not is_first:
@@ -160,7 +163,7 @@ def _readable(piece: Piece, chunk: Chunk) -> RecordBatch:
 
 
 class ColumnSteps:
-    """Decodes chunks into columns. passes_over: whether a record whose text is no UTF-8 is left out, and rejected."""
+    """Decodes chunks into columns. passes_over: whether a record with invalid UTF-8 is skipped and rejected."""
 
     def __init__(self, sink: Columns, passes_over: Callable[[RecordDeserializationError], bool]) -> None:
         self._sink = sink
@@ -168,7 +171,7 @@ class ColumnSteps:
         self._added: list[tuple[Step, int, int, int, int, list[int]]] = []
 
     def take(self, chunks: Iterable[Chunk], limit: int | None, max_bytes: int) -> list[Step]:
-        """Add up to `limit` records, or until the columns take `max_bytes`; return a step for each chunk that was looked at."""
+        """Add up to `limit` records, or until the columns take `max_bytes`; return a step for each chunk that was read."""
         steps: list[Step] = []
         for chunk in chunks:
             if self._is_full(limit, max_bytes) or any(step.error for step in steps):
@@ -177,7 +180,7 @@ class ColumnSteps:
         return steps
 
     def settle(self, offsets: Sequence[int]) -> None:
-        """Tell the steps which offsets the rows have."""
+        """Note the offsets of the rows in the steps."""
         for step, first, reached, row, end, passed in self._added:
             note_given(step, first, reached, offsets[row:end], passed)
 
@@ -205,7 +208,10 @@ class ColumnSteps:
         return step
 
     def _add(self, piece: Piece, chunk: Chunk, limit: int | None, max_bytes: int, step: Step) -> int:
-        """Add a piece's records; return the offset behind what is settled. Raises what is wrong with the first one that is not."""
+        """Add the records of a piece; return the offset after those that are settled.
+
+        Raises the error of the first record, if it has one.
+        """
         batch, sink, tp = _readable(piece, chunk), self._sink, chunk.tp
         row, reached, passed = sink.rows, piece.first, list[int]()
         while reached <= piece.last and not self._is_full(limit, max_bytes):

@@ -1,11 +1,10 @@
-"""Fetches and acknowledges at the leaders of a share consumer's partitions (KIP-932).
+"""ShareFetch and ShareAcknowledge requests to the leaders of a share consumer (ShareConsumeRequestManager in Java, KIP-932).
 
-One request at a time goes to each broker, since a session counts them. A fetch is sent only while the program waits for records and nothing
-that was fetched is left: what is acquired is locked for a limited time, which is not to be spent in a buffer. Acknowledgements
-go along with a fetch, or alone where none is due, where they renew locks, or where they are of partitions that are not fetched any more.
-
-They go to the broker that the records came from, and to no other: locks end with the session, and with the leader, that gave them. What
-cannot be delivered is settled with an error, never dropped.
+At most one request per broker is in flight, because a share session counts them. A fetch is sent only while the program waits for records
+and the buffer is empty: acquired records are locked for a limited time, which must not pass in a buffer. Acknowledgements are sent with a
+fetch, or alone if no fetch is due, if they renew locks, or if their partition is not fetched any more. They are sent only to the broker
+that the records came from: locks end with its session and its leadership. Acknowledgements that cannot be delivered are settled with an
+error.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ from levada.types import Node, TopicPartition
 
 
 class ShareFetcher:
-    """See the module's theory. A poller; used under the engine's lock.
+    """The fetcher of one share consumer. A poller, used under the engine's lock.
 
-    assignment: what to fetch from now. arrived: gets what was acquired, for the buffer. changed: told when records, an outcome or an error
-    arrived.
+    assignment: returns the partitions to fetch from. arrived: called with acquired records, for the buffer. changed: called when records, a
+    result or an error arrived.
     """
 
     def __init__(
@@ -80,17 +79,17 @@ class ShareFetcher:
         deferred: Deferred,
     ) -> None:
         self.buffer: deque[Chunk] = deque()
-        """What was acquired and not handed out, in order."""
+        """Acquired chunks that were not returned yet, in order."""
         self.wants_records = False
-        """Whether the program has asked for records that it has not got."""
+        """Whether the program has called poll() and has not got records yet."""
         self.is_awaited = False
-        """Whether it still waits for them. Where it does not, what it asked for is fetched once, for its next call."""
+        """Whether that poll() is still waiting. If not, records are fetched once, for the next poll()."""
         self.awaited_until_ms = NEVER_MS
-        """When the program's call for records ends."""
+        """When the time of that poll() is over."""
         self.error: KafkaError | None = None
-        """What the next call for records is to raise."""
+        """The error that the next poll() raises."""
         self.lock_timeout_ms: int | None = None
-        """How long brokers lock what they hand out, None before one has said so."""
+        """How long brokers lock acquired records; None before a response has told it."""
         self.counters = ShareCounters()
         self._settings = settings
         self._assignment = assignment
@@ -102,18 +101,18 @@ class ShareFetcher:
         self._log = deferred.log(__name__)
         self._leaders: dict[int, Leader] = {}
         self._retry_at: dict[TopicPartition, tuple[int, int]] = {}
-        """Partitions that are left alone for a while: until when, and how often that was so in a row."""
+        """Partitions in backoff: until when, and how many errors there were in a row."""
         self._next_leader = 0
         self.is_closing = False
-        """Whether nothing is fetched or handed out any more."""
+        """Whether the consumer is closing: nothing is fetched or returned any more."""
         self.closed: Promise[None] = Promise()
         """Resolved when all sessions are closed."""
         self._now_ms = 0
 
-    # Asked for
+    # Requests of the core
 
     def acknowledge(self, batch: Batch, now_ms: int) -> None:
-        """Send acknowledgements, as soon as the brokers that they are for can be written to."""
+        """Send acknowledgements as soon as their brokers can be written to."""
         for part in batch.parts:
             if part.is_too_late(now_ms):
                 self._settle_late(part, now_ms)
@@ -121,17 +120,17 @@ class ShareFetcher:
                 self._leader(part.decided.node_id).pending.append(part)
 
     def holds(self, chunk: Chunk) -> bool:
-        """Whether the session that a chunk was acquired in goes on, as far as this side knows."""
+        """Whether the session in which a chunk was acquired is still open, as far as the client knows."""
         return self._leader(chunk.node_id).session.lost_before == chunk.session
 
     def close(self) -> None:
-        """Send what is pending, and close all sessions."""
+        """Send pending acknowledgements, and close all sessions."""
         self.is_closing, self.wants_records = True, False
         self.buffer.clear()
         self._see_whether_closed()
 
     def give_up(self) -> None:
-        """The time for close() is over: settle what is left."""
+        """The time for close() is over: settle what is left with an error."""
         for leader in self._leaders.values():
             sent, leader.sent = leader.sent, None
             for part in [*(sent.all if sent is not None else ()), *leader.take_pending()]:
@@ -140,7 +139,7 @@ class ShareFetcher:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Send what is due; return when to be polled again."""
+        """Send due requests; return when to be polled again."""
         self._now_ms = now_ms
         self._notice_lost_connections()
         fetches = self.wants_records and not self.buffer and not self.is_closing
@@ -157,13 +156,13 @@ class ShareFetcher:
         return deadline_ms
 
     def _notice_lost_connections(self) -> None:
-        """End the sessions whose connection has ended, as their brokers do. Where a request was under way, its failure says so, too."""
+        """End the sessions whose connection was lost, as their brokers do. A request in flight fails, too."""
         for leader in self._leaders.values():
             if leader.session.is_open and self._network.losses(leader.connection) != leader.losses:
                 leader.session.lost()
 
     def _wanted(self, now_ms: int) -> dict[int, Wanted]:
-        """Return what to fetch, by node: from all leaders, or with share.acquire.mode=record_limit from one after the other."""
+        """Return the partitions to fetch, by node: from all leaders, or with share.acquire.mode=record_limit from one after the other."""
         found: dict[int, dict[Owned, TopicPartition]] = {}
         for tp, topic_id in self._assignment().items():
             node = self._metadata.snapshot.leader(tp)
@@ -178,7 +177,7 @@ class ShareFetcher:
         return self._one_of(found, now_ms) if self._settings.record_limit else dict(found)
 
     def _one_of(self, found: Mapping[int, Wanted], now_ms: int) -> dict[int, Wanted]:
-        """Return what to fetch from the leader whose turn it is, of those that can be asked now; nothing while one is being asked."""
+        """Return the partitions of the available leader whose turn it is; nothing while a fetch is in flight."""
         asked = [node_id for node_id in sorted(found) if found[node_id] and self._leaders[node_id].retry_at_ms <= now_ms]
         if not asked or any(leader.in_flight for leader in self._leaders.values()):
             return {}
@@ -194,7 +193,7 @@ class ShareFetcher:
         return self._leaders[node_id]
 
     def _expire(self, leader: Leader, now_ms: int) -> int:
-        """Settle what could not be sent in time; return when to look again."""
+        """Settle acknowledgements that could not be sent in time; return when to check again."""
         for part in [part for part in leader.pending if part.deadline_ms <= now_ms]:
             leader.pending.remove(part)
             self._settle_late(part, now_ms)
@@ -206,7 +205,7 @@ class ShareFetcher:
         part.settle(refused(tp, node_id, ErrorCode.INVALID_RECORD_STATE, "not sent") if is_unlocked else out_of_time(tp, node_id))
 
     def _serve(self, leader: Leader, wanted: Wanted | None, now_ms: int) -> int:
-        """Send a broker what is due to it, if it can be written to; return when to look again."""
+        """Send the due request to a broker if it can be written to; return when to try again."""
         if leader.in_flight or leader.is_closed:
             return NEVER_MS
         if not leader.session.is_open:
@@ -222,7 +221,7 @@ class ShareFetcher:
         is_known = self._network.knows(leader.connection)
         if not is_known or not self._network.ready(leader.connection, now_ms):
             if self.is_closing and not leader.pending:
-                # The broker ends a session by itself when its connection ends.
+                # The broker ends a session when its connection is lost.
                 self._end(leader)
             return now_ms + self._network.poll_delay_ms(leader.connection, now_ms) if is_known else NEVER_MS
         self._refuse_renewals(leader)
@@ -233,7 +232,7 @@ class ShareFetcher:
         return NEVER_MS
 
     def _refuse_renewals(self, leader: Leader) -> None:
-        """Settle what a broker does not know, which is renewals: what else is pending is sent."""
+        """Settle renewals with an error, because the broker does not support them. Other acknowledgements are sent."""
         renewals = [part for part in leader.pending if part.is_renewal]
         if not renewals:
             return
@@ -258,9 +257,9 @@ class ShareFetcher:
         answer.on_done(lambda done: self._fetched(sent, done))
 
     def _wait_ms(self, now_ms: int) -> int:
-        """Return how long a broker may wait for records: no longer than the call that asks, or commit() and close() would wait behind it.
+        """Return how long a broker may wait for records: no longer than the poll(), because commit() and close() would have to wait for it.
 
-        For a call that does not wait at all it is as long as may be: its next one gets what has come meanwhile.
+        For a poll() without a timeout it is fetch.max.wait.ms: the next poll() gets what has arrived.
         """
         left_ms = self.awaited_until_ms - now_ms
         return min(self._settings.fetch_max_wait_ms, left_ms) if left_ms > 0 else self._settings.fetch_max_wait_ms
@@ -280,7 +279,7 @@ class ShareFetcher:
         for part in sent.all:
             self.counters.sent.note(sum(run.length for run in part.decided.runs), self._now_ms)
 
-    # What came of it
+    # Responses
 
     def _fetched(self, sent: Sent, done: Promise[ShareFetchResponse]) -> None:
         answer = self._answer(sent, done)
@@ -310,10 +309,10 @@ class ShareFetcher:
         self._changed()
 
     def _answer(self, sent: Sent, done: Promise[Any]) -> Any:
-        """Return a good answer; None where there is none, and everything that the request stood for is settled."""
+        """Return the response; None if the request has failed and everything in it is settled."""
         leader = sent.leader
         if leader.sent is not sent:
-            # close() has given it up, and told what it stood for.
+            # close() has given up the request and settled everything in it.
             return None
         leader.sent = None
         if done.error is None and not done.result().error_code:
@@ -329,7 +328,7 @@ class ShareFetcher:
         return None
 
     def _refused_whole(self, sent: Sent, code: int, message: str | None) -> None:
-        """A broker refuses a request with an error of the session, or of the group."""
+        """Handle an error of a whole request, about the session or the group."""
         leader = sent.leader
         reaction = ON_SESSION_ERROR.reaction(code)
         if reaction is Reaction.RAISE:
@@ -341,7 +340,7 @@ class ShareFetcher:
             part.settle(session_lost(part.decided.tp, leader.node_id, code, message))
 
     def _failed(self, sent: Sent, error: BaseException) -> None:
-        """There was no answer. Connections come back by themselves, at the network client's pace."""
+        """Handle a request without a response. The network client reconnects by itself."""
         if not isinstance(error, KafkaError):
             raise error
         if not isinstance(error, ConnectError):
@@ -351,7 +350,7 @@ class ShareFetcher:
             part.settle(unanswered(part.decided.tp, sent.leader.node_id, error) if is_unknown else error)
 
     def _settle(self, sent: Sent, answers: Mapping[Owned, AckAnswer], endpoints: Iterable[Node]) -> None:
-        """Tell what became of acknowledgements. What may be taken later is sent again."""
+        """Settle acknowledgements. Those with a retriable error are sent again."""
         for owned, parts in sent.parts.items():
             answer = answers.get(owned)
             for part in parts:
@@ -370,7 +369,7 @@ class ShareFetcher:
                     part.settle(refused(tp, sent.leader.node_id, answer.code, answer.message))
 
     def _refresh(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]) -> bool:
-        """Have metadata refreshed; return whether the answer itself named another leader (KIP-951)."""
+        """Request a metadata refresh; return whether the response itself named another leader (KIP-951)."""
         self._metadata.request_update()
         return leader_id >= 0 and self._metadata.apply_leader_hint(tp, leader_id, leader_epoch, endpoints)
 

@@ -1,11 +1,10 @@
-"""What a program has in its hands, partition by partition, and how it acknowledges that. Pure.
+"""The records that the program has, by partition, and their acknowledgements. Pure.
 
-An offset comes in with a call for records, UNDECIDED. It goes out once it is decided: taken to be sent, or put back to be handed out again.
-Only an offset whose lock is to be renewed stays: RENEWING until the broker has answered, RENEWED until the program decides, or is handed
-it once more.
+An offset is added by poll(), as UNDECIDED. Once it is acknowledged it is removed, to be sent; or it is put back, to be returned again. Only
+an offset whose lock is renewed stays: it is RENEWING until the broker has answered, and RENEWED until it is acknowledged or returned again.
 
-What can never happen: that an offset is acknowledged twice, or one that the program does not have; that one which the program has is
-neither decided nor told of. Where the broker refuses an acknowledgement, the program is told, and the record is out of its hands.
+What can never happen: an offset is acknowledged twice, or without being returned first; an offset of the program is neither acknowledged
+nor reported. If the broker refuses an acknowledgement, that is reported, and the program does not have the record any more.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Offsets: TypeAlias = tuple[TopicPartition, Sequence[tuple[int, int]]]
 
 
 class Decided(NamedTuple):
-    """Acknowledgements to be sent to the leader that records came from. until_ms: when the locks end, as far as this side knows."""
+    """Acknowledgements for the leader that the records came from. until_ms: when the locks end, as far as the client knows."""
 
     tp: TopicPartition
     topic_id: UUID
@@ -40,7 +39,7 @@ class Decided(NamedTuple):
 
 
 class _Partition:
-    """What the program has of one partition. chunks: where that came from, to hand it out again."""
+    """The records of one partition. chunks: their data, to return them again."""
 
     def __init__(self) -> None:
         self.marks = OffsetMarks()
@@ -58,48 +57,51 @@ class _Partition:
         return tuple(run for part in chunk.acquired for run in self.marks.runs(part.first, part.last) if run.mark in DECIDED)
 
     def send(self, runs: Iterable[Run]) -> None:
-        """These are on their way: what is to be renewed stays."""
+        """Remove runs that are being sent; renewals stay."""
         for run in runs:
             self.marks.put(run.first, run.last, Mark.RENEWING if run.mark is Mark.RENEW else None)
 
     def take(self, runs: Iterable[Run]) -> None:
-        """Have these offsets in hand no more."""
+        """Remove these offsets."""
         for run in runs:
             self.marks.put(run.first, run.last, None)
         self.drop_chunks()
 
     def drop_chunks(self) -> None:
-        """Let go of what nothing is in hand of any more."""
+        """Drop chunks without offsets left."""
         self.chunks = [
             chunk for chunk in self.chunks if any(True for part in chunk.acquired for _ in self.marks.runs(part.first, part.last))
         ]
 
 
 class InHand:
-    """See the module's theory."""
+    """The records that the program of one share consumer has."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._last: list[tuple[TopicPartition, list[Run]]] = []
-        """What the last call for records handed out."""
+        """The offsets that the last poll() has returned."""
 
-    # In
+    # Adding
 
     def begin_call(self) -> None:
-        """A call for records begins: what it puts in can be taken back."""
+        """A poll() begins: what it adds can be taken back."""
         self._last = []
 
     def put(self, chunk: Chunk, runs: Sequence[Run]) -> None:
-        """The program gets these offsets of a chunk, UNDECIDED or with a decision that it may change."""
+        """Add offsets of a chunk, UNDECIDED or with an acknowledgement that the program may change."""
         if not runs:
             return
         self._partitions.setdefault(chunk.tp, _Partition()).put(chunk, runs)
         self._last.append((chunk.tp, list(runs)))
 
-    # What the program says
+    # Acknowledging
 
     def acknowledge(self, found: Sequence[Offsets], kind: AcknowledgeType) -> None:
-        """Decide on offsets, each run from first to last. Raises IllegalStateError, and changes nothing, where one is not in hand."""
+        """Acknowledge offsets, each run from first to last.
+
+        Raises IllegalStateError, and changes nothing, if the program does not have one.
+        """
         for tp, runs in found:
             partition = self._partitions.get(tp)
             for first, last in runs:
@@ -110,29 +112,29 @@ class InHand:
                 self._partitions[tp].marks.put(first, last, Mark(kind))
 
     def acknowledge_rest(self, kind: AcknowledgeType) -> None:
-        """Decide on everything that is not decided yet."""
+        """Acknowledge all offsets that are not acknowledged yet."""
         for partition in self._partitions.values():
             for run in partition.of(frozenset({Mark.UNDECIDED})):
                 partition.marks.put(run.first, run.last, Mark(kind))
 
     def __len__(self) -> int:
-        """Return how many offsets of records there are."""
+        """Return how many records the program has."""
         marks = (partition.marks for partition in self._partitions.values())
         return sum(run.last - run.first + 1 for found in marks for run in found.runs() if run.mark is not Mark.GAP)
 
     def undecided(self) -> Iterator[tuple[TopicPartition, Run]]:
-        """Yield what the program has not decided on."""
+        """Yield the offsets that are not acknowledged."""
         for tp, partition in self._partitions.items():
             for run in partition.of(frozenset({Mark.UNDECIDED})):
                 yield tp, run
 
-    # Out
+    # Removing
 
     def take_decided(self) -> list[Decided]:
-        """Return what is decided, to be sent. It is out of the program's hands, but for what is to be renewed."""
+        """Remove and return the acknowledgements to send. Offsets to be renewed stay."""
         found = []
         for tp, partition in list(self._partitions.items()):
-            # What was acquired once more belongs to its newest chunk.
+            # An offset that was acquired again belongs to its newest chunk.
             for chunk in reversed(partition.chunks):
                 if runs := partition.decided_of(chunk):
                     found.append(Decided(tp, chunk.topic_id, chunk.node_id, runs, chunk.until_ms))
@@ -142,7 +144,7 @@ class InHand:
         return found
 
     def put_back(self, wanted: Mapping[TopicPartition, Sequence[Run]]) -> list[Chunk]:
-        """Take offsets out of the program's hands that it has not decided on; return chunks to hand them out again, in order."""
+        """Remove offsets that are not acknowledged; return chunks to return them again, in order."""
         chunks = []
         for tp, runs in wanted.items():
             partition = self._partitions.get(tp)
@@ -155,30 +157,30 @@ class InHand:
         return chunks
 
     def take_back(self) -> list[Chunk]:
-        """Undo what the last call handed out; return chunks to hand it out again, in order."""
+        """Remove the offsets of the last poll(); return chunks to return them again, in order."""
         last, self._last = self._last, []
         return [chunk for tp, runs in last for chunk in self.put_back({tp: runs})]
 
     # Renewals
 
     def release_renewals(self) -> None:
-        """Locks are not renewed any more: what was to be is released."""
+        """Turn renewals into releases: locks are not renewed any more."""
         for partition in self._partitions.values():
             for run in partition.of(frozenset({Mark.RENEW})):
                 partition.marks.put(run.first, run.last, Mark.RELEASE)
 
     @property
     def has_renewals(self) -> bool:
-        """Whether the next call hands out what was renewed, once that is known, instead of fetching."""
+        """Whether the next poll() returns renewed records, once the answer is there, instead of fetching."""
         return any(partition.of(RENEWALS) for partition in self._partitions.values())
 
     @property
     def is_renewing(self) -> bool:
-        """Whether an answer to a renewal is still awaited."""
+        """Whether a renewal is not answered yet."""
         return any(partition.of(frozenset({Mark.RENEWING})) for partition in self._partitions.values())
 
     def renewed(self, tp: TopicPartition, runs: Iterable[Run], until_ms: int | None) -> None:
-        """A renewal was answered. until_ms: when the locks end now, None where they were not renewed."""
+        """Note the answer to a renewal. until_ms: the new end of the locks; None if they were not renewed."""
         partition = self._partitions.get(tp)
         if partition is None:
             return
@@ -191,7 +193,7 @@ class InHand:
         self._drop_if_empty(tp)
 
     def take_renewed(self) -> list[Chunk]:
-        """Return chunks of what was renewed, to be handed out again; it is out of the program's hands until then."""
+        """Remove renewed offsets; return chunks to return them again."""
         chunks = []
         for tp, partition in list(self._partitions.items()):
             renewed = partition.of(frozenset({Mark.RENEWED}))

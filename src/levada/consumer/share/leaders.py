@@ -1,4 +1,4 @@
-"""One broker as a share consumer sees it: its session, and what is to be sent to it. And what a request stood for while it is answered."""
+"""The state of one broker for a share consumer: its session, and its pending and unanswered acknowledgements."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from levada.consumer.share.session import ShareSession
 from levada.types import TopicPartition
 
 Wanted = Mapping[Owned, TopicPartition]
-"""Partitions to fetch from, by the ids that messages have, with their names."""
+"""Partitions to fetch from: by topic id and number, with their names."""
 NOTHING_WANTED: Wanted = {}
 
 
 class Leader:
-    """See the module's text. pending: acknowledgements that are not sent yet. sent: what is not answered yet. retry_at_ms: nothing is
-    sent before that. losses: of the connection, when the session was opened over it.
+    """One broker. pending: acknowledgements that are not sent yet. sent: the request in flight. retry_at_ms: nothing is sent before.
+
+    losses: how often the connection had been lost when the session was opened.
     """
 
     __slots__ = ("connection", "failures", "is_closed", "losses", "pending", "retry_at_ms", "sent", "session")
 
     def __init__(self, node_id: int) -> None:
-        # Fetches have a connection of their own, as those of other consumers; the broker ends the session with it.
+        # As for other consumers, fetches have a connection of their own. The broker ends the session with it.
         self.connection = ConnectionKey(node_id, Purpose.FETCH)
         self.session = ShareSession()
         self.pending: list[Sending] = []
@@ -37,22 +38,22 @@ class Leader:
 
     @property
     def node_id(self) -> int:
-        """The broker."""
+        """The node id of the broker."""
         return self.connection.node_id
 
     @property
     def in_flight(self) -> bool:
-        """Whether a request waits for its answer."""
+        """Whether a request is in flight."""
         return self.sent is not None
 
     def take_pending(self) -> list[Sending]:
-        """Return what is to be sent, which is on its way from now on."""
+        """Remove and return the pending acknowledgements, to send them."""
         pending, self.pending = self.pending, []
         return pending
 
 
 class Sent(NamedTuple):
-    """What a request stood for: acknowledgements, and the partitions that were fetched from. closes: whether it was the session's last."""
+    """A request in flight: its acknowledgements, and the partitions to fetch from. closes: whether it closes the session."""
 
     leader: Leader
     parts: Parts

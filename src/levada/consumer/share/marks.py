@@ -1,6 +1,6 @@
-"""A mark for each of many offsets, kept as runs. Pure.
+"""A mark for each of many offsets, stored as runs. Pure.
 
-Whole batches are acquired and acknowledged at once, so what is said of a hundred thousand offsets is mostly said in one or two runs.
+Whole batches are acquired and acknowledged at once, so the marks of a hundred thousand offsets usually take one or two runs.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 
 class Mark(IntEnum):
-    """What is known of an offset that was acquired. From GAP on: how it is acknowledged, as the wire has it."""
+    """The mark of an acquired offset. From GAP on: the type of its acknowledgement, with the number of the protocol."""
 
     RENEWED = -3
-    """Its lock runs anew, and the program gets it once more with the next call for records."""
+    """Its lock was renewed, and the next poll() returns it again."""
     RENEWING = -2
-    """Its lock was asked to be renewed, and nobody has answered yet."""
+    """A request to renew its lock is not answered yet."""
     UNDECIDED = -1
-    """The program has it, and has not said what became of it."""
+    """The program has it, and has not acknowledged it."""
     GAP = 0
-    """There is no record at this offset that a program could get."""
+    """There is no record with this offset."""
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many offsets it has: a number that a broken broker may make larger than any list could be."""
+        """How many offsets it has. A broken broker may make this number too large for a list."""
         return self.last - self.first + 1
 
     @property
@@ -47,12 +47,12 @@ class Run(NamedTuple):
 
 
 class OffsetMarks:
-    """Which mark an offset has. Runs that touch and have the same mark are one."""
+    """The marks of offsets. Adjacent runs with the same mark are joined."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._marks: list[Mark | None] = []
-        """What holds from the start at the same place to the next one; None: these offsets have no mark."""
+        """The mark from each start to the next one; None for offsets without a mark."""
 
     def __bool__(self) -> bool:
         """Whether any offset has a mark."""
@@ -64,7 +64,7 @@ class OffsetMarks:
         return self._marks[place] if place >= 0 else None
 
     def put(self, first: int, last: int, mark: Mark | None) -> None:
-        """Mark the offsets from first to last, or take their marks away."""
+        """Mark the offsets from first to last; None removes their marks."""
         after = self.at(last + 1)
         low, high = bisect_left(self._starts, first), bisect_right(self._starts, last + 1)
         before = self._marks[low - 1] if low else None
@@ -75,7 +75,7 @@ class OffsetMarks:
         self._marks[low:high] = [change for _, change in changes]
 
     def runs(self, first: int | None = None, last: int | None = None) -> Iterator[Run]:
-        """Yield the runs that have a mark, in order, cut to the offsets from first to last. They may be changed meanwhile."""
+        """Yield the runs with a mark, in order, limited to the offsets from first to last. Marks may be changed during the iteration."""
         if not self._starts:
             return
         low = 0 if first is None else max(bisect_right(self._starts, first) - 1, 0)

@@ -1,8 +1,11 @@
-"""A member of a share group (KIP-932): its state, its heartbeats, and what it makes of their answers.
+"""A member of a share group (KIP-932): its state, its heartbeats, and how it follows their answers (ShareMembershipManager in Java).
 
-`states` has the theory of the state, `heartbeat` what is told. This file puts them together: the poller that the engine runs, and what the
-coordinator, the program and metadata may say at any moment. What error codes mean, when heartbeats are due and how the topics of a target
-are named is as in a consumer group (KIP-848).
+`states` has the state machine. This file has the rest: the poller that the engine runs, the contents of heartbeats, and what the
+coordinator, the program and metadata may change at any time. Reactions to error codes, the timing of heartbeats and the topic names of a
+target assignment are those of a consumer group (KIP-848).
+
+The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown then what has arrived.
+Every other heartbeat only has a changed subscription, and the member's identity.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ NEEDED = (
 
 
 class ShareMemberSettings(NamedTuple):
-    """What a member is made with; fields are named as the options they come from."""
+    """The settings of a member; fields have the names of the options."""
 
     group_id: str
     max_poll_interval_ms: int
@@ -52,10 +55,10 @@ class ShareMemberSettings(NamedTuple):
 
 
 class ShareGroupMember:
-    """See the module's theory. A poller; used under the engine's lock.
+    """A member of a share group. A poller, used under the engine's lock.
 
-    member_id: one that no other member has; it stays the same for the life of the consumer. changed: told when there is another assignment,
-    or an error for the next call for records.
+    member_id: a unique id that stays the same for the life of the consumer. changed: called when the assignment has changed, or there is an
+    error for the next poll().
     """
 
     def __init__(
@@ -74,11 +77,11 @@ class ShareGroupMember:
         self.identity = Identity(settings.group_id, member_id, None)
         self.state = ShareMemberState.UNSUBSCRIBED
         self.topics = NO_TOPICS
-        """What the program is subscribed to."""
+        """The subscribed topics."""
         self.assignment = NOTHING
-        """What the member fetches from, with the ids of the topics."""
+        """The assigned partitions, with their topic ids."""
         self.error: KafkaError | None = None
-        """What the next call for records is to raise; of a member that was refused for good, every call."""
+        """The error that the next poll() raises; every poll() if the member was refused permanently."""
         self.counters = GroupCounters()
         self._settings = settings
         self._changed = changed
@@ -100,11 +103,11 @@ class ShareGroupMember:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the program wants records of any topic."""
+        """Whether the program is subscribed to a topic."""
         return bool(self.topics)
 
     def subscribe(self, topics: frozenset[str], now_ms: int) -> None:
-        """Want these topics, from the next call for records on; a member tells its coordinator at once."""
+        """Subscribe to these topics from the next poll() on. A member sends a heartbeat at once."""
         if not self.topics:
             self._beats.returned(now_ms)
         self.topics = topics
@@ -112,7 +115,7 @@ class ShareGroupMember:
         self._heartbeat_now()
 
     def entered(self, now_ms: int) -> None:
-        """The program is within a call for records: join, if it is not a member."""
+        """The program has called poll(): join, if it is not a member."""
         self._beats.entered(now_ms)
         if self.topics and self.state in MAY_JOIN:
             self._move(ShareMemberEvent.JOIN)
@@ -120,11 +123,11 @@ class ShareGroupMember:
             self._beats.begin_at_once(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """The program has the thread or task for itself."""
+        """poll() has returned to the program."""
         self._beats.returned(now_ms)
 
     def take_error(self) -> KafkaError | None:
-        """Return what is to be raised: once, but for ever where the member was refused for good."""
+        """Return the error to raise: once, or every time if the member was refused permanently."""
         error = self.error
         if self.state is not ShareMemberState.FATAL:
             self.error = None
@@ -133,7 +136,7 @@ class ShareGroupMember:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Look at fresh metadata, send a heartbeat, leave: as it is due. Return when to look again."""
+        """Follow metadata, send heartbeats, and leave, as each is due. Return when to be polled again."""
         if self.state not in IN_GROUP:
             return NEVER_MS
         if self._metadata.version > self._seen_version:
@@ -176,7 +179,7 @@ class ShareGroupMember:
             return
         answer = done.result()
         if answer is None or answer.error_code:
-            # Nobody knows what has arrived, or it was not taken.
+            # It is unknown what has arrived, or it was refused.
             self._sent_topics = None
             self._beats.answered(sent_ms, self._now.ms, ok=False)
             if answer is not None:
@@ -201,7 +204,7 @@ class ShareGroupMember:
             self._heartbeat_now()
 
     def _follow_target(self) -> None:
-        """Take the partitions of the target, as far as the names of their topics are known."""
+        """Take the partitions of the target whose topic names are known."""
         if self._target is None:
             return
         wanted = self._names.name(self._target, self.assignment, asks_by_id=False)
@@ -239,7 +242,7 @@ class ShareGroupMember:
     # Not being a member
 
     def _fail(self, error: BaseException) -> None:
-        """The member is refused for good, which every call for records raises from now on."""
+        """Handle a permanent refusal: every poll() raises it from now on."""
         assert isinstance(error, KafkaError), "flows fail with errors of levada's own"
         self.error = error
         self._move(ShareMemberEvent.FAIL)
@@ -247,7 +250,7 @@ class ShareGroupMember:
         self._changed()
 
     def _forget(self) -> None:
-        """Be as before joining."""
+        """Reset to the state before joining."""
         self._epoch = JOIN_EPOCH
         self._target = self._sent_topics = None
         self.assignment = NOTHING
@@ -258,7 +261,7 @@ class ShareGroupMember:
         self._changed()
 
     def leave(self) -> Flow[None]:
-        """Be no member any more; return the flow that tells the coordinator."""
+        """Leave the group; return the flow that tells the coordinator."""
         self.topics, self.error = NO_TOPICS, None
         if self.state in IN_GROUP:
             self._move(ShareMemberEvent.LEAVE)
@@ -284,12 +287,12 @@ class ShareGroupMember:
         finally:
             self._move(ShareMemberEvent.LEFT_UNUSED if self.topics else ShareMemberEvent.LEFT)
             if self._beats.within:
-                # The call began while the member was leaving, when it could not join.
+                # The poll() began while the member was leaving and could not join.
                 self.entered(self._now.ms)
             self._changed()
 
     def _leave_unused(self) -> None:
-        """The program has not asked for records for too long."""
+        """Leave the group because poll() was not called for max.poll.interval.ms."""
         self._move(ShareMemberEvent.LEAVE)
         self._forget()
         self._log.warning(
@@ -305,7 +308,7 @@ class ShareGroupMember:
 def share_heartbeat(
     who: Identity, epoch: int, topics: frozenset[str], sent: frozenset[str] | None, rack: str | None
 ) -> ShareGroupHeartbeatRequest:
-    """Return the heartbeat that tells what is not told yet. told: the topics that the coordinator knows of; None has everything told."""
+    """Return a heartbeat with the changed fields. sent: the topics that were sent last; None sends all fields."""
     request = ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=epoch)
     if topics != sent:
         request.subscribed_topic_names = sorted(topics)
@@ -315,12 +318,12 @@ def share_heartbeat(
 
 
 def share_leaving(who: Identity) -> ShareGroupHeartbeatRequest:
-    """Return the last heartbeat."""
+    """Return the heartbeat that leaves the group."""
     return ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=LEAVE_EPOCH)
 
 
 def share_refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
-    """Return the error of a member that its coordinator does not take."""
+    """Return the error for a member that the coordinator refuses."""
     text = f"share group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
     if code is ErrorCode.UNSUPPORTED_VERSION:
         text += f"; {NEEDED}"

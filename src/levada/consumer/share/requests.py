@@ -16,12 +16,12 @@ from levada.protocol.messages.share_fetch import ShareFetchRequest
 FIRST_VERSION_WITH_RENEWAL = 2
 
 Parts = Mapping[Owned, Sequence[Sending]]
-"""Acknowledgements, by partition."""
+"""Acknowledgements by partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchSettings:
-    """What to ask for, and for whom; fields are named as the options they come from."""
+    """The settings of ShareFetch requests; fields have the names of the options."""
 
     group_id: str
     member_id: str
@@ -36,7 +36,7 @@ class ShareFetchSettings:
 
 
 def by_partition(parts: Iterable[Sending]) -> dict[Owned, list[Sending]]:
-    """Return acknowledgements by the partition they are about."""
+    """Group acknowledgements by partition."""
     found: dict[Owned, list[Sending]] = {}
     for part in parts:
         found.setdefault(Owned(part.decided.topic_id, part.decided.tp.partition), []).append(part)
@@ -44,7 +44,7 @@ def by_partition(parts: Iterable[Sending]) -> dict[Owned, list[Sending]]:
 
 
 def share_fetch_request(settings: ShareFetchSettings, session: ShareSessionRequest, parts: Parts, max_wait_ms: int) -> ShareFetchRequest:
-    """Build the request that fetches, and acknowledges `parts` on the way. max_wait_ms: how long the broker may wait for records."""
+    """Build a ShareFetch, which also acknowledges `parts`. max_wait_ms: how long the broker may wait for records."""
     topics = [
         share_fetch.FetchTopic(
             topic_id=topic_id,
@@ -76,7 +76,7 @@ def share_fetch_request(settings: ShareFetchSettings, session: ShareSessionReque
 
 
 def share_acknowledge_request(settings: ShareFetchSettings, epoch: int, parts: Parts, *, renews: bool) -> ShareAcknowledgeRequest:
-    """Build the request that acknowledges alone. epoch: -1 closes the session. renews: whether some of it renews locks."""
+    """Build a ShareAcknowledge. epoch: -1 closes the session. renews: whether it renews locks."""
     topics = [
         share_acknowledge.AcknowledgeTopic(
             topic_id=topic_id,

@@ -1,12 +1,12 @@
-"""The client's half of a share session with one broker (KIP-932).
+"""The client's side of a share session with one broker (ShareSessionHandler in Java, KIP-932).
 
-A session lets a client name only the partitions that are new, or not wanted any more: the broker remembers the others. It also stands for
-the records that the member has acquired there: when it ends, by its last request or with the connection, the broker gives them to others.
-Both sides count the requests, so each notices when the other forgot:
+With a session a client names only the partitions that are new or not wanted any more: the broker remembers the others. A session also holds
+the locks on acquired records. When it ends, with its last request or with the connection, the broker delivers these records to other
+members. Both sides count requests, so each notices when the other has lost the session:
 
-    0        open a session, in place of the one there may be: name every partition, acknowledge nothing
-    n > 0    name what is new, what to forget, and what is acknowledged
-    -1       acknowledge for the last time, and close
+    0        open a session, in place of an existing one: name every partition, acknowledge nothing
+    n > 0    name new partitions, partitions to forget, and acknowledgements
+    -1       send the last acknowledgements, and close
 
 One request at a time, ShareFetch or ShareAcknowledge: begin() or next_epoch, then answered() or lost().
 """
@@ -21,7 +21,7 @@ from levada.consumer.group.consumer_heartbeat import Owned
 
 
 class ShareSessionRequest(NamedTuple):
-    """What one ShareFetch has to carry beside acknowledgements."""
+    """The contents of one ShareFetch, except acknowledgements."""
 
     epoch: int
     to_add: frozenset[Owned]
@@ -29,29 +29,29 @@ class ShareSessionRequest(NamedTuple):
 
 
 class ShareSession:
-    """See the module's theory."""
+    """The session with one broker."""
 
     def __init__(self) -> None:
         self.epoch = FIRST_EPOCH
         self.lost_before = 0
-        """How many sessions there were with this broker that are over: what was acquired in them is not locked any more."""
+        """How many sessions with this broker have ended. Records that were acquired in them are not locked any more."""
         self._known: frozenset[Owned] = frozenset()
 
     @property
     def is_open(self) -> bool:
-        """Whether the broker has a session, as far as this side knows. Without one nothing can be acknowledged."""
+        """Whether the broker has a session, as far as the client knows. Without one nothing can be acknowledged."""
         return self.epoch != FIRST_EPOCH
 
     def begin(self, wanted: Collection[Owned]) -> ShareSessionRequest:
-        """Say what the next fetch from exactly these partitions has to carry."""
+        """Return the contents of the next fetch from exactly these partitions."""
         known, self._known = self._known if self.is_open else frozenset(), frozenset(wanted)
         return ShareSessionRequest(self.epoch, self._known - known, known - self._known)
 
     def answered(self) -> None:
-        """A request was answered, and not with an error of the session."""
+        """Note an answer without an error of the session."""
         self.epoch = next_epoch(self.epoch)
 
     def lost(self) -> None:
-        """The session is over, or nobody knows whether it is: the next fetch opens one."""
+        """The session has ended, or that is unknown: the next fetch opens a new one."""
         self.lost_before += self.is_open
         self.epoch, self._known = FIRST_EPOCH, frozenset()

@@ -28,25 +28,25 @@ CLOSE_GRACE_MS = 100
 
 
 class ColumnSink(Columns, Protocol):
-    """What makes an Arrow batch of what was added."""
+    """Columns that become an Arrow batch."""
 
     def finish_with_offsets(self) -> tuple[Any, Sequence[int]]:
-        """Return the batch, and the offset of each of its rows."""
+        """Return the batch, and the offset of each row."""
         ...
 
     def discard(self) -> None:
-        """Forget what was collected."""
+        """Drop the collected rows."""
         ...
 
 
 class ShareFlows(Waking[ShareConsumerCore]):
-    """See the module's theory."""
+    """The calls of one share consumer. It adds itself to the engine's pollers."""
 
     def __init__(self, core: ShareConsumerCore, engine: Engine, host: Host) -> None:
         super().__init__(core, engine, host, default_api_timeout_ms=core.settings.default_api_timeout_ms)
         self._log = engine.log(on_decode_error.__module__)
         self.calls = 0
-        """How many calls for records have begun."""
+        """How many poll() calls have begun."""
 
     # Records
 
@@ -92,20 +92,20 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return True
 
     def take_back(self, call: int) -> None:
-        """Undo a call for records whose result did not reach the caller. Without effect when it did not begin, or failed by itself."""
+        """Undo a poll() whose result did not reach the caller. No effect if it did not begin, or failed by itself."""
         with self._host.lock:
             if call == self.calls:
                 self.core.take_back()
 
     @property
     def next_call(self) -> int:
-        """The number of the next call for records, for take_back()."""
+        """The number of the next poll(), for take_back()."""
         return self.calls + 1
 
     def _until_some(
         self, deadline_ms: int, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]
     ) -> CallerFlow[T | None]:
-        """Decode what is there; while there is nothing, wait, and look whether something is wrong."""
+        """Decode what is buffered. While there is nothing, wait until records or an error arrive."""
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -122,7 +122,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
                 changed = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
                 if now_ms >= deadline_ms:
                     return None
-                # A loop steps the engine only when something happens, and that a call has begun to wait is something.
+                # An event loop steps the engine only at an event, and it has to know that a call has begun to wait.
                 self._host.due_now()
                 yield Until(changed, min(deadline_ms, now_ms + LOOK_AROUND_MS))
         finally:
@@ -133,7 +133,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
             self._host.look()
 
     def _decoded(self, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]) -> CallerFlow[T | None]:
-        """Decode what there is and hand it out; None where that is no record. Raises what is wrong with the first one."""
+        """Decode buffered chunks and return their records; None without records. Raises the error of the first record."""
         with self._host.lock:
             chunks = self.core.chunks(self._host.now_ms())
         if not chunks:
@@ -147,7 +147,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return found if count(found) else None
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
-        """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some."""
+        """Raise the error that keeps records away, if it is for the caller. Return a promise that settles when records may be there."""
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:
@@ -157,10 +157,10 @@ class ShareFlows(Waking[ShareConsumerCore]):
             raise error
         return changed
 
-    # The end
+    # Closing
 
     def close(self, deadline_ms: int, *, accepts: bool) -> CallerFlow[None]:
-        """Acknowledge for the last time, close the sessions and leave the group; the driver is to be closed next, whatever happens here."""
+        """Send the last acknowledgements, close the sessions and leave the group. The driver is to be closed next, even if this raises."""
         closed: Promise[None] = self._host.change(lambda now_ms: self.core.begin_close(now_ms, accepts=accepts))
         try:
             yield Until(closed, deadline_ms)

@@ -1,19 +1,19 @@
-"""Where a member of a share group (KIP-932) stands. The table below is the behaviour; nothing else changes a state.
+"""The states of a member of a share group (KIP-932). The table below defines every transition; no other code changes the state.
 
     UNSUBSCRIBED -> JOINING -> RECONCILING -> STABLE -> RECONCILING -> ... -> LEAVING -> UNSUBSCRIBED
 
-There is one request, the heartbeat. Its answer may carry a target: the partitions that the member shall fetch from. Several members may
-have the same partition, so nobody waits until a member has given one up, and the coordinator is not told what a member has: a target is
-taken as soon as the names of its topics are known, which is what a RECONCILING member waits for. The program takes no part in that.
+There is one request, the heartbeat. Its answer may carry a target assignment: the partitions to fetch from. Several members may have the
+same partition. So no member waits until another one has revoked a partition, and heartbeats do not report the current assignment. A target
+is taken as soon as its topic names are known; a RECONCILING member waits for these. The program takes no part in that.
 
-Three sides move a member. The coordinator does, by its answers: a TARGET, or that there is nothing to do (AGREED); that the member is none
-any more (FENCE), whereupon it joins again at once; or that it may never be one (FAIL). Metadata does, when it knows the names (TAKEN). And
-the program does: its first call for records begins to join (JOIN), and a call that does not come for max.poll.interval.ms makes the member
-leave until the next one: it is STALE then.
+Three sides move a member. The coordinator does with its answers: there is a TARGET, or nothing to do (AGREED); the member is unknown
+(FENCE), and joins again at once; or it is refused permanently (FAIL). Metadata does when it knows the names (TAKEN). The program does: its
+first poll() begins to join (JOIN), and if poll() is not called for max.poll.interval.ms, the member leaves until the next poll(), and is
+STALE.
 
-What can never happen: a heartbeat of a member that is UNSUBSCRIBED, STALE or FATAL; that such a member has partitions; that a member
-leaves before its acknowledgements were sent, unless the time for that is over. Records in the program's hands do not depend on the state:
-they are acknowledged to the leaders of their partitions, whatever the coordinator thinks of the member.
+What can never happen: a member that is UNSUBSCRIBED, STALE or FATAL sends heartbeats, or has partitions; a member leaves before its
+acknowledgements were sent, unless the time for that is over. Records that the program has do not depend on the state: they are acknowledged
+to the leaders of their partitions, whatever the coordinator knows of the member.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from enum import Enum
 
 
 class ShareMemberState(Enum):
-    """See the module's theory."""
+    """The state of a member of a share group."""
 
     UNSUBSCRIBED = "not a member"
     JOINING = "waiting for the answer to its first heartbeat"
@@ -35,7 +35,7 @@ class ShareMemberState(Enum):
 
 
 class ShareMemberEvent(Enum):
-    """What moves a member."""
+    """An event that changes the state of a member."""
 
     JOIN = "a call for records begins to join"
     TARGET = "there is a target of which not all names are known"
@@ -71,6 +71,6 @@ TRANSITIONS: Mapping[ShareMemberState, Mapping[ShareMemberEvent, ShareMemberStat
 }
 
 IN_GROUP = frozenset({_S.JOINING, _S.RECONCILING, _S.STABLE})
-"""Where heartbeats are sent."""
+"""The states in which heartbeats are sent."""
 MAY_JOIN = frozenset({_S.UNSUBSCRIBED, _S.STALE})
-"""Where a call for records begins to join."""
+"""The states in which poll() begins to join."""
