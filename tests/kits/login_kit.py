@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from levada.broker.access.access import Access
 from levada.broker.access.logins import Logins
+from levada.broker.cluster.cluster import Access
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.log.storage import IN_MEMORY
 from levada.testing.listening import OAuth, logins_of

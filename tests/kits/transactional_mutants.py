@@ -13,7 +13,7 @@ from levada.broker.apis.transactions import end_txn
 from levada.broker.coordinators.transactions import endings
 from levada.broker.coordinators.transactions.transaction import Ending, ProducerIdAndEpoch, Transaction
 from levada.broker.coordinators.transactions.transactions import Transactions as Coordinator
-from levada.broker.log.marker import Marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.node.state import BrokerState
 from levada.broker.replication.replica import Replica
 from levada.consumer.fetch.fetch_cursor import AbortedTransactions
@@ -115,7 +115,7 @@ def a_broker_that_answers_endtxn_and_writes_no_markers(patch: Patch) -> None:
 def a_broker_that_loses_the_marker_of_one_partition(patch: Patch) -> None:
     write, often = endings._write_marker, Every(7)
 
-    def lose(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> None:
+    def lose(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> None:
         if not often():
             write(state, name, marker, wall_ms)
 
@@ -126,7 +126,7 @@ def a_broker_that_loses_the_marker_of_one_partition(patch: Patch) -> None:
 def a_broker_that_writes_one_marker_of_the_other_kind(patch: Patch) -> None:
     write, often = endings._write_marker, Every(7)
 
-    def confuse(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> None:
+    def confuse(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> None:
         write(state, name, marker._replace(committed=marker.committed != often()), wall_ms)
 
     patch.setattr(endings, "_write_marker", confuse)
@@ -173,7 +173,7 @@ def _end_again(call: Any, transactional_id: str, at_ms: int) -> None:
     if found.partitions:
         for name in found.partitions:
             epoch = call.state.cluster.transaction_coordinators.epoch_of(transactional_id)
-            marker = Marker(*found.producer, True, epoch, False)
+            marker = EndTransactionMarker(*found.producer, True, epoch, False)
             endings._write_marker(call.state, name, marker, at_ms + call.state.wall_offset_ms)
 
 

@@ -11,7 +11,7 @@ import pytest
 import levada as lv
 from levada.base.clock import NEVER_MS, SystemClock
 from levada.broker.access.logins import Logins
-from levada.broker.network.listeners import Listener
+from levada.broker.network.connection import Listener
 from levada.broker.node.node import BrokerNode
 from levada.client.network.connection_states import reauthentication_ms
 from levada.errors import DisconnectError, SaslAuthenticationError

@@ -16,7 +16,7 @@ from levada.broker.config.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerS
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.disk.properties_file import read_properties
 from levada.broker.log.storage import IN_MEMORY
-from levada.broker.network.listeners import PROTOCOLS, Listener
+from levada.broker.network.connection import PROTOCOLS, Listener
 from levada.broker.network.server import BrokerServer, Endpoint
 from levada.broker.network.server import InsecureListenError as InsecureListenError
 from levada.broker.node.node import BrokerNode

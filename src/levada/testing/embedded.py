@@ -22,8 +22,8 @@ from levada.broker.config.settings import RACK_AWARE, STANDARD_AUTHORIZER, Broke
 from levada.broker.coordinators.placement import Placement
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.log.storage import IN_MEMORY
+from levada.broker.network.connection import Session
 from levada.broker.network.server import BrokerServer, Endpoint
-from levada.broker.network.session import Session
 from levada.broker.node.control import Faults
 from levada.broker.node.node import BrokerNode
 from levada.broker.replication.partition import Partition

@@ -8,11 +8,10 @@ from socket import socket
 from typing import Any, Literal
 
 from levada.base.shown import did_you_mean
-from levada.broker.access.access import Access
 from levada.broker.access.aws import AwsAccounts
-from levada.broker.access.logins import Logins
-from levada.broker.access.tokens import ValidateToken, validate_unsecured
-from levada.broker.network.listeners import PLAINTEXT, PROTOCOLS, Listener
+from levada.broker.access.logins import Logins, ValidateToken, validate_unsecured
+from levada.broker.cluster.cluster import Access
+from levada.broker.network.connection import PLAINTEXT, PROTOCOLS, Listener
 from levada.broker.network.server import Endpoint
 from levada.errors import ConfigError
 from levada.net.sasl.kerberos import Keytab

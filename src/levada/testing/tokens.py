@@ -15,7 +15,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from levada.base.clock import SystemClock
-from levada.broker.access.tokens import ValidateToken, ValidToken
+from levada.broker.access.logins import ValidateToken, ValidToken
 from levada.credentials import SaslError
 from levada.errors import ConfigError
 

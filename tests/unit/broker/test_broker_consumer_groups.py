@@ -15,11 +15,9 @@ from broker_kit import Bench
 from group_kit import REBALANCE_MS, ConsumerGroupMember, GroupMember
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
-from levada.broker.coordinators.groups.assignor import Assignor, Subscription
+from levada.broker.coordinators.groups.assignors import Assignor, Subscription, assign_ranges, assign_uniformly
 from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Owned, reconcile
-from levada.broker.coordinators.groups.range_assignor import assign_ranges
-from levada.broker.coordinators.groups.topic_pattern import compile_pattern, matching
-from levada.broker.coordinators.groups.uniform_assignor import assign_uniformly
+from levada.broker.coordinators.groups.subscribed_topic_regex import compile_pattern, matching
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.api_versions import ApiVersionsRequest

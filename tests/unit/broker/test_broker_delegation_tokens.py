@@ -13,7 +13,7 @@ from broker_kit import START_MS, Bench, Client
 from levada.broker.access.delegation_tokens import DelegationTokens
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.network.listeners import Listener
+from levada.broker.network.connection import Listener
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError, SaslAuthenticationError
 from levada.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest

@@ -8,7 +8,7 @@ import pytest
 
 import levada as lv
 from broker_kit import Bench
-from levada.broker.network.listeners import Listener
+from levada.broker.network.connection import Listener
 from levada.errors import ConfigError
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.metadata import MetadataRequest

@@ -8,7 +8,7 @@ import pytest
 
 import levada as lv
 from broker_kit import Bench, Client
-from levada.broker.node.handling import Handler, chain
+from levada.broker.node.request_pipeline import Handler, chain
 from levada.broker.node.state import Answer, Call
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.testing import EmbeddedKafka

@@ -11,9 +11,8 @@ import pytest
 from broker_kit import Bench, make_batch, produce_request
 from group_kit import ConsumerGroupMember, GroupMember
 from levada.broker.config.settings import BrokerSettings
-from levada.broker.coordinators.groups.assignor import Subscription
+from levada.broker.coordinators.groups.assignors import Subscription, assign_shared
 from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, Owned
-from levada.broker.coordinators.share.share_assignor import assign_shared
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
 from levada.error_codes import ErrorCode

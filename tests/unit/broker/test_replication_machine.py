@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from broker_kit import START_MS, make_batch
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
-from levada.broker.log.marker import Marker, read_marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker, read_marker
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.replication.replica import Replica
 from levada.broker.replication.waiting import Written
@@ -96,7 +96,7 @@ class Replication(RuleBasedStateMachine):
     @precondition(lambda self: self.has_leader)
     @rule(producer=a_producer, committed=st.booleans())
     def end_transaction(self, producer: int, committed: bool) -> None:
-        self.partition.append_marker(Marker(producer, 0, committed, 0), START_MS)
+        self.partition.append_marker(EndTransactionMarker(producer, 0, committed, 0), START_MS)
         self.cluster.replicate(self.partition)
 
     @rule(one=consumes(waiting))

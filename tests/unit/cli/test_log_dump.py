@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.broker.log.marker import Marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.cli.log_dump import Dumped, Torn, dump
 from levada.protocol.prefixed import encode_prefixed
 from levada.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -53,7 +53,7 @@ def test_a_size_that_cannot_be_ends_the_dump() -> None:
 
 
 def test_M19_a_marker_says_how_the_transaction_ended() -> None:
-    data = bytes(Marker(7, 3, committed=False, coordinator_epoch=5).encode(NOW_MS).data)
+    data = bytes(EndTransactionMarker(7, 3, committed=False, coordinator_epoch=5).encode(NOW_MS).data)
     (found,) = batches(data, with_records=True)
     assert (found.batch.control, found.batch.producer_id, found.batch.producer_epoch, found.batch.transactional) == ("abort", 7, 3, True)
     assert found.records[0].key == "abort"

@@ -19,6 +19,10 @@ from levada.errors import BrokerError
 from levada.net.sasl.scram import ScramCredential
 
 USER: Final = "User"
+FIRST_VERSION_WITH_REQUESTERS: Final = 3
+"""Of the APIs that create and describe tokens: the first version in which a token's requester may differ from its owner (KIP-373)."""
+NEVER_MS: Final = -1
+"""Stands in a response for a time, when there is an error instead."""
 _SEPARATOR = ":"
 
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from levada.base.clock import NEVER_MS
 from levada.broker.access.aws import AwsAccounts
 from levada.broker.access.delegation_tokens import USER, DelegationTokens, Token, parts_of, written
 from levada.broker.access.scram_users import ScramUsers
-from levada.broker.access.tokens import ValidateToken
 from levada.credentials import SaslError
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.net.sasl import oauthbearer, plain, scram
+from levada.net.sasl import jwt, oauthbearer, plain, scram
 from levada.net.sasl.gssapi import Context, GssapiServer
 from levada.net.sasl.scram import TOKENAUTH, ScramCredential, ScramServer
 from levada.protocol.messages.api_versions import ApiVersionsRequest
@@ -35,6 +34,34 @@ _BEFORE_LOGIN: Final = frozenset({ApiVersionsRequest.API_KEY, SaslHandshakeReque
 _AFTER_SESSION: Final = frozenset({SaslHandshakeRequest.API_KEY})
 _ANY_MORE: Final = b"\x01"
 """What a client says once it was told that its token is refused."""
+
+
+class ValidToken(NamedTuple):
+    """A token that was found good. ends_ms: until when, in ms since the epoch."""
+
+    user: str
+    ends_ms: int
+
+
+ValidateToken: TypeAlias = Callable[[str, int], ValidToken]
+"""Given a token and the time in ms since the epoch. Raises SaslError for one that is not to be believed."""
+
+
+def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
+    """Believe a token without a signature, as Kafka's validator for development does: it has a subject, and has not ended."""
+    try:
+        header, claimed, signature = jwt.parts(token)
+        ends_s, begins_s = jwt.number(claimed, "exp"), jwt.number(claimed, "iat")
+    except jwt.JwtError as error:
+        raise SaslError(str(error)) from None
+    user = claimed.get("sub")
+    if header.get("alg") != "none" or signature:
+        raise SaslError("the token is signed, and unsigned ones are expected")
+    if not isinstance(user, str) or not user or ends_s is None:
+        raise SaslError("the token lacks a subject or an end")
+    if ends_s * 1000 <= wall_ms or (begins_s is not None and begins_s > ends_s):
+        raise SaslError("the token has expired")
+    return ValidToken(user, int(ends_s * 1000))
 
 
 class Logins:

@@ -11,13 +11,16 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from levada.acls import CLUSTER_NAME, AclOperation, ResourceType
+from levada.acls import CLUSTER_NAME, OPERATIONS, AclOperation, ResourceType
 from levada.base.permissions import CODES, NEEDS
 from levada.broker.access.authorizer import Requester
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
+from levada.broker.network.connection import ANONYMOUS, PLAINTEXT, Session
 from levada.broker.node.state import Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, broker_error
+
+NOT_ASKED: Final = -(1 << 31)
 
 _NAMED_BY: Final = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_ID: "transactional_id"}
 """The field of a request with the one resource of its type."""
@@ -96,6 +99,33 @@ def find_topic(call: Call, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
     if by_id:
         check(call, ResourceType.TOPIC, topic.name)
     return topic
+
+
+def authorized_operations(call: Call, resource_type: ResourceType, name: str, *, is_asked: bool) -> int:
+    """Return the operations that the request's client may carry out, NOT_ASKED where it has not asked."""
+    if not is_asked:
+        return NOT_ASKED
+    return _bits(operation for operation in OPERATIONS[resource_type] if allows(call, operation, resource_type, name))
+
+
+def operations_on_cluster(call: Call, *, is_asked: bool) -> int:
+    """Return the same of the cluster; nothing is told to those who may not describe it."""
+    if is_asked and not may(call, ResourceType.CLUSTER):
+        return 0
+    return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME, is_asked=is_asked)
+
+
+def _bits(operations: Iterable[AclOperation]) -> int:
+    return sum(1 << operation.number for operation in operations)
+
+
+def check_may_use_tokens(session: Session) -> None:
+    """Raise BrokerError (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) for clients that have not logged in, or with a token (KIP-48)."""
+    if session.listener.protocol == PLAINTEXT or session.principal == ANONYMOUS or session.is_by_token:
+        raise BrokerError(
+            "delegation tokens are for clients that have logged in, and not with a token",
+            code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        )
 
 
 def _requester(call: Call) -> Requester:

@@ -12,8 +12,11 @@ from functools import partial
 from random import Random
 from uuid import UUID
 
-from levada.broker.access.access import Access
-from levada.broker.cluster.assignment import (
+from levada.broker.access.authorizer import Authorizer
+from levada.broker.access.delegation_tokens import DelegationTokens
+from levada.broker.access.scram_users import ScramUsers
+from levada.broker.cluster.features import Features
+from levada.broker.cluster.replica_assignment import (
     are_nodes,
     check_assignment,
     check_new_partitions,
@@ -21,10 +24,9 @@ from levada.broker.cluster.assignment import (
     check_replication_factor,
     place,
 )
-from levada.broker.cluster.features import Features
-from levada.broker.cluster.telemetry import ClientTelemetry
+from levada.broker.cluster.telemetry import ClientMetricsConfig, ClientTelemetry, wanted_by
+from levada.broker.cluster.topic import Topic
 from levada.broker.config.group_config import GroupConfig
-from levada.broker.config.metrics_config import MetricsConfig, wanted_by
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig, check_topic_name
 from levada.broker.coordinators.groups.consumer_group import Topics, TopicSize
@@ -32,11 +34,13 @@ from levada.broker.coordinators.groups.groups import StoredGroups
 from levada.broker.coordinators.internal_topics import InternalTopics, check_may_exist, is_internal, placements
 from levada.broker.coordinators.transactions.transactions import Transactions
 from levada.broker.log.storage import IN_MEMORY, ClusterStorage, LogDir, LogFiles, StoredTopic
-from levada.broker.network.listeners import PLAINTEXT
+from levada.broker.network.connection import PLAINTEXT
+from levada.broker.quotas.client_quotas import ClientQuotas
+from levada.broker.quotas.throttles import Throttles
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
-from levada.types import Node, TopicPartition
+from levada.types import Node
 
 DEFAULT = -1
 # As many as Kafka's controller gives a broker at once.
@@ -47,48 +51,24 @@ _GROUPS = "groups"
 _BROKERS = "brokers"
 """What was changed of the settings of brokers is kept under."""
 _ALL_BROKERS = ""
+_SCRAM_USERS, _CLIENT_QUOTAS, _DELEGATION_TOKENS = "scram_users", "client_quotas", "delegation_tokens"
 
 
-class Topic:
-    """A topic: its name, its id (a new one each time a name is created), its partitions in order of their numbers.
+class Access:
+    """Shared by all nodes.
 
-    config: as it is where no node has settings of its own. new_partition: makes one of them.
+    mutations: what clients have used of controller_mutation_rate. authorizer: None where everybody may do everything. new_id: makes ids
+    that nothing else has.
     """
 
-    def __init__(
-        self,
-        name: str,
-        topic_id: UUID,
-        config: TopicConfig,
-        assignment: Iterable[tuple[int, ...]],
-        new_partition: Callable[[TopicPartition, TopicConfig, tuple[int, ...]], Partition] = Partition,
-    ) -> None:
-        self.name = name
-        self.id = topic_id
-        self.config = config
-        self._configs: Mapping[int, TopicConfig] = {}
-        self.is_internal = is_internal(name)
-        self.partitions = [new_partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
-
-    def add_partitions(self, assignment: Iterable[tuple[int, ...]]) -> list[Partition]:
-        """Add partitions, each on these nodes; return them."""
-        first = len(self.partitions)
-        added = [Partition(TopicPartition(self.name, index), self.config, replicas) for index, replicas in enumerate(assignment, first)]
-        for partition in added:
-            partition.configure(self.config, self._configs)
-        self.partitions += added
-        return added
-
-    def configure(self, config: TopicConfig, nodes: Mapping[int, BrokerSettings]) -> None:
-        """Change the topic's settings. nodes: those whose own settings differ from the cluster's."""
-        self.config = config
-        self._configs = {node_id: config.under(settings) for node_id, settings in nodes.items()}
-        for partition in self.partitions:
-            partition.configure(config, self._configs)
-
-    def config_at(self, node_id: int) -> TopicConfig:
-        """Return the topic's settings as they are at a node."""
-        return self._configs.get(node_id, self.config)
+    def __init__(self, settings: BrokerSettings, storage: ClusterStorage, new_id: Callable[[], str]) -> None:
+        self.scram_users = ScramUsers(storage.section(_SCRAM_USERS), partial(storage.keep_section, _SCRAM_USERS))
+        self.client_quotas = ClientQuotas(storage.section(_CLIENT_QUOTAS), partial(storage.keep_section, _CLIENT_QUOTAS))
+        sample_ms = settings.controller_quota_window_size_seconds * 1000
+        self.mutations = Throttles(self.client_quotas, settings.controller_quota_window_num, sample_ms)
+        kept, keep = storage.section(_DELEGATION_TOKENS), partial(storage.keep_section, _DELEGATION_TOKENS)
+        self.delegation_tokens = DelegationTokens(settings, new_id, kept, keep)
+        self.authorizer = _authorizer(settings, storage)
 
 
 class Cluster:
@@ -128,7 +108,7 @@ class Cluster:
         self.features = Features(settings)
         self.metadata_offset = 1
         self.controller_epoch = 1
-        self._metrics: dict[str, MetricsConfig] = {}
+        self._metrics: dict[str, ClientMetricsConfig] = {}
         self.transactions = Transactions(
             settings, self.features, self.transaction_coordinators, self.group_coordinators, self.allocate_producer_id
         )
@@ -359,11 +339,11 @@ class Cluster:
         """The names of the subscriptions for the metrics of clients."""
         return list(self._metrics)
 
-    def metrics_config(self, name: str) -> MetricsConfig:
+    def metrics_config(self, name: str) -> ClientMetricsConfig:
         """Return the settings of a subscription, whether it exists or not."""
-        return self._metrics.get(name) or MetricsConfig(self.settings)
+        return self._metrics.get(name) or ClientMetricsConfig(self.settings)
 
-    def configure_metrics(self, name: str, config: MetricsConfig) -> None:
+    def configure_metrics(self, name: str, config: ClientMetricsConfig) -> None:
         """Change a subscription; without any setting it does not exist any more."""
         self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
         self.telemetry.wanted = wanted_by(self._metrics.values())
@@ -565,3 +545,14 @@ def _files_of(partitions: Iterable[Partition]) -> Iterator[LogFiles]:
     for partition in partitions:
         if not partition.is_internal:
             yield from (replica.files for replica in partition.replicas.values())
+
+
+def _authorizer(settings: BrokerSettings, storage: ClusterStorage) -> Authorizer | None:
+    if not settings.authorizer_class_name:
+        return None
+    return Authorizer(
+        storage.acls(),
+        super_users=[name.strip() for name in settings.super_users.split(";") if name.strip()],
+        allows_if_none=settings.allow_everyone_if_no_acl_found,
+        keep=storage.keep_acls,
+    )

@@ -7,13 +7,15 @@ client is told that its own is out of date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
 from levada.base.clock import NEVER_MS
+from levada.broker.config.checks import Check, Kind, integer, list_of, listed
+from levada.broker.config.resource_config import ResourceConfig, Setting
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DecompressionError
 from levada.record.compression import Codec, decompress
@@ -132,3 +134,36 @@ class ClientTelemetry:
     def _subscription_id(self, client_instance_id: UUID) -> int:
         number = crc32(repr(self.wanted).encode()) ^ crc32(client_instance_id.bytes)
         return number - (1 << 32) if number >> 31 else number
+
+
+ALL_METRICS = "*"
+_ALL_BY_PREFIX = ""
+
+
+def _no_match() -> Check:
+    def check(text: str) -> tuple[str, ...]:
+        if text.strip():
+            raise ValueError("this broker asks all clients alike; leave it out")
+        return ()
+
+    return Check(Kind.LIST, check)
+
+
+class ClientMetricsConfig(ResourceConfig):
+    """The settings of one subscription."""
+
+    SETTINGS: ClassVar[Mapping[str, Setting]] = {
+        "interval.ms": Setting(integer(100, 3_600_000), str(DEFAULT_INTERVAL_MS)),
+        "match": Setting(_no_match()),
+        "metrics": Setting(list_of()),
+    }
+    WHAT = "client metrics"
+    SOURCE = 7
+
+
+def wanted_by(subscriptions: Iterable[ClientMetricsConfig]) -> Wanted:
+    """Return what all subscriptions together ask of every client: all their metrics, as often as the most frequent of them."""
+    known = list(subscriptions)
+    metrics = {_ALL_BY_PREFIX if name == ALL_METRICS else name for one in known for name in listed(one.text("metrics"))}
+    interval_ms = min((one.integer("interval.ms") for one in known if one.text("metrics")), default=DEFAULT_INTERVAL_MS)
+    return Wanted((_ALL_BY_PREFIX,) if _ALL_BY_PREFIX in metrics else tuple(sorted(metrics)), interval_ms)

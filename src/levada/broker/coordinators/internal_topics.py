@@ -23,7 +23,7 @@ from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.share.kept_shares import KeptShares, shares_in
 from levada.broker.coordinators.transactions.kept_transactions import KeptTransactions, transactions_in
 from levada.broker.coordinators.transactions.transactions import Transactions
-from levada.broker.log.marker import Marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.log.storage import ClusterStorage, LogFiles, StoredTopic
 from levada.broker.replication.partition import NO_LEADER, Appended, Partition
 from levada.error_codes import ErrorCode
@@ -273,7 +273,7 @@ class InternalTopics:
         self._groups.offsets.keep_all(self._kept_offsets)
         self._groups.keep_all(self._kept_groups, now_ms)
 
-    def end_transaction(self, place: TopicPartition, marker: Marker) -> None:
+    def end_transaction(self, place: TopicPartition, marker: EndTransactionMarker) -> None:
         """End a transaction in a partition that somebody else than the coordinator has written to."""
         if self._logs.replica(place).transactions.first_offset_of(marker.producer_id) is not None:
             self._logs.end_transaction(place, marker.producer_id, marker.epoch, committed=marker.committed)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
 from levada.broker.log.compaction import clean
-from levada.broker.log.marker import Marker, read_marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker, read_marker
 from levada.broker.log.storage import CoordinatorRecord, Written
 from levada.broker.replication.replica import Replica
 from levada.errors import BrokerError
@@ -54,7 +54,7 @@ class CoordinatorLogs:
 
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
         """A producer's transaction has ended in this partition."""
-        self._append(place, Marker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
+        self._append(place, EndTransactionMarker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
 
     def read(self) -> Iterator[Written]:
         """Yield everything that is there, partition by partition."""

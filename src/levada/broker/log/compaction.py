@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levada.broker.config.topics import TopicConfig
+from levada.broker.log.end_transaction_marker import ABORT, COMMIT
 from levada.broker.log.log import PartitionLog
-from levada.broker.log.marker import ABORT, COMMIT
 from levada.broker.log.partition_transactions import AbortedTransaction
 from levada.broker.log.producer_state import NO_PRODUCER_ID, ProducerEntry
 from levada.broker.replication.replica import Replica

@@ -19,25 +19,22 @@ from levada.base.promise import Promise
 from levada.broker.access.logins import Login
 from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, SERVED, TELEMETRY
 from levada.broker.apis.cluster import api_versions
-from levada.broker.cluster.cluster import DEFAULT, Cluster, Topic
+from levada.broker.cluster.cluster import DEFAULT, Cluster
 from levada.broker.cluster.features import TRANSACTIONS
+from levada.broker.cluster.topic import Topic
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
 from levada.broker.coordinators.groups.groups import GroupCoordinator
-from levada.broker.coordinators.timers import Timers
 from levada.broker.coordinators.transactions.endings import carry_out
 from levada.broker.coordinators.transactions.transactions import BUMPING_VERSION
 from levada.broker.log.compaction import clean
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.storage import IN_MEMORY, ClusterStorage
-from levada.broker.network.connection import Connection, Frame
-from levada.broker.network.listeners import Listener
-from levada.broker.network.session import Session
-from levada.broker.node.chores import Chore
+from levada.broker.network.connection import Connection, Frame, Listener, Session
 from levada.broker.node.control import Fault, Faults
 from levada.broker.node.fetch_sessions import FetchSessions
-from levada.broker.node.handling import HANDLE
-from levada.broker.node.purgatory import Delayed, Purgatory
+from levada.broker.node.purgatory import Delayed, PeriodicTask, Purgatory, Timers
+from levada.broker.node.request_pipeline import HANDLE
 from levada.broker.node.state import Answer, Api, BrokerState, Call, Unanswered, VersionRange
 from levada.broker.quotas.throttles import IDLE_MS, Throttles
 from levada.broker.replication.partition import Partition
@@ -110,16 +107,16 @@ class BrokerNode:
         self._outgoing: list[tuple[int, list[Bytes] | None]] = []
         self._now_ms = 0
         self._has_begun = False
-        self._cleaning = Chore(broker_settings.log_cleaner_backoff_ms, self._compact)
+        self._cleaning = PeriodicTask(broker_settings.log_cleaner_backoff_ms, self._compact)
         self._chores = [
-            Chore(broker_settings.log_retention_check_interval_ms, self._apply_retention),
+            PeriodicTask(broker_settings.log_retention_check_interval_ms, self._apply_retention),
             self._cleaning,
-            Chore(max(broker_settings.replica_lag_time_max_ms // 2, 1), lambda now_ms: self.cluster.drop_lagging(self.id)),
-            Chore(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
-            Chore(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
-            Chore(broker_settings.offsets_retention_check_interval_ms, groups.expire),
-            Chore(IDLE_MS, self._forget_idle_clients),
-            Chore(broker_settings.delegation_token_expiry_check_interval_ms, self._forget_ended_tokens),
+            PeriodicTask(max(broker_settings.replica_lag_time_max_ms // 2, 1), lambda now_ms: self.cluster.drop_lagging(self.id)),
+            PeriodicTask(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
+            PeriodicTask(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
+            PeriodicTask(broker_settings.offsets_retention_check_interval_ms, groups.expire),
+            PeriodicTask(IDLE_MS, self._forget_idle_clients),
+            PeriodicTask(broker_settings.delegation_token_expiry_check_interval_ms, self._forget_ended_tokens),
         ]
         self.cluster.watch(lambda partition: self._purgatory.wake(partition.name, self._now_ms))
         self.cluster.watch_settings(self._take_settings)

@@ -1,7 +1,7 @@
-"""Where operations wait that cannot be answered yet: until something they watch changes, or until their deadline.
+"""Delayed operations of a node, and its timers and periodic tasks.
 
-An operation is asked again whenever one of its keys is woken, and completed when it says it is ready or when its time is up, whichever
-is first, exactly once.
+A request that cannot be answered yet waits in the purgatory until something that it watches has changed, or until its deadline. Its
+operation is checked whenever one of its keys is woken. It is completed once: when it is ready, or when its deadline has come.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from heapq import heappop, heappush
 from itertools import count
 
 from levada.base.clock import NEVER_MS
+from levada.errors import BrokerError
+from levada.logs import Log
+
+_log = Log("levada.broker")
 
 
 class Delayed:
@@ -94,3 +98,42 @@ def _discard(index: dict[Hashable, dict[Delayed, None]], key: Hashable, operatio
     operations.pop(operation, None)
     if not operations:
         del index[key]
+
+
+class Timers:
+    """Timers of one node, at most one per key. They fire in Purgatory.expire(); the function is passed the time then."""
+
+    def __init__(self, purgatory: Purgatory) -> None:
+        self._purgatory = purgatory
+
+    def schedule(self, key: Hashable, at_ms: int, act: Callable[[int], None]) -> None:
+        """Call a function at a time. It replaces the timer that the key had."""
+        self._purgatory.cancel(key)
+        self._purgatory.add(Delayed(lambda: False, act, (), key), at_ms)
+
+    def is_scheduled(self, key: Hashable) -> bool:
+        """Whether a key has a timer."""
+        return self._purgatory.has(key)
+
+    def cancel(self, key: Hashable) -> None:
+        """Remove the timer of a key, if it has one."""
+        self._purgatory.cancel(key)
+
+
+class PeriodicTask:
+    """A function that is called at once and then every interval_ms, with the node's time."""
+
+    def __init__(self, interval_ms: int, do: Callable[[int], None]) -> None:
+        self.interval_ms = interval_ms
+        self._do = do
+        self._next_ms: int | None = None
+
+    def run(self, now_ms: int) -> int:
+        """Call the function if it is due; return when it is due next. After an error of the disk it is tried again then."""
+        if self._next_ms is None or self._next_ms <= now_ms:
+            try:
+                self._do(now_ms)
+            except BrokerError as fault:
+                _log.error("a task that runs every %d ms has failed: %s", self.interval_ms, fault)
+            self._next_ms = now_ms + self.interval_ms
+        return self._next_ms

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from levada.base.promise import Promise
-from levada.broker.cluster.cluster import Cluster, Topic
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.topic import Topic
 from levada.broker.config.broker_config import BrokerConfig
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.groups.classic_group import ClientOrigin
 from levada.broker.coordinators.groups.groups import GroupCoordinator
 from levada.broker.coordinators.internal_topics import ADMIN_CLIENT_ID
-from levada.broker.network.session import Session
+from levada.broker.network.connection import Session
 from levada.broker.node.control import Faults
 from levada.broker.node.fetch_sessions import FetchSessions
 from levada.broker.node.purgatory import Delayed, Purgatory

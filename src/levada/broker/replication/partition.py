@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from levada.broker.cluster.reassignment import Reassignment
+from levada.broker.cluster.replica_assignment import Reassignment
 from levada.broker.config.checks import MAX_INT64
 from levada.broker.config.topics import TopicConfig
 from levada.broker.log.admission import admit, compressed_for, stamped_by_its_producer
+from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog
-from levada.broker.log.marker import Marker
 from levada.broker.log.partition_transactions import PartitionTransactions
 from levada.broker.log.producer_state import ProducerStates
 from levada.broker.log.storage import NO_FILES, LogFiles
@@ -141,7 +141,7 @@ class Partition:
             batch = stamped_by_its_producer(batch)
         return self._write(compressed_for(batch, self.name, self.config), now_ms)
 
-    def append_marker(self, marker: Marker, now_ms: int) -> Appended:
+    def append_marker(self, marker: EndTransactionMarker, now_ms: int) -> Appended:
         """End a producer's transaction. Raises BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T19)."""
         self.producers.check_marker(marker.producer_id, marker.epoch, marker.coordinator_epoch, strict=marker.strict)
         return self._write(marker.encode(now_ms), now_ms)

@@ -8,9 +8,9 @@ records that a former leader took and the present one never got (KIP-101). Every
 from __future__ import annotations
 
 from levada.broker.config.topics import TopicConfig
+from levada.broker.log.end_transaction_marker import read_marker
 from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog
-from levada.broker.log.marker import read_marker
 from levada.broker.log.partition_transactions import PartitionTransactions
 from levada.broker.log.producer_state import ProducerStates
 from levada.broker.log.storage import NO_FILES, LogFiles

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from levada.base.clock import NEVER_MS
-from levada.broker.cluster.cluster import Cluster, Topic
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.topic import Topic
 from levada.broker.config.group_config import GroupConfig
-from levada.broker.coordinators.timers import Timers
 from levada.broker.log.offset_lookup import EARLIEST, LATEST, NOTHING, find
 from levada.broker.log.partition_transactions import AbortedTransaction
-from levada.broker.node.purgatory import Purgatory
+from levada.broker.node.purgatory import Purgatory, Timers
 from levada.broker.replication.partition import Partition
 from levada.broker.share.acknowledgements import Acknowledgement
 from levada.broker.share.share_partition import Acquired, Asked, LogBatch, SharePartition

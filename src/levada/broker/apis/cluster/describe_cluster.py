@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.broker.access.authorized_operations import operations_on_cluster
+from levada.broker.access.permissions import operations_on_cluster
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.broker.node.partitions_by_topic import indexes_by_topic
+from levada.broker.node.answers import indexes_by_topic
 from levada.broker.node.state import Api, Call
 from levada.broker.replication.partition import Partition
 from levada.error_codes import ErrorCode

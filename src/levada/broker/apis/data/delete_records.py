@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from levada.base.promise import Promise
-from levada.broker.cluster.cluster import Topic
-from levada.broker.node.each_partition import answer_each
+from levada.broker.cluster.topic import Topic
+from levada.broker.node.answers import answer_each
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import Answer, Api, Call
 from levada.broker.replication.partition import Partition

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
 from levada.broker.node.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import Answer, Api, Call

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
 from levada.broker.log.offset_lookup import LATEST, NOTHING, Found, find
-from levada.broker.node.each_partition import answer_each
+from levada.broker.node.answers import answer_each
 from levada.broker.node.state import Api, BrokerState, Call
 from levada.broker.replication.partition import Partition
 from levada.error_codes import ErrorCode

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from levada.acls import ResourceType
 from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic, may
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
 from levada.broker.coordinators.transactions.verification import unverified
 from levada.broker.log.admission import RefusedRecordsError, is_transactional
 from levada.broker.node.state import Answer, Api, Call, Unanswered

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from levada.acls import ResourceType
-from levada.broker.access.authorized_operations import authorized_operations
-from levada.broker.access.permissions import check
+from levada.broker.access.permissions import authorized_operations, check
 from levada.broker.cluster.features import GROUPS
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
 from levada.broker.coordinators.groups.consumer_member import ConsumerMember, Owned
-from levada.broker.node.partitions_by_topic import by_topic, check_topics
+from levada.broker.node.answers import by_topic, check_topics
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

@@ -10,7 +10,7 @@ from levada.broker.access.permissions import check_each, may
 from levada.broker.cluster.features import GROUPS
 from levada.broker.coordinators.groups.consumer_group import ASSIGNORS
 from levada.broker.coordinators.groups.consumer_member import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Owned
-from levada.broker.coordinators.groups.topic_pattern import compile_pattern
+from levada.broker.coordinators.groups.subscribed_topic_regex import compile_pattern
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

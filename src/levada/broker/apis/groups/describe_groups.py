@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from levada.acls import ResourceType
-from levada.broker.access.authorized_operations import authorized_operations
-from levada.broker.access.permissions import check
+from levada.broker.access.permissions import authorized_operations, check
 from levada.broker.coordinators.groups.classic_group import ClassicGroup, ClassicMember
 from levada.broker.coordinators.groups.group_states import State
 from levada.broker.node.state import Api, Call

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from levada.broker.cluster.cluster import Topic
-from levada.broker.node.each_partition import answer_each
+from levada.broker.cluster.topic import Topic
+from levada.broker.node.answers import answer_each
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, broker_error

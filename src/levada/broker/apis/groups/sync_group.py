@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from levada.base.promise import Promise
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
-from levada.broker.node.later import answer_later
+from levada.broker.node.answers import answer_later
 from levada.broker.node.state import Answer, Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

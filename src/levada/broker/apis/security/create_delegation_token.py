@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from levada.acls import ResourceType
-from levada.broker.access.delegation_tokens import USER, Token, parts_of, written
-from levada.broker.access.permissions import check
-from levada.broker.access.token_requests import FIRST_VERSION_WITH_REQUESTERS, NEVER_MS, check_allowed
+from levada.broker.access.delegation_tokens import FIRST_VERSION_WITH_REQUESTERS, NEVER_MS, USER, Token, parts_of, written
+from levada.broker.access.permissions import check, check_may_use_tokens
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -34,7 +33,7 @@ def refuse(request: CreateDelegationTokenRequest, version: int, code: ErrorCode)
 
 def _create(call: Call, owner: str) -> Token:
     request: CreateDelegationTokenRequest = call.request
-    check_allowed(call.session)
+    check_may_use_tokens(call.session)
     if owner != call.session.principal:
         check(call, ResourceType.USER, owner)
     if any(renewer.principal_type != USER for renewer in request.renewers):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from levada.acls import ResourceType
-from levada.broker.access.delegation_tokens import Token, parts_of, written
-from levada.broker.access.permissions import may
-from levada.broker.access.token_requests import FIRST_VERSION_WITH_REQUESTERS, check_allowed
+from levada.broker.access.delegation_tokens import FIRST_VERSION_WITH_REQUESTERS, Token, parts_of, written
+from levada.broker.access.permissions import check_may_use_tokens, may
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -23,7 +22,7 @@ def handle(call: Call) -> DescribeDelegationTokenResponse:
     """Return the tokens that belong to one of the owners."""
     request: DescribeDelegationTokenRequest = call.request
     try:
-        check_allowed(call.session)
+        check_may_use_tokens(call.session)
     except BrokerError as error:
         return refuse(request, call.version, error.code)
     if not call.state.cluster.access.delegation_tokens.is_enabled:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from levada.broker.access.token_requests import NEVER_MS, new_expiry
+from levada.broker.access.delegation_tokens import NEVER_MS
+from levada.broker.apis.security.renew_delegation_token import new_expiry
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse

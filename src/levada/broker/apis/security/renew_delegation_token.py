@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from levada.broker.access.token_requests import NEVER_MS, new_expiry
+from collections.abc import Callable
+
+from levada.broker.access.delegation_tokens import NEVER_MS
+from levada.broker.access.permissions import check_may_use_tokens
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
 from levada.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 
@@ -19,6 +23,18 @@ def handle(call: Call) -> RenewDelegationTokenResponse:
 def refuse(request: RenewDelegationTokenRequest, version: int, code: ErrorCode) -> RenewDelegationTokenResponse:
     """Answer with an error."""
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NEVER_MS)
+
+
+def new_expiry(call: Call, change: Callable[[bytes, int, str, int], int], token_hmac: bytes, period_ms: int) -> tuple[ErrorCode, int]:
+    """Change when a token ends; return the error code of the answer, and its time, 0 where the token or the user is refused."""
+    try:
+        check_may_use_tokens(call.session)
+    except BrokerError as error:
+        return error.code, NEVER_MS
+    try:
+        return ErrorCode.NONE, change(token_hmac, period_ms, call.session.principal, call.wall_ms)
+    except BrokerError as error:
+        return error.code, 0
 
 
 API = Api(RenewDelegationTokenRequest, 1, 2, handle, refuse, 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from levada.acls import ResourceType
 from levada.broker.access.permissions import check, may
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
 from levada.broker.node.state import Api, Call
 from levada.broker.share.requests import check_share_groups
 from levada.broker.share.share_states import ShareKey

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from levada.acls import ResourceType
-from levada.broker.access.authorized_operations import authorized_operations
-from levada.broker.access.permissions import check
+from levada.broker.access.permissions import authorized_operations, check
 from levada.broker.coordinators.groups.consumer_member import Owned
 from levada.broker.coordinators.share.share_group import ASSIGNOR, ShareMember
-from levada.broker.node.partitions_by_topic import by_topic, check_topics
+from levada.broker.node.answers import by_topic, check_topics
 from levada.broker.node.state import Api, Call
 from levada.broker.share.requests import check_share_groups
 from levada.error_codes import ErrorCode

@@ -6,8 +6,8 @@ from collections import Counter
 
 from levada.acls import ResourceType
 from levada.broker.access.permissions import find_topic, may
-from levada.broker.cluster.assignment import check_new_partitions
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.replica_assignment import check_new_partitions
+from levada.broker.cluster.topic import Topic
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

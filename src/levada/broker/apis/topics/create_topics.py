@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from levada.acls import AclOperation, ResourceType
 from levada.broker.access.permissions import allows, check, may
-from levada.broker.cluster.assignment import check_new_partitions
-from levada.broker.cluster.cluster import DEFAULT, Topic
+from levada.broker.cluster.cluster import DEFAULT
+from levada.broker.cluster.replica_assignment import check_new_partitions
+from levada.broker.cluster.topic import Topic
 from levada.broker.config.broker_config import DEFAULT_SOURCE
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from levada.acls import AclOperation, ResourceType
 from levada.broker.access.permissions import allows, check, denied
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

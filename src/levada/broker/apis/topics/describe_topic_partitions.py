@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from levada.acls import ResourceType
-from levada.broker.access.authorized_operations import authorized_operations
-from levada.broker.access.permissions import may
-from levada.broker.cluster.cluster import Cluster, Topic
+from levada.broker.access.permissions import authorized_operations, may
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.topic import Topic
 from levada.broker.coordinators.internal_topics import is_internal
 from levada.broker.node.state import Api, Call
 from levada.broker.replication.partition import Partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from levada.broker.cluster.cluster import Cluster
-from levada.broker.node.partitions_by_topic import indexes_by_topic
+from levada.broker.node.answers import indexes_by_topic
 from levada.broker.node.state import Api, Call
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.error_codes import ErrorCode

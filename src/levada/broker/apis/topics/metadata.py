@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from levada.acls import AclOperation, ResourceType
-from levada.broker.access.authorized_operations import authorized_operations, operations_on_cluster
-from levada.broker.access.permissions import allows, may
-from levada.broker.cluster.assignment import MOST_NEW_PARTITIONS
-from levada.broker.cluster.cluster import Cluster, Topic
+from levada.broker.access.permissions import allows, authorized_operations, may, operations_on_cluster
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.replica_assignment import MOST_NEW_PARTITIONS
+from levada.broker.cluster.topic import Topic
 from levada.broker.coordinators.internal_topics import CLUSTER_METADATA_TOPIC, is_internal
 from levada.broker.node.state import Api, Call
 from levada.broker.replication.partition import NO_LEADER, Partition

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from levada.base.promise import Promise
 from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
 from levada.broker.coordinators.transactions.endings import end_offsets
-from levada.broker.log.marker import Marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.node.state import Answer, Api, Call
 from levada.broker.replication.waiting import Written, when_replicated
 from levada.error_codes import ErrorCode
@@ -61,7 +61,7 @@ def refuse(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> Wr
 
 
 def _write(call: Call, asked: WritableTxnMarker) -> list[list[_Outcome]]:
-    marker = Marker(
+    marker = EndTransactionMarker(
         asked.producer_id,
         asked.producer_epoch,
         asked.transaction_result,
@@ -71,7 +71,7 @@ def _write(call: Call, asked: WritableTxnMarker) -> list[list[_Outcome]]:
     return [[_write_one(call, topic.name, index, marker) for index in topic.partition_indexes] for topic in asked.topics]
 
 
-def _write_one(call: Call, topic: str, index: int, marker: Marker) -> _Outcome:
+def _write_one(call: Call, topic: str, index: int, marker: EndTransactionMarker) -> _Outcome:
     cluster = call.state.cluster
     name = TopicPartition(topic, index)
     if topic == GROUP_METADATA_TOPIC:

@@ -22,7 +22,7 @@ from levada.broker.coordinators.groups.classic_group import (
 )
 from levada.broker.coordinators.groups.classic_rebalance import Rebalances
 from levada.broker.coordinators.groups.group_states import Event, State
-from levada.broker.coordinators.timers import Timers
+from levada.broker.node.purgatory import Timers
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

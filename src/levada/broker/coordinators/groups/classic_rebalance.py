@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.groups.classic_group import NO_MEMBER_ID, ClassicGroup, ClassicMember, JoinRefusedError
 from levada.broker.coordinators.groups.group_states import Event, State
-from levada.broker.coordinators.timers import Timers
+from levada.broker.node.purgatory import Timers
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.logs import Log

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from levada.broker.access.permissions import find_topic
-from levada.broker.cluster.cluster import Topic
+from levada.broker.cluster.topic import Topic
 from levada.broker.coordinators.groups.consumer_member import Owned
 from levada.broker.coordinators.groups.groups import Commit
 from levada.broker.node.state import Call

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from levada.broker.config.group_config import GroupConfig
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
 from levada.broker.coordinators.groups.consumer_member import ConsumerMember, MemberState
-from levada.broker.coordinators.timers import Timers
+from levada.broker.node.purgatory import Timers
 
 SESSION, REVOCATION, JOIN, SYNC = "session", "revocation", "join", "sync"
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from levada.broker.coordinators.groups.assignor import Assignor, Subscription
+from levada.broker.coordinators.groups.assignors import Assignor, Subscription, assign_ranges, assign_uniformly
 from levada.broker.coordinators.groups.classic_group import CONSUMER
 from levada.broker.coordinators.groups.consumer_member import (
     LEAVING_FOR_A_WHILE,
@@ -25,9 +25,7 @@ from levada.broker.coordinators.groups.consumer_member import (
     Partitions,
     reconcile,
 )
-from levada.broker.coordinators.groups.range_assignor import assign_ranges
-from levada.broker.coordinators.groups.topic_pattern import matching
-from levada.broker.coordinators.groups.uniform_assignor import assign_uniformly
+from levada.broker.coordinators.groups.subscribed_topic_regex import matching
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 

@@ -31,7 +31,7 @@ from levada.broker.coordinators.groups.mixed_groups import MixedGroups
 from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.share.share_group import ShareGroup
 from levada.broker.coordinators.share.share_groups import ShareGroups
-from levada.broker.coordinators.timers import Timers
+from levada.broker.node.purgatory import Timers
 from levada.broker.share.share_states import ShareStates
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

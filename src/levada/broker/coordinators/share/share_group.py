@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from levada.broker.coordinators.groups.assignor import Subscription
+from levada.broker.coordinators.groups.assignors import Subscription, assign_shared
 from levada.broker.coordinators.groups.classic_group import ClientOrigin
 from levada.broker.coordinators.groups.consumer_group import FIRST_EPOCH, Topics, TopicSize
 from levada.broker.coordinators.groups.consumer_member import JOINING, NO_PARTITIONS, UNKNOWN_ORIGIN, Partitions
-from levada.broker.coordinators.share.share_assignor import assign_shared
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 

@@ -15,7 +15,7 @@ from levada.broker.coordinators.groups.classic_group import ClientOrigin
 from levada.broker.coordinators.groups.consumer_group import Topics
 from levada.broker.coordinators.groups.consumer_member import JOINING
 from levada.broker.coordinators.share.share_group import ShareGroup, ShareMember
-from levada.broker.coordinators.timers import Timers
+from levada.broker.node.purgatory import Timers
 from levada.broker.share.share_states import ShareKey, ShareStates
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

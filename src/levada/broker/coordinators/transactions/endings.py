@@ -11,7 +11,7 @@ from levada.base.clock import NEVER_MS
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
 from levada.broker.coordinators.transactions.transaction import Ending
-from levada.broker.log.marker import Marker
+from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import BrokerState
 from levada.broker.replication.partition import NO_LEADER, Partition
@@ -50,7 +50,7 @@ class _Markers:
     def __init__(self, state: BrokerState, ending: Ending) -> None:
         self._state = state
         self._ending = ending
-        self._marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
+        self._marker = EndTransactionMarker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
         self._pending: dict[TopicPartition, Written | None] = {
             name: None for name in ending.partitions if name.topic != GROUP_METADATA_TOPIC
         }
@@ -96,7 +96,7 @@ class _Markers:
         self._state.cluster.transactions.complete(self._ending, wall_ms)
 
 
-def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None:
+def end_offsets(cluster: Cluster, place: TopicPartition, marker: EndTransactionMarker) -> None:
     """Decide what a producer has committed for the groups of one partition of the offsets' topic."""
     offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
     groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]
@@ -104,7 +104,7 @@ def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None
     cluster.internal_topics.end_transaction(place, marker)
 
 
-def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> Written | None:
+def _write_marker(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> Written | None:
     partition = _find(state.cluster, name)
     if partition is None:
         return None  # Deleted in mid-transaction: nothing is left to end.

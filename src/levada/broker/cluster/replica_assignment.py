@@ -1,8 +1,9 @@
-"""Which nodes get the replicas of new partitions: chosen in turn, or as a request says."""
+"""Which nodes have the replicas of a partition: chosen in turn or as a request says, and changed by a reassignment (KIP-455)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -53,3 +54,29 @@ def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collectio
 def are_nodes(replicas: tuple[int, ...], alive: Collection[int]) -> bool:
     """Whether these are nodes that are up, each once, at least one."""
     return bool(replicas) and len(set(replicas)) == len(replicas) and set(replicas) <= set(alive)
+
+
+class Reassignment(NamedTuple):
+    """before: the nodes that had replicas when it began; target: those that shall have them, the preferred leader first."""
+
+    before: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """The nodes that are new."""
+        return tuple(node_id for node_id in self.target if node_id not in self.before)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        """The nodes that go at the end."""
+        return tuple(node_id for node_id in self.before if node_id not in self.target)
+
+    @property
+    def meanwhile(self) -> tuple[int, ...]:
+        """The nodes that have replicas until it is done."""
+        return self.target + self.removing
+
+    def is_done(self, in_sync: Iterable[int]) -> bool:
+        """Whether all replicas of the target are in sync."""
+        return set(self.target) <= set(in_sync)

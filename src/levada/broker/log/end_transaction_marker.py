@@ -17,7 +17,7 @@ _VERSION = 0
 _NO_SEQUENCE = -1
 
 
-class Marker(NamedTuple):
+class EndTransactionMarker(NamedTuple):
     """The end of a producer's transaction. coordinator_epoch: of the coordinator that decided it.
 
     strict: its epoch must be above that of the records that it ends (transaction.version 2).
@@ -42,10 +42,10 @@ class Marker(NamedTuple):
         return RecordBatch(memoryview(data))
 
 
-def read_marker(batch: RecordBatch) -> Marker | None:
+def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
     """Return the marker in a batch of the log, None for a batch that is none."""
     kind = batch.control_type()
     if kind not in (ABORT, COMMIT):
         return None
     end = decode_prefixed(EndTxnMarker, batch.walker().records()[0].value or b"")
-    return Marker(batch.producer_id, batch.producer_epoch, kind == COMMIT, end.coordinator_epoch)
+    return EndTransactionMarker(batch.producer_id, batch.producer_epoch, kind == COMMIT, end.coordinator_epoch)

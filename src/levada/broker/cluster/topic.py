@@ -1,0 +1,54 @@
+"""A topic of a cluster: its id, its settings and its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
+
+from levada.broker.config.settings import BrokerSettings
+from levada.broker.config.topics import TopicConfig
+from levada.broker.coordinators.internal_topics import is_internal
+from levada.broker.replication.partition import Partition
+from levada.types import TopicPartition
+
+
+class Topic:
+    """A topic: its name, its id (a new one each time a name is created), its partitions in order of their numbers.
+
+    config: as it is where no node has settings of its own. new_partition: makes one of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        config: TopicConfig,
+        assignment: Iterable[tuple[int, ...]],
+        new_partition: Callable[[TopicPartition, TopicConfig, tuple[int, ...]], Partition] = Partition,
+    ) -> None:
+        self.name = name
+        self.id = topic_id
+        self.config = config
+        self._configs: Mapping[int, TopicConfig] = {}
+        self.is_internal = is_internal(name)
+        self.partitions = [new_partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
+
+    def add_partitions(self, assignment: Iterable[tuple[int, ...]]) -> list[Partition]:
+        """Add partitions, each on these nodes; return them."""
+        first = len(self.partitions)
+        added = [Partition(TopicPartition(self.name, index), self.config, replicas) for index, replicas in enumerate(assignment, first)]
+        for partition in added:
+            partition.configure(self.config, self._configs)
+        self.partitions += added
+        return added
+
+    def configure(self, config: TopicConfig, nodes: Mapping[int, BrokerSettings]) -> None:
+        """Change the topic's settings. nodes: those whose own settings differ from the cluster's."""
+        self.config = config
+        self._configs = {node_id: config.under(settings) for node_id, settings in nodes.items()}
+        for partition in self.partitions:
+            partition.configure(config, self._configs)
+
+    def config_at(self, node_id: int) -> TopicConfig:
+        """Return the topic's settings as they are at a node."""
+        return self._configs.get(node_id, self.config)

@@ -1,0 +1,85 @@
+"""Helpers with which the handlers of several APIs build responses: deferred answers, errors per partition, partitions by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from levada.acls import ResourceType
+from levada.base.promise import Promise
+from levada.broker.access.permissions import find_topic, may
+from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.topic import Topic
+from levada.broker.coordinators.groups.consumer_member import Owned
+from levada.broker.node.state import Answer, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, TopicAuthorizationError
+from levada.protocol.schema import ZERO_UUID, Response
+from levada.types import TopicPartition
+
+R = TypeVar("R", bound=Response)
+Wanted = TypeVar("Wanted")
+Answered = TypeVar("Answered")
+
+
+def answer_later(ask: Callable[[], Promise[R]], refuse: Callable[[BrokerError], Response]) -> Answer:
+    """Return the answer of `ask`, and what `refuse` makes of a BrokerError that it raises or that its promise is rejected with."""
+    try:
+        asked = ask()
+    except BrokerError as error:
+        return refuse(error)
+    answer: Promise[Response] = Promise()
+
+    def settle(settled: Promise[R]) -> None:
+        answer.resolve(refuse(settled.error) if isinstance(settled.error, BrokerError) else settled.result())
+
+    asked.on_done(settle)
+    return answer
+
+
+def answer_each(
+    call: Call,
+    name: str,
+    partitions: Sequence[Wanted],
+    answer: Callable[[Call, Topic, Wanted], Answered],
+    failure: Callable[[Wanted, ErrorCode], Answered],
+) -> list[Answered]:
+    """Return the answers for partitions of a topic, in order. failure: makes the one for a BrokerError of `answer`, or of the topic."""
+    try:
+        topic = find_topic(call, name, ZERO_UUID, by_id=False)
+    except BrokerError as error:
+        return [failure(wanted, error.code) for wanted in partitions]
+    answers = []
+    for wanted in partitions:
+        try:
+            answers.append(answer(call, topic, wanted))
+        except BrokerError as error:
+            answers.append(failure(wanted, error.code))
+    return answers
+
+
+def by_topic(cluster: Cluster, partitions: Iterable[Owned]) -> list[tuple[Topic, list[int]]]:
+    """Return the partitions of each topic, in order, where groups know them by its id.
+
+    A topic that was deleted has no name any more and is left out.
+    """
+    found: dict[Topic, list[int]] = {}
+    for owned in sorted(partitions):
+        topic = cluster.topic_by_id(owned.topic_id)
+        if topic is not None:
+            found.setdefault(topic, []).append(owned.partition)
+    return list(found.items())
+
+
+def check_topics(call: Call, partitions: Iterable[Owned]) -> None:
+    """Raise TopicAuthorizationError where the client may not describe a topic of these: it is not shown what a group does with it."""
+    if not all(may(call, ResourceType.TOPIC, topic.name) for topic, _ in by_topic(call.state.cluster, set(partitions))):
+        raise TopicAuthorizationError("The group has topics that the client is not authorized to describe.")
+
+
+def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partitions of each topic by its name, in the order given."""
+    found: dict[str, list[int]] = {}
+    for name, index in partitions:
+        found.setdefault(name, []).append(index)
+    return found
