@@ -7,8 +7,8 @@ from itertools import count
 
 from levada.broker.access.logins import Logins
 from levada.broker.cluster.cluster import Access
+from levada.broker.cluster.storage import IN_MEMORY
 from levada.broker.config.settings import BrokerSettings
-from levada.broker.log.storage import IN_MEMORY
 from levada.testing.listening import OAuth, logins_of
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from broker_kit import START_MS, Bench, Client, make_batch
 from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.storage import IN_MEMORY, ClusterStorage
 from levada.broker.config.settings import BrokerSettings
-from levada.broker.log.storage import IN_MEMORY, ClusterStorage
 from levada.broker.node.node import BrokerNode
 from levada.broker.replication.partition import Partition
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from levada.base.shown import did_you_mean
 from levada.broker.access.logins import Logins
 from levada.broker.cluster.cluster import Cluster
+from levada.broker.cluster.storage import IN_MEMORY
 from levada.broker.config.checks import MAX_INT32, integer
 from levada.broker.config.kafka_settings import kafka_settings
 from levada.broker.config.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerSettings, dotted
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.disk.properties_file import read_properties
-from levada.broker.log.storage import IN_MEMORY
 from levada.broker.network.connection import PROTOCOLS, Listener
 from levada.broker.network.server import BrokerServer, Endpoint
 from levada.broker.network.server import InsecureListenError as InsecureListenError

@@ -17,11 +17,11 @@ from levada.api import arguments
 from levada.broker.access.logins import GSSAPI, OAUTHBEARER
 from levada.broker.apis import FAIL_BY_PARTITION, NAMES
 from levada.broker.cluster.cluster import DEFAULT, Cluster
+from levada.broker.cluster.storage import IN_MEMORY
 from levada.broker.cluster.telemetry import DEFAULT_INTERVAL_MS
 from levada.broker.config.settings import RACK_AWARE, STANDARD_AUTHORIZER, BrokerSettings
 from levada.broker.coordinators.placement import Placement
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.log.storage import IN_MEMORY
 from levada.broker.network.connection import Session
 from levada.broker.network.server import BrokerServer, Endpoint
 from levada.broker.node.control import Faults

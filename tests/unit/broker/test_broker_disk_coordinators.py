@@ -11,9 +11,9 @@ import pytest
 
 from disk_kit import Kept, kept, write
 from levada.broker.config.settings import BrokerSettings
+from levada.broker.coordinators.logs import CoordinatorRecord
 from levada.broker.coordinators.transactions.transaction_states import State
 from levada.broker.disk.coordinator_files import CoordinatorFiles
-from levada.broker.log.storage import CoordinatorRecord
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.prefixed import encode_prefixed

@@ -24,6 +24,7 @@ from levada.broker.cluster.replica_assignment import (
     check_replication_factor,
     place,
 )
+from levada.broker.cluster.storage import IN_MEMORY, ClusterStorage, LogDir, StoredTopic
 from levada.broker.cluster.telemetry import ClientMetricsConfig, ClientTelemetry, wanted_by
 from levada.broker.cluster.topic import Topic
 from levada.broker.config.group_config import GroupConfig
@@ -33,11 +34,11 @@ from levada.broker.coordinators.groups.consumer_group import Topics, TopicSize
 from levada.broker.coordinators.groups.groups import StoredGroups
 from levada.broker.coordinators.internal_topics import InternalTopics, check_may_exist, is_internal, placements
 from levada.broker.coordinators.transactions.transactions import Transactions
-from levada.broker.log.storage import IN_MEMORY, ClusterStorage, LogDir, LogFiles, StoredTopic
 from levada.broker.network.connection import PLAINTEXT
 from levada.broker.quotas.client_quotas import ClientQuotas
 from levada.broker.quotas.throttles import Throttles
 from levada.broker.replication.partition import NO_LEADER, Partition
+from levada.broker.replication.replica import ReplicaFiles
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.types import Node
@@ -540,7 +541,7 @@ class Cluster:
         return UUID(int=self._random.getrandbits(128), version=4)
 
 
-def _files_of(partitions: Iterable[Partition]) -> Iterator[LogFiles]:
+def _files_of(partitions: Iterable[Partition]) -> Iterator[ReplicaFiles]:
     """Yield the files of all replicas, but for those that coordinators share."""
     for partition in partitions:
         if not partition.is_internal:

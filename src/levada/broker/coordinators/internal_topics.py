@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from levada.broker.cluster.storage import ClusterStorage, StoredTopic
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
 from levada.broker.coordinators.groups.groups import StoredGroups
@@ -24,8 +25,8 @@ from levada.broker.coordinators.share.kept_shares import KeptShares, shares_in
 from levada.broker.coordinators.transactions.kept_transactions import KeptTransactions, transactions_in
 from levada.broker.coordinators.transactions.transactions import Transactions
 from levada.broker.log.end_transaction_marker import EndTransactionMarker
-from levada.broker.log.storage import ClusterStorage, LogFiles, StoredTopic
 from levada.broker.replication.partition import NO_LEADER, Appended, Partition
+from levada.broker.replication.replica import ReplicaFiles
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.logs import Log
@@ -134,7 +135,7 @@ class InternalPartition(Partition):
             self._leading.lead(epoch)
         return True
 
-    def keep_in(self, files: Callable[[int], LogFiles]) -> None:
+    def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
         """Nothing has to be done: CoordinatorLogs keeps it where anything is kept."""
 
     def resume(self) -> None:

@@ -6,13 +6,13 @@ files, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
 from levada.broker.log.compaction import clean
 from levada.broker.log.end_transaction_marker import EndTransactionMarker, read_marker
-from levada.broker.log.storage import CoordinatorRecord, Written
 from levada.broker.replication.replica import Replica
 from levada.errors import BrokerError
 from levada.logs import Log
@@ -23,6 +23,44 @@ from levada.types import TopicPartition
 _log = Log("levada.broker")
 _CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}
 _NO_COORDINATOR_EPOCH = 0
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of an internal topic, encoded; without a value it is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class CoordinatorWrite(NamedTuple):
+    """What was written at once: records, or the end of a transaction. producer_id: -1 outside of transactions. committed: None for records.
+
+    place: the partition of an internal topic that it belongs to.
+    """
+
+    place: TopicPartition
+    producer_id: int
+    epoch: int
+    records: Sequence[CoordinatorRecord]
+    committed: bool | None = None
+
+
+class CoordinatorLog(Protocol):
+    """What coordinators write, by place. now_ms: milliseconds since the epoch; without it, the time of the last write."""
+
+    def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
+        """Keep records at once."""
+
+    def append_in_transaction(
+        self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
+    ) -> None:
+        """Keep records that count once the producer's transaction is committed."""
+
+    def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
+        """A producer's transaction has ended in this partition."""
+
+    def read(self) -> Iterable[CoordinatorWrite]:
+        """Return everything that was kept, in the order of each place."""
 
 
 class CoordinatorLogs:
@@ -56,7 +94,7 @@ class CoordinatorLogs:
         """A producer's transaction has ended in this partition."""
         self._append(place, EndTransactionMarker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
 
-    def read(self) -> Iterator[Written]:
+    def read(self) -> Iterator[CoordinatorWrite]:
         """Yield everything that is there, partition by partition."""
         for place, replica in sorted(self._replicas.items()):
             for batch in replica.log.batches():
@@ -105,9 +143,9 @@ def _batch(records: Sequence[CoordinatorRecord], now_ms: int) -> bytearray:
     return builder.build()
 
 
-def _read(place: TopicPartition, batch: RecordBatch) -> Written:
+def _read(place: TopicPartition, batch: RecordBatch) -> CoordinatorWrite:
     marker = read_marker(batch) if batch.is_control else None
     if marker is not None:
-        return Written(place, marker.producer_id, marker.epoch, (), marker.committed)
+        return CoordinatorWrite(place, marker.producer_id, marker.epoch, (), marker.committed)
     records = [CoordinatorRecord(record.key or b"", record.value) for record in batch.records()]
-    return Written(place, batch.producer_id if batch.is_transactional else -1, batch.producer_epoch, records)
+    return CoordinatorWrite(place, batch.producer_id if batch.is_transactional else -1, batch.producer_epoch, records)

@@ -11,9 +11,8 @@ from typing import Self
 from uuid import UUID, uuid5
 
 from levada.broker.config.settings import BrokerSettings
-from levada.broker.coordinators.logs import CoordinatorLogs
-from levada.broker.disk.replica_files import ReplicaFiles
-from levada.broker.log.storage import Written
+from levada.broker.coordinators.logs import CoordinatorLogs, CoordinatorWrite
+from levada.broker.disk.replica_files import ReplicaFolder
 from levada.broker.replication.replica import Replica
 from levada.types import TopicPartition
 
@@ -35,7 +34,7 @@ class _Alone:
     def keep_cleaned(self, offset: int) -> None:
         """Not kept."""
 
-    def take_in(self, files: ReplicaFiles) -> None:
+    def take_in(self, files: ReplicaFolder) -> None:
         """CoordinatorFiles closes it."""
 
     def leave(self) -> None:
@@ -52,9 +51,9 @@ class CoordinatorFiles(CoordinatorLogs):
     def __init__(self, path: Path, settings: BrokerSettings) -> None:
         super().__init__(settings)
         self._path = path
-        self._files: dict[TopicPartition, ReplicaFiles] = {}
+        self._files: dict[TopicPartition, ReplicaFolder] = {}
 
-    def read(self) -> Iterator[Written]:
+    def read(self) -> Iterator[CoordinatorWrite]:
         """Yield everything that was kept, partition by partition."""
         for folder in sorted(self._path.glob("*-*")) if self._path.is_dir() else ():
             topic, _, number = folder.name.rpartition("-")
@@ -66,7 +65,7 @@ class CoordinatorFiles(CoordinatorLogs):
         """Return the log of a partition, kept in files from now on."""
         replica = self.replica(place)
         if place not in self._files:
-            files = ReplicaFiles(
+            files = ReplicaFolder(
                 _Alone(self._path / f"{place.topic}-{place.partition}"),
                 uuid5(_NAMESPACE, place.topic),
                 flush_messages=self._config.flush_messages,

@@ -19,13 +19,13 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
+from levada.broker.cluster.storage import LogDir, StoredTopic
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig, check_topic_name
 from levada.broker.disk.coordinator_files import CoordinatorFiles
 from levada.broker.disk.files import lock, make_private, storing, sync_folder, write_whole
 from levada.broker.disk.formats import decode_offsets, encode_offsets, meta_properties
-from levada.broker.disk.replica_files import ReplicaFiles
-from levada.broker.log.storage import LogDir, StoredTopic
+from levada.broker.disk.replica_files import ReplicaFolder
 from levada.errors import IllegalStateError, InvalidTopicError
 from levada.logs import Log
 from levada.types import TopicPartition
@@ -108,10 +108,10 @@ class DataDir:
         """Keep which access rules there are now."""
         self._keep({"acls": [[*pattern, *entry] for pattern, entry in bindings]})
 
-    def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
+    def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFolder:
         """Return the files of one replica."""
         home = _Home(self._node, node_id, name)
-        return ReplicaFiles(home, topic_id, flush_messages=config.flush_messages, index_interval_bytes=config.index_interval_bytes)
+        return ReplicaFolder(home, topic_id, flush_messages=config.flush_messages, index_interval_bytes=config.index_interval_bytes)
 
     def log_dir(self, node_id: int) -> LogDir:
         """Return a node's folder."""
@@ -193,7 +193,7 @@ class _NodeDir:
             if not (path / "meta.properties").exists():
                 write_whole(path / "meta.properties", meta_properties(cluster_id, node_id, uuid4()).encode())
             self._checkpoints = {name: self._read(name) for name in (_STARTS, _CLEANED)}
-        self.files: dict[TopicPartition, ReplicaFiles] = {}
+        self.files: dict[TopicPartition, ReplicaFolder] = {}
 
     def close(self) -> None:
         """Finish all logs, each whatever becomes of the others, and say that they are. Raises the last error."""
@@ -269,7 +269,7 @@ class _Home:
         """It is compacted up to there."""
         self._node.keep(_CLEANED, self._name, offset)
 
-    def take_in(self, files: ReplicaFiles) -> None:
+    def take_in(self, files: ReplicaFolder) -> None:
         """Have the files closed with those of the node."""
         self._node.files[self._name] = files
 

@@ -71,7 +71,7 @@ class Home(Protocol):
         """The log is compacted up to there."""
         ...
 
-    def take_in(self, files: ReplicaFiles) -> None:
+    def take_in(self, files: ReplicaFolder) -> None:
         """These files are here now, to be closed with the others."""
         ...
 
@@ -84,8 +84,8 @@ class Home(Protocol):
         ...
 
 
-class ReplicaFiles:
-    """LogFiles in a folder."""
+class ReplicaFolder:
+    """ReplicaFiles in a folder."""
 
     def __init__(self, home: Home, topic_id: UUID, *, flush_messages: int, index_interval_bytes: int) -> None:
         self._home = home
@@ -106,7 +106,7 @@ class ReplicaFiles:
         assert self._replica is not None
         return self._replica.log
 
-    # LogFiles
+    # ReplicaFiles
 
     def load(self, replica: Replica) -> None:
         """Fill a replica with what the folder holds, after repairing it."""

@@ -21,6 +21,7 @@ from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, 
 from levada.broker.apis.cluster import api_versions
 from levada.broker.cluster.cluster import DEFAULT, Cluster
 from levada.broker.cluster.features import TRANSACTIONS
+from levada.broker.cluster.storage import IN_MEMORY, ClusterStorage
 from levada.broker.cluster.topic import Topic
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
@@ -29,7 +30,6 @@ from levada.broker.coordinators.transactions.endings import carry_out
 from levada.broker.coordinators.transactions.transactions import BUMPING_VERSION
 from levada.broker.log.compaction import clean
 from levada.broker.log.log import PartitionLog
-from levada.broker.log.storage import IN_MEMORY, ClusterStorage
 from levada.broker.network.connection import Connection, Frame, Listener, Session
 from levada.broker.node.control import Fault, Faults
 from levada.broker.node.fetch_sessions import FetchSessions

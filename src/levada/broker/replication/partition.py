@@ -27,8 +27,8 @@ from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.partition_transactions import PartitionTransactions
 from levada.broker.log.producer_state import ProducerStates
-from levada.broker.log.storage import NO_FILES, LogFiles
-from levada.broker.replication.replica import Replica
+from levada.broker.log.storage import NO_FILES
+from levada.broker.replication.replica import Replica, ReplicaFiles
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, OffsetOutOfRangeError, OutOfOrderSequenceError
 from levada.protocol.schema import RecordBytes
@@ -62,11 +62,11 @@ class Partition:
         self.is_internal = False
         self.leader_epoch = 0
         self.reassignment: Reassignment | None = None
-        self._files: Callable[[int], LogFiles] = lambda node_id: NO_FILES
+        self._files: Callable[[int], ReplicaFiles] = lambda node_id: NO_FILES
         self._leading = self.replicas[self.leader]
         self._leading.lead(self.leader_epoch)
 
-    def keep_in(self, files: Callable[[int], LogFiles]) -> None:
+    def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
         """Keep each node's replica in files. For a partition without records."""
         self._files = files
         for node_id, replica in self.replicas.items():

@@ -7,6 +7,8 @@ records that a former leader took and the present one never got (KIP-101). Every
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from levada.broker.config.topics import TopicConfig
 from levada.broker.log.end_transaction_marker import read_marker
 from levada.broker.log.leader_epochs import LeaderEpochs
@@ -18,11 +20,21 @@ from levada.record.batch import RecordBatch, read_batches
 from levada.types import IsolationLevel
 
 
+class ReplicaFiles(LogFiles, Protocol):
+    """The files of one replica: its log, and what is known of its leader epochs and producers."""
+
+    def load(self, replica: Replica) -> None:
+        """Fill a new replica with what was kept of it, and keep what becomes of it from now on."""
+
+    def move_to(self, node_id: int) -> None:
+        """Another node has this replica from now on."""
+
+
 class Replica:
     """caught_up_ms: when it last held everything its leader had. fetched_offset: up to where its present leader knows it to have copied."""
 
     def __init__(self, config: TopicConfig) -> None:
-        self.files: LogFiles = NO_FILES
+        self.files: ReplicaFiles = NO_FILES
         self.log = PartitionLog(segment_bytes=config.segment_bytes, segment_ms=config.roll_ms)
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
@@ -30,7 +42,7 @@ class Replica:
         self.caught_up_ms = 0
         self.fetched_offset = 0
 
-    def keep_in(self, files: LogFiles) -> None:
+    def keep_in(self, files: ReplicaFiles) -> None:
         """Take over what files hold, and keep everything there from now on. For a replica without records."""
         self.files = files
         self.log.keep_in(files)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from levada.broker.coordinators.groups.kept_offsets import KeptOffsets, offsets_in
-from levada.broker.log.storage import Written
+from levada.broker.coordinators.logs import CoordinatorWrite
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.types import OffsetAndMetadata, TopicPartition
@@ -116,7 +116,7 @@ class GroupOffsets:
         """Forget everything, because the topic that holds it was deleted."""
         self._groups.clear()
 
-    def restore(self, written: Written, place_of: Callable[[str], TopicPartition]) -> None:
+    def restore(self, written: CoordinatorWrite, place_of: Callable[[str], TopicPartition]) -> None:
         """Take over what was written down. place_of: the partition of __consumer_offsets that a group belongs to."""
         if written.committed is not None:
             groups = [group for group in self.open_groups(written.producer_id) if place_of(group) == written.place]

@@ -14,7 +14,7 @@ from uuid import UUID
 from levada.broker.coordinators.groups.classic_group import ClientOrigin, Protocol, StoredGroup, StoredMember
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
 from levada.broker.coordinators.groups.consumer_member import ClassicPart, ConsumerMember, MemberState, Owned
-from levada.broker.log.storage import CoordinatorLog, CoordinatorRecord, Written
+from levada.broker.coordinators.logs import CoordinatorLog, CoordinatorRecord, CoordinatorWrite
 from levada.errors import ProtocolError
 from levada.logs import Log
 from levada.protocol.prefixed import GROUP_RECORDS, encode_prefixed
@@ -77,7 +77,7 @@ class KeptGroups:
         """What was written is deleted."""
         self._written.clear()
 
-    def restore(self, written: Iterable[Written]) -> tuple[dict[str, StoredGroup], dict[str, ConsumerGroup]]:
+    def restore(self, written: Iterable[CoordinatorWrite]) -> tuple[dict[str, StoredGroup], dict[str, ConsumerGroup]]:
         """Return the classic groups and the consumer groups as they were written last. What this levada does not know is passed over."""
         for one in written:
             for record in one.records:
@@ -92,7 +92,7 @@ class KeptGroups:
                     _put(consumer.setdefault(group_id, ConsumerGroup(group_id)), key, value)
         return classic, consumer
 
-    def _take(self, written: Written, record: CoordinatorRecord) -> None:
+    def _take(self, written: CoordinatorWrite, record: CoordinatorRecord) -> None:
         try:
             key = GROUP_RECORDS.decode(record.key, record.value).key
         except ProtocolError as fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
-from levada.broker.log.storage import CoordinatorLog, CoordinatorRecord, Written
+from levada.broker.coordinators.logs import CoordinatorLog, CoordinatorRecord, CoordinatorWrite
 from levada.errors import ProtocolError
 from levada.logs import Log
 from levada.protocol.prefixed import GROUP_RECORDS, encode_prefixed
@@ -57,7 +57,7 @@ class KeptOffsets:
         return CoordinatorRecord(_key(group, tp), encode_prefixed(value, version))
 
 
-def offsets_in(written: Written) -> dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]]:
+def offsets_in(written: CoordinatorWrite) -> dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]]:
     """Return what one write says of committed offsets, by group: the offset, None for one that is forgotten, when it was committed, and
     for how long it is kept. What this levada does not know is passed over.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 
-from levada.broker.log.storage import CoordinatorLog, CoordinatorRecord, Written
+from levada.broker.coordinators.logs import CoordinatorLog, CoordinatorRecord, CoordinatorWrite
 from levada.broker.share.in_flight import InFlightRange
 from levada.broker.share.record_states import RecordState
 from levada.broker.share.share_partition import SharePartition
@@ -48,7 +48,7 @@ class KeptShares:
         self._log.append(self._place_of(f"{key.group}:{topic_id}:{key.partition}"), [record], now_ms)
 
 
-def shares_in(written: Written) -> Iterator[tuple[ShareKey, SharePartition | None, bool]]:
+def shares_in(written: CoordinatorWrite) -> Iterator[tuple[ShareKey, SharePartition | None, bool]]:
     """Yield what one write says: a partition as a group reads it, and whether it is still kept.
 
     There is no partition where it was not decided yet where the group starts. What this levada does not know is passed over.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from levada.broker.coordinators.logs import CoordinatorLog, CoordinatorRecord, CoordinatorWrite
 from levada.broker.coordinators.transactions.transaction import ProducerIdAndEpoch, Transaction
 from levada.broker.coordinators.transactions.transaction_states import State
-from levada.broker.log.storage import CoordinatorLog, CoordinatorRecord, Written
 from levada.errors import ProtocolError
 from levada.logs import Log
 from levada.protocol.prefixed import TRANSACTION_RECORDS, encode_prefixed
@@ -38,7 +38,7 @@ class KeptTransactions:
         self._log.append(self._place_of(transactional_id), [CoordinatorRecord(_key(transactional_id), None)])
 
 
-def transactions_in(written: Iterable[Written]) -> list[Transaction]:
+def transactions_in(written: Iterable[CoordinatorWrite]) -> list[Transaction]:
     """Return the transactional ids as they were when they were written last. What this levada does not know is passed over."""
     found: dict[str, Transaction | None] = {}
     for one in written:
@@ -46,7 +46,7 @@ def transactions_in(written: Iterable[Written]) -> list[Transaction]:
     return [transaction for transaction in found.values() if transaction is not None]
 
 
-def _decoded(written: Written) -> Iterator[tuple[str, Transaction | None]]:
+def _decoded(written: CoordinatorWrite) -> Iterator[tuple[str, Transaction | None]]:
     for record in written.records:
         try:
             decoded = TRANSACTION_RECORDS.decode(record.key, record.value)
