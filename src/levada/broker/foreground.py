@@ -34,16 +34,15 @@ _INSTEAD = {
     "log.dirs": "--data-dir",
     "sasl.enabled.mechanisms": "--users",
 }
-"""What says what follows from how a broker is started."""
+"""For each setting that follows from how a broker is started: what to give instead."""
 _WORDS: Mapping[str, bool] = {"true": True, "false": False}
 
 
 class Listening(NamedTuple):
-    """Where a broker listens, and for whom.
+    """The address of a broker, and who may connect.
 
-    certificate, key: files in PEM; with them it speaks TLS. client_authorities: a file in PEM; with it clients have to show a certificate
-    of one of these. users: names with their passwords; with them clients have to log in. insecure: allow a host that other machines reach
-    even if clients need not log in.
+    certificate, key: PEM files, for TLS. client_authorities: a PEM file with the CAs of which clients need a certificate. users: passwords
+    by name; with them clients have to log in. insecure: allow a host that other machines can reach even if clients need not log in.
     """
 
     host: str = "127.0.0.1"
@@ -56,13 +55,13 @@ class Listening(NamedTuple):
 
 
 def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM, which come out as KeyboardInterrupt.
+    """Serve until Ctrl-C or SIGTERM, which raise KeyboardInterrupt.
 
-    data_dir: a folder to keep everything in, None for in memory. settings: of the broker, with Kafka's names in snake_case, node_id and
-    broker_rack among them. tell: is told where it listens.
+    data_dir: the folder for all data, None for memory only. settings: Kafka's names in snake_case, including node_id and broker_rack. tell:
+    called with the address once the broker listens.
 
-    Raises ConfigError, ConnectError when the port is taken, IllegalStateError when another broker uses the folder. Of the kinds of
-    ConfigError a TlsFileError tells which file cannot be used, an InsecureListenError that the host may not be.
+    Raises ConfigError, ConnectError if the port is taken, and IllegalStateError if another broker uses the folder. A TlsFileError
+    (ConfigError) names the file that cannot be used; an InsecureListenError (ConfigError) says that the host is not allowed.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     others = {name: value for name, value in settings.items() if name not in (_NODE_ID, _RACK)}
@@ -91,18 +90,18 @@ def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any
 
 
 def setting(text: str) -> tuple[str, object]:
-    """Read NAME=VALUE: a broker setting by Kafka's name, and its value as the setting has it.
+    """Parse NAME=VALUE: a broker setting by Kafka's name, and its value in the setting's type.
 
-    Raises ConfigError for no number, and for a name that is none, in the spelling that was typed.
+    Raises ConfigError for an invalid number, and for an unknown name as it was typed.
     """
     name, _, value = text.partition("=")
     return _setting(name.strip(), value)
 
 
 def properties(path: str) -> dict[str, object]:
-    """Read a file of Java properties with settings, as setting() does. Raises ConfigError."""
+    """Read a file of Java properties with broker settings, as setting() does. Raises ConfigError."""
     try:
-        # Java keeps blanks at the end of a value, and Kafka drops them as it reads numbers and the like.
+        # Java keeps blanks at the end of a value. Kafka drops them when it parses numbers and the like.
         return dict(_setting(name, value.strip()) for name, value in read_properties(path))
     except ConfigError as wrong:
         raise ConfigError(f"{path}: {wrong}") from None
@@ -138,7 +137,7 @@ def _node_id(text: str) -> int:
 
 
 def _check_home(kept: DataDir, node_id: int) -> None:
-    """Raise ConfigError for a folder that holds the replicas of other nodes only."""
+    """Raise ConfigError for a folder that has replicas of other nodes only."""
     nodes = sorted({node for topic in kept.topics() for replicas in topic.assignment for node in replicas})
     if nodes and node_id not in nodes:
         raise ConfigError(
@@ -147,7 +146,7 @@ def _check_home(kept: DataDir, node_id: int) -> None:
 
 
 def _may_be_reached(listening: Listening) -> bool:
-    # Who has to log in, or to show a certificate, is somebody; a password that crosses a network in the clear is no login.
+    # A client has to prove who it is by a certificate, or by a login over TLS; a password in the clear does not count.
     return listening.insecure or (
         listening.certificate is not None and (listening.users is not None or listening.client_authorities is not None)
     )

@@ -1,4 +1,4 @@
-"""Access rules and filters as requests have them, and what is refused of them."""
+"""ACL bindings and filters as requests have them, and the checks that refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def authorizer_of(call: Call) -> Authorizer:
 
 
 def binding_of(asked: AclCreation) -> AclBinding:
-    """Return the rule that is to be made."""
+    """Return the ACL binding that a CreateAcls request asks for."""
     pattern = ResourcePattern(ResourceType.of(asked.resource_type), asked.resource_name, PatternType.of(asked.resource_pattern_type))
     entry = AccessControlEntry(asked.principal, AclOperation.of(asked.operation), AclPermissionType.of(asked.permission_type), asked.host)
     return AclBinding(pattern, entry)
 
 
 def is_definite(binding: AclBinding) -> bool:
-    """Whether none of a rule's words are for filters, or not known here."""
+    """Whether a binding has neither wildcards of filters (such as ANY) nor values that this broker does not know."""
     pattern, entry = binding
     return not _FOR_FILTERS.intersection((pattern.resource_type, pattern.pattern_type, entry.operation, entry.permission_type))
 
 
 def check_binding(binding: AclBinding) -> None:
-    """Raise INVALID_REQUEST (BrokerError) for what can be no rule."""
+    """Raise INVALID_REQUEST (BrokerError) for a binding that cannot be created."""
     pattern, principal = binding.pattern, binding.entry.principal
     if not pattern.name:
         raise _invalid("Resource name should not be empty")
@@ -75,7 +75,7 @@ def filter_of(asked: Any) -> AclBindingFilter:
         wanted.entry_filter.permission_type,
     )
     if any(word.number == 0 for word in words):
-        raise _invalid("the filter has a resource type, pattern type, operation or permission type that is not known here")
+        raise _invalid("the filter has a resource type, pattern type, operation or permission type that this broker does not know")
     return wanted
 
 

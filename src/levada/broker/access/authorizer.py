@@ -1,8 +1,8 @@
-"""Who may do what: the access rules of a cluster, and what follows from them, as Kafka's StandardAuthorizer decides it.
+"""The ACLs of a cluster, and what they allow, decided as Kafka's StandardAuthorizer does.
 
-Super users may do everything. Of all other rules that are about the resource, the user, the host and the operation, one that denies counts
-more than any that allows. Without any of these the answer is no; where there is no rule about the resource at all, it is what
-allow.everyone.if.no.acl.found says.
+Super users may do everything. For all others, the rules about the resource, the user, the host and the operation decide: a rule that
+denies wins over all that allow, and without a matching rule the answer is no. Where no rule at all is about the resource,
+allow.everyone.if.no.acl.found decides.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     _Op.DESCRIBE: frozenset({_Op.READ, _Op.WRITE, _Op.DELETE, _Op.ALTER}),
     _Op.DESCRIBE_CONFIGS: frozenset({_Op.ALTER_CONFIGS}),
 }
-"""Operations, each with those that imply it. A rule that allows one of these allows it, too; a rule that denies one does not deny it."""
+"""Operations, each with those that imply it: a rule that allows one of these allows it, too. Rules that deny are not extended."""
 
 
 class Requester(NamedTuple):
-    """Who asks, and from where. principal: such as "User:alice". host: an address."""
+    """Who sends a request. principal: such as "User:alice". host: an IP address."""
 
     principal: str
     host: str
@@ -43,7 +43,7 @@ _ByPrincipal: TypeAlias = dict[str, list[AccessControlEntry]]
 
 
 class _ByResource:
-    """Rules by what and whom they are about: with 100,000 of them it takes too long to look at each one for each topic of a request."""
+    """Rules by resource and principal. With 100,000 rules, looking at each one for each topic of a request would take too long."""
 
     def __init__(self, bindings: Iterable[AclBinding]) -> None:
         self._rules: dict[ResourcePattern, _ByPrincipal] = {}
@@ -65,9 +65,9 @@ class _ByResource:
 
 
 class Authorizer:
-    """The rules of one cluster. super_users: principals such as "User:admin". allows_if_none: allow.everyone.if.no.acl.found.
+    """The ACLs of one cluster. super_users: principals such as "User:admin". allows_if_none: allow.everyone.if.no.acl.found.
 
-    keep: is told of all rules after each change.
+    keep: called with all rules after each change.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Authorizer:
         self._keep = keep
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
-        """Add rules; one that is there already stays as it is."""
+        """Add rules. A rule that exists already stays."""
         new = {binding: None for binding in bindings if binding not in self._bindings}
         self._change({**self._bindings, **new})
         self._by_resource.add(new)
@@ -97,16 +97,16 @@ class Authorizer:
         self._by_resource = _ByResource(self._bindings)
 
     def _change(self, bindings: dict[AclBinding, None]) -> None:
-        # First kept: what a disk refuses is not in force until the next start.
+        # Store first: if the disk fails, the rule must not be in force until the restart.
         self._keep(bindings)
         self._bindings = bindings
 
     def matching(self, wanted: AclBindingFilter) -> list[AclBinding]:
-        """Return the rules that a filter means."""
+        """Return the rules that match a filter."""
         return [binding for binding in self._bindings if wanted.matches(binding)]
 
     def allows(self, who: Requester, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Whether somebody may do this with a resource."""
+        """Whether a requester may carry out an operation on a resource."""
         if who.principal in self._super_users:
             return True
         about = self._by_resource.about(resource_type, name)
@@ -117,11 +117,11 @@ class Authorizer:
         return permissions == {AclPermissionType.ALLOW}
 
     def allows_with_any(self, who: Requester, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether there may be a resource of this type with which somebody may do this (KIP-679).
+        """Whether there may be a resource of this type on which a requester may carry out an operation (KIP-679).
 
-        A rule that allows it counts unless what it is about is denied as a whole.
+        A rule that allows the operation counts, unless another rule denies it for everything that the first one covers.
         """
-        # A name that no rule is about: allowed for super users, and with allow.everyone.if.no.acl.found.
+        # A name that no rule is about: true for super users, and with allow.everyone.if.no.acl.found.
         if self.allows(who, operation, resource_type, _NO_NAME):
             return True
         rules = list(self._rules(who, operation, resource_type))
@@ -148,7 +148,7 @@ class Authorizer:
 
 
 _NO_NAME: Final = "hardcode"
-"""As Kafka spells it. It has to be some name; a rule about it would count."""
+"""The name that Kafka uses here, too. Any name would do that no rule is about."""
 
 
 def _is_for(entry: AccessControlEntry, who: Requester) -> bool:

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM on the broker's side. Amazon's brokers ask AWS whether a signature is right; here a test names the accounts."""
+"""AWS_MSK_IAM on the broker's side. Amazon's brokers let AWS verify a signature; here a test configures the accounts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from levada.net.sasl import aws
 
 
 class AwsAccounts:
-    """secrets: the secret access key of each access key. Who logs in is called by the access key."""
+    """The accounts that may log in. secrets: the secret access key by access key. The access key becomes the user's name."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = dict(secrets)
 
     def check(self, message: bytes, wall_ms: int) -> tuple[str, bytes]:
-        """Return the access key of who signed a message, and what to answer. Raises SaslError."""
+        """Verify the signature of a client's message; return its access key and the broker's answer. Raises SaslError."""
         said = _object(message)
         access_key, _, scope = said.get("x-amz-credential", "").partition("/")
         secret = self._secrets.get(access_key)

@@ -1,8 +1,8 @@
-"""Delegation tokens: what a program logs in with on behalf of a user, without the user's password (KIP-48).
+"""Delegation tokens, with which a program logs in on behalf of a user without the user's password (KIP-48).
 
-A token is an id and an hmac of it, made with a secret that all brokers of the cluster share. They are user and password of SCRAM, which is
-told so (tokenauth=true), and a client that logs in with them is the token's owner. A token may be renewed up to its end by its owner, and
-by the principals that it names. Without delegation.token.secret.key there are none.
+A token is an id and the HMAC of it, made with a secret that all brokers of the cluster share. A client logs in with them as user and
+password of SCRAM, with the extension tokenauth=true, and is authenticated as the token's owner. The owner and the token's renewers may
+renew it until its maximum lifetime ends. Without delegation.token.secret.key there are no tokens.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SEPARATOR = ":"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token. Principals are written as Type:name; times are milliseconds since the epoch.
+    """A delegation token. Principals are written as Type:name; times are milliseconds since the epoch.
 
-    expiry_ms: until when it is good, unless it is renewed; max_ms: until when it may be renewed.
+    expiry_ms: when it expires unless it is renewed; max_ms: the latest time to which it can be renewed.
     """
 
     id: str
@@ -46,19 +46,19 @@ class Token:
         return principal in (self.owner, *self.renewers)
 
     def belongs_to(self, principal: str) -> bool:
-        """Whether a principal may see it: its owner, its renewers, and who asked for it."""
+        """Whether a principal may see it: its owner, its renewers, and its requester."""
         return principal == self.requester or self.may_be_changed_by(principal)
 
     def has_ended(self, now_ms: int) -> bool:
-        """Whether it is too late to use or renew it."""
+        """Whether it can neither be used nor renewed any more."""
         return min(self.expiry_ms, self.max_ms) < now_ms
 
 
 class DelegationTokens:
     """All tokens of a cluster.
 
-    new_id: makes an id that no other token has. kept: what was kept before, as `keep` was given it. keep: called with all of them when they
-    have changed. Raises BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, _NOT_FOUND, _EXPIRED, _OWNER_MISMATCH.
+    new_id: makes an id that no other token has. kept: what `keep` was called with last, before a restart. keep: called with all tokens
+    after each change. Raises BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, _NOT_FOUND, _EXPIRED, _OWNER_MISMATCH.
     """
 
     def __init__(self, settings: BrokerSettings, new_id: Callable[[], str], kept: Any, keep: Callable[[Any], None]) -> None:
@@ -72,11 +72,11 @@ class DelegationTokens:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there can be tokens."""
+        """Whether tokens can be created."""
         return bool(self._settings.delegation_token_secret_key)
 
     def create(self, owner: str, requester: str, renewers: tuple[str, ...], max_lifetime_ms: int, now_ms: int) -> Token:
-        """Create a token. max_lifetime_ms: the broker's maximum where it is not above 0."""
+        """Create a token. max_lifetime_ms: the broker's maximum is taken for 0 and negative values."""
         self._check_enabled()
         max_ms = now_ms + _shorter(self._settings.delegation_token_max_lifetime_ms, max_lifetime_ms)
         token = Token(
@@ -92,14 +92,14 @@ class DelegationTokens:
         return token
 
     def renew(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Let a token live longer; return when it ends now. period_ms: the broker's default where it is not above 0."""
+        """Renew a token; return when it expires now. period_ms: the broker's default is taken for 0 and negative values."""
         token = self._found(token_hmac)
         self._check_alive(token, now_ms)
         _check_owner(token, principal)
         return self._set_expiry(token, now_ms + _shorter(self._settings.delegation_token_expiry_time_ms, period_ms))
 
     def expire(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Let a token end after a period, or with a negative one at once; return when it ends."""
+        """Let a token expire after a period, at once if that is negative; return when it expires."""
         token = self._found(token_hmac)
         _check_owner(token, principal)
         if period_ms < 0:
@@ -109,20 +109,20 @@ class DelegationTokens:
         return self._set_expiry(token, now_ms + period_ms)
 
     def forget_ended(self, now_ms: int) -> None:
-        """Forget the tokens that have ended."""
+        """Remove expired tokens."""
         self._change({name: token for name, token in self._tokens.items() if not token.has_ended(now_ms)})
 
     def hmac_of(self, token: Token) -> bytes:
-        """Return what proves to know a token."""
+        """Return the HMAC of a token, which only its owner and the brokers know."""
         return hmac.digest(self._settings.delegation_token_secret_key.encode(), token.id.encode(), "sha512")
 
     def living(self, token_id: str, now_ms: int) -> Token | None:
-        """Return a token that is good for a login."""
+        """Return a token that can be used for a login, None if there is none with this id."""
         token = self._tokens.get(token_id)
         return None if token is None or token.has_ended(now_ms) else token
 
     def credential(self, mechanism: str, token: Token) -> ScramCredential:
-        """Return what SCRAM knows of a token, whose password is its hmac in base64."""
+        """Return the SCRAM credential of a token. Its password is the HMAC in base64."""
         return ScramCredential.of(mechanism, base64.b64encode(self.hmac_of(token)).decode())
 
     def _check_enabled(self) -> None:
@@ -161,7 +161,7 @@ def _shorter(longest_ms: int, wanted_ms: int) -> int:
 
 
 def written(kind: str, name: str) -> str:
-    """Return a principal as one text."""
+    """Return a principal as text, Type:name."""
     return f"{kind}{_SEPARATOR}{name}"
 
 

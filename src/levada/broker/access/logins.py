@@ -1,7 +1,8 @@
-"""Who may log in to a broker, and how far one connection's login has come (E4, H15).
+"""Who may log in to a broker, and the state of one connection's login.
 
-A connection of a listener with logins may ask for versions and log in; anything else ends it. A login that fails ends it, too, once the
-client was told. Where sessions end (KIP-368), a client logs in again on the same connection, by the same mechanism and as the same user.
+On a listener with logins, a connection may only send ApiVersions, SaslHandshake and SaslAuthenticate before it is authenticated. Any
+other request closes it. After a failed login, the broker answers with the error and then closes the connection. Where sessions expire
+(KIP-368), a client logs in again on the same connection, with the same mechanism and as the same user.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ GSSAPI: Final = "GSSAPI"
 _BEFORE_LOGIN: Final = frozenset({ApiVersionsRequest.API_KEY, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY})
 _AFTER_SESSION: Final = frozenset({SaslHandshakeRequest.API_KEY})
 _ANY_MORE: Final = b"\x01"
-"""What a client says once it was told that its token is refused."""
+"""What an OAUTHBEARER client sends after it has been told that its token is refused."""
 
 
 class ValidToken(NamedTuple):
-    """A token that was found good. ends_ms: until when, in ms since the epoch."""
+    """A token that was accepted. ends_ms: when it expires, in ms since the epoch."""
 
     user: str
     ends_ms: int
 
 
 ValidateToken: TypeAlias = Callable[[str, int], ValidToken]
-"""Given a token and the time in ms since the epoch. Raises SaslError for one that is not to be believed."""
+"""Validates a token at a time in ms since the epoch. Raises SaslError for an invalid token."""
 
 
 def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
-    """Believe a token without a signature, as Kafka's validator for development does: it has a subject, and has not ended."""
+    """Accept a token without a signature, as Kafka's validator for development does, if it has a subject and has not expired."""
     try:
         header, claimed, signature = jwt.parts(token)
         ends_s, begins_s = jwt.number(claimed, "exp"), jwt.number(claimed, "iat")
@@ -65,11 +66,11 @@ def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
 
 
 class Logins:
-    """Who may log in to a cluster. mechanisms: those that there are.
+    """Who may log in to a cluster. mechanisms: the enabled SASL mechanisms.
 
-    users: their passwords for PLAIN, None without PLAIN and SCRAM. scram: the users of SCRAM. tokens: what SCRAM takes besides. validate:
-    of OAuth's tokens, None without OAUTHBEARER. accounts: whose signatures are believed, None without AWS_MSK_IAM. kerberos: begins the
-    broker's side of a connection, None without GSSAPI.
+    users: passwords by user for PLAIN, None without PLAIN and SCRAM. scram: the users of SCRAM. tokens: delegation tokens, with which
+    clients log in by SCRAM as well. validate: validates tokens of OAUTHBEARER, None without it. accounts: those of AWS_MSK_IAM, None
+    without it. kerberos: begins GSSAPI for a connection, None without it.
     """
 
     def __init__(
@@ -91,20 +92,20 @@ class Logins:
         self.mechanisms = [*(OF_PASSWORDS if users is not None else ()), *given]
 
     def check_password(self, user: str, password: str) -> bool:
-        """Whether it is the user's; the time that this takes says nothing about it."""
+        """Whether a password is the user's. The comparison takes constant time."""
         known = self._passwords.get(user, "")
         return hmac.compare_digest(known.encode(), password.encode()) and user in self._passwords
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return what SCRAM knows of a user."""
+        """Return the SCRAM credential of a user."""
         return self._scram.credential(mechanism, user)
 
 
 @dataclass(slots=True)
 class Login:
-    """One connection's. mechanism: the one that was agreed upon, "" before that. user: as whom it is logged in, "" before that.
+    """The login of one connection. mechanism: the one of SaslHandshake, "" before it. user: the authenticated user, "" before that.
 
-    credentials_end_ms: until when what the client has shown is good, in ms since the epoch. session_ends_ms: when it has to have logged in
+    credentials_end_ms: when the client's credentials expire, in ms since the epoch. session_ends_ms: until when the client has to log in
     again, in the node's time.
     """
 
@@ -121,22 +122,22 @@ class Login:
 
     @property
     def is_by_token(self) -> bool:
-        """Whether it is made with a delegation token."""
+        """Whether the client has logged in with a delegation token."""
         return self._token is not None
 
     @property
     def principal(self) -> str:
-        """As whom it is logged in."""
+        """The authenticated principal."""
         return written(USER, self.user) if self._token is None else self._token.owner
 
     def permits(self, api_key: int, now_ms: int) -> bool:
-        """Whether the client may ask this now: only logging in before that is done (E4), and after its session has ended (KIP-368)."""
+        """Whether the client may send a request of this API now: only a login, before the first one and after the session has expired."""
         if not self.user:
             return api_key in _BEFORE_LOGIN
         return now_ms <= self.session_ends_ms or api_key in _AFTER_SESSION
 
     def agree(self, mechanism: str) -> None:
-        """Take up a mechanism. Raises BrokerError for one that there is not, and where one was taken up already."""
+        """Choose a mechanism (SaslHandshake). Raises BrokerError if it is not enabled, or if one was chosen already."""
         if self.mechanism and not self.user:
             raise BrokerError("a mechanism was agreed upon already", code=ErrorCode.ILLEGAL_SASL_STATE)
         if mechanism not in self.logins.mechanisms:
@@ -149,7 +150,7 @@ class Login:
         self.credentials_end_ms = NEVER_MS
 
     def take(self, message: bytes, wall_ms: int) -> bytes:
-        """Return the answer to a client's message. Raises BrokerError where the login fails, with Kafka's words for it."""
+        """Return the answer to a client's SASL message. Raises BrokerError with Kafka's message when the login fails."""
         if not self.mechanism or self.user:
             raise BrokerError("SaslAuthenticate follows SaslHandshake", code=ErrorCode.ILLEGAL_SASL_STATE)
         try:
@@ -164,7 +165,7 @@ class Login:
         return answer
 
     def begin_session(self, max_reauth_ms: int, now_ms: int, wall_ms: int) -> int:
-        """The client is logged in: return for how long, in ms, 0 for as long as the connection lasts. max_reauth_ms: 0 for no limit."""
+        """The client has logged in: return the session's lifetime in ms, 0 for no limit. max_reauth_ms: 0 for no limit."""
         limits = [self.credentials_end_ms - wall_ms] if self.credentials_end_ms != NEVER_MS else []
         limits += [max_reauth_ms] if max_reauth_ms > 0 else []
         lifetime_ms = max(min(limits), 0) if limits else 0

@@ -1,8 +1,8 @@
-"""Whether the client of a request has the permissions that the request needs (levada.base.permissions has the table of these).
+"""Whether the client of a request has the permissions that the request needs (the table is in levada.base.permissions).
 
-A request that is about one group, one transactional id or the cluster is refused as a whole, before its API sees it. Where it names
-several resources, its API asks about each with check(), may() or find_topic(), and answers for it alone. Without an authorizer everything
-is allowed.
+A request about one group, one transactional id or the cluster is refused as a whole, before its handler is called. If a request names
+several resources, its handler asks about each with check(), may() or find_topic(), and answers for each separately. Without an authorizer
+everything is allowed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from levada.errors import BrokerError, broker_error
 NOT_ASKED: Final = -(1 << 31)
 
 _NAMED_BY: Final = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_ID: "transactional_id"}
-"""The field of a request with the one resource of its type."""
+"""The request's field with the name of the resource, by resource type."""
 
 
 def refusal(call: Call) -> ErrorCode:
-    """Return why nothing of a request may be done, NONE where some of it may be."""
+    """Return the error with which a request is refused as a whole, NONE if it is not."""
     if call.state.cluster.authorizer is None:
         return ErrorCode.NONE
     for resource_type, need in NEEDS[call.api.request.NAME].items():
@@ -39,19 +39,19 @@ def refusal(call: Call) -> ErrorCode:
 
 
 def allows(call: Call, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-    """Whether a request's client may do this with a resource."""
+    """Whether the client may carry out an operation on a resource."""
     authorizer = call.state.cluster.authorizer
     return authorizer is None or authorizer.allows(_requester(call), operation, resource_type, name)
 
 
 def allows_with_any(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
-    """Whether there may be a resource of this type with which a request's client may do this (KIP-679)."""
+    """Whether there may be a resource of this type on which the client may carry out an operation (KIP-679)."""
     authorizer = call.state.cluster.authorizer
     return authorizer is None or authorizer.allows_with_any(_requester(call), operation, resource_type)
 
 
 def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-    """Whether a request's client may do with a resource what the request is for."""
+    """Whether the client has the permissions on a resource that its request needs."""
     if call.state.cluster.authorizer is None:
         return True
     need = NEEDS[call.api.request.NAME][resource_type]
@@ -61,19 +61,19 @@ def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bo
 
 
 def check(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
-    """Raise AuthorizationError unless the request's client may do with a resource what the request is for."""
+    """Raise AuthorizationError unless the client has the permissions on a resource that its request needs."""
     if not may(call, resource_type, name):
         raise denied(resource_type)
 
 
 def check_each(call: Call, resource_type: ResourceType, names: Iterable[str]) -> None:
-    """Raise AuthorizationError unless the request's client may do with all these resources what the request is for."""
+    """Raise AuthorizationError unless the client has the permissions on all these resources that its request needs."""
     for name in names:
         check(call, resource_type, name)
 
 
 def denied(resource_type: ResourceType) -> BrokerError:
-    """Return the error of a client that may not use a resource, in Kafka's words for it."""
+    """Return the error of a client without permissions for a resource, with Kafka's message."""
     code = CODES[resource_type]
     return broker_error(code, _WORDS.get(code, ""))
 
@@ -88,10 +88,10 @@ _WORDS: Final = {
 
 
 def find_topic(call: Call, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
-    """Return the topic that a request means, which its client may use.
+    """Return the topic that a request names, if its client may use it.
 
-    Raises TopicAuthorizationError, and what BrokerState.find_topic() raises. Whether a name exists is told to those only who may use it;
-    ids are no secret.
+    Raises TopicAuthorizationError, and what BrokerState.find_topic() raises. Only a client that may use a topic learns whether the name
+    exists. Topic ids need no such protection.
     """
     if not by_id:
         check(call, ResourceType.TOPIC, name)
@@ -102,14 +102,14 @@ def find_topic(call: Call, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str, *, is_asked: bool) -> int:
-    """Return the operations that the request's client may carry out, NOT_ASKED where it has not asked."""
+    """Return the operations on a resource that the client is authorized for, as bits; NOT_ASKED if the request has not asked."""
     if not is_asked:
         return NOT_ASKED
     return _bits(operation for operation in OPERATIONS[resource_type] if allows(call, operation, resource_type, name))
 
 
 def operations_on_cluster(call: Call, *, is_asked: bool) -> int:
-    """Return the same of the cluster; nothing is told to those who may not describe it."""
+    """Return the same for the cluster. A client that may not describe the cluster gets 0."""
     if is_asked and not may(call, ResourceType.CLUSTER):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME, is_asked=is_asked)

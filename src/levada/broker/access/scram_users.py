@@ -1,4 +1,4 @@
-"""What a cluster keeps of its users' passwords, for SCRAM (KIP-554). Who alters one logs in with it at once."""
+"""The SCRAM credentials of a cluster's users (KIP-554). A changed credential is valid at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Key: TypeAlias = tuple[str, str]
 
 
 class ScramUsers:
-    """The credentials of all users.
+    """The SCRAM credentials of all users.
 
-    kept: what was kept before, as `keep` was given it. keep: called with all of them when they have changed.
+    kept: what `keep` was called with last, before a restart. keep: called with all credentials after each change.
     """
 
     def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:
@@ -30,7 +30,7 @@ class ScramUsers:
         self._keep = keep
 
     def names(self) -> list[str]:
-        """Return the users that have a credential, in the order in which they came."""
+        """Return the users that have a credential, in the order in which they were added."""
         return list(dict.fromkeys(user for user, _ in self._credentials))
 
     def of(self, user: str) -> dict[str, ScramCredential]:
@@ -38,11 +38,11 @@ class ScramUsers:
         return {mechanism: credential for (name, mechanism), credential in self._credentials.items() if name == user}
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return what a mechanism knows of a user."""
+        """Return a user's credential for a mechanism, None if there is none."""
         return self._credentials.get((user, mechanism))
 
     def set_passwords(self, passwords: Mapping[str, str]) -> None:
-        """Let users log in with these passwords by each mechanism; a credential that fits its password already stays."""
+        """Set the passwords of users for all mechanisms. A credential that matches the password already stays."""
         self.change(
             {
                 (user, mechanism): ScramCredential.of(mechanism, password)
@@ -53,7 +53,7 @@ class ScramUsers:
         )
 
     def change(self, changes: Mapping[Key, ScramCredential | None]) -> None:
-        """Add credentials or put them in the place of others; None removes one."""
+        """Add or replace credentials; None removes one."""
         changed = {**self._credentials, **changes}
         known = {key: credential for key, credential in changed.items() if credential is not None}
         if known != self._credentials:

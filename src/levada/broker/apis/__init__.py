@@ -1,4 +1,4 @@
-"""The APIs this broker serves, one module each: how a request is carried out, and how it is refused."""
+"""The APIs that this broker serves, one module each, with the handler of its requests and its error response."""
 
 from __future__ import annotations
 
@@ -184,10 +184,10 @@ FAIL_BY_PARTITION = frozenset(
         share_acknowledge.API,
     )
 )
-"""The APIs of which a test can let one partition fail."""
+"""The APIs of which a test can let a single partition fail."""
 
 TELEMETRY = frozenset(api.request.NAME for api in (get_telemetry_subscriptions.API, push_telemetry.API))
-"""The APIs that are offered only where somebody takes the metrics of clients."""
+"""The APIs that are only offered if the broker accepts client metrics."""
 
 NEWEST_BEFORE_KIP_890: Mapping[str, int] = {"Produce": 11, "EndTxn": 4, "WriteTxnMarkers": 1, "TxnOffsetCommit": 4, "ListTransactions": 1}
-"""The newest versions that a broker serves whose transaction.version is below 2, if it serves newer ones otherwise."""
+"""The newest versions with a transaction.version below 2, for APIs that otherwise have newer ones."""

@@ -1,6 +1,6 @@
-"""What all nodes of a cluster share: the list of nodes, the topics, the offsets of groups, and the next producer id.
+"""The state that all nodes of a cluster share: nodes, topics, committed offsets, and the next producer id.
 
-It does the work of Kafka's controller, and it moves records from leaders to followers. Coordinators' knowledge is shared by all nodes.
+It does the work of Kafka's controller, and replicates records from leaders to followers. All coordinators share their state here.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from levada.errors import BrokerError, IllegalStateError, InvalidTopicError, Top
 from levada.types import Node
 
 DEFAULT = -1
-# As many as Kafka's controller gives a broker at once.
+# The size of the blocks that Kafka's controller gives to a broker.
 _PRODUCER_ID_BLOCK = 1000
 
 _GROUPS = "groups"
-"""What the settings of groups are kept under."""
+"""The name under which the storage has the settings of groups."""
 _BROKERS = "brokers"
-"""What was changed of the settings of brokers is kept under."""
+"""The name under which the storage has the changed settings of brokers."""
 _ALL_BROKERS = ""
 _SCRAM_USERS, _CLIENT_QUOTAS, _DELEGATION_TOKENS = "scram_users", "client_quotas", "delegation_tokens"
 
 
 class Access:
-    """Shared by all nodes.
+    """SCRAM users, delegation tokens, ACLs and quotas of a cluster.
 
-    mutations: what clients have used of controller_mutation_rate. authorizer: None where everybody may do everything. new_id: makes ids
-    that nothing else has.
+    mutations: the use of controller_mutation_rate by client. authorizer: None if everything is allowed. new_id: makes ids that nothing else
+    has.
     """
 
     def __init__(self, settings: BrokerSettings, storage: ClusterStorage, new_id: Callable[[], str]) -> None:
@@ -73,11 +73,11 @@ class Access:
 
 
 class Cluster:
-    """The nodes, topics and offsets of groups, shared by all nodes. random gives ids, so a seeded cluster is the same every time.
+    """The state that all nodes of a cluster share. random: source of ids; with a fixed seed, a cluster gets the same ids every time.
 
-    nodes: all that have joined, with their addresses at the first listener; stopped: those of them that are down. now_ms: when a node was
-    last given the time. metadata_offset, controller_epoch: how often what the controller knows has changed, and how often another node
-    became the controller. authorizer: None where everybody may do everything.
+    nodes: all registered nodes, with their addresses at the first listener. stopped: those that are down. now_ms: the time of a node's last
+    step. metadata_offset, controller_epoch: how often the controller's metadata, and the controller itself, have changed. authorizer: None
+    if everything is allowed.
     """
 
     def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
@@ -130,7 +130,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The node that answers for the cluster, -1 before any has joined and while all are down."""
+        """The node that acts as the controller, -1 before any has joined and while all are down."""
         return min(self.alive, default=-1)
 
     @property
@@ -139,7 +139,7 @@ class Cluster:
         return sorted(self.nodes.keys() - self.stopped)
 
     def join(self, node: Node, listener: str = PLAINTEXT) -> None:
-        """Add a node, or give a known one its new address at a listener. All nodes have the same listeners, in the same order."""
+        """Register a node, or a new address of it at a listener. All nodes have the same listeners, in the same order."""
         self._addresses.setdefault(listener, {})[node.id] = node
         self.nodes[node.id] = next(iter(self._addresses.values()))[node.id]
         self._update_following()
@@ -150,26 +150,26 @@ class Cluster:
         return {node_id: node for node_id, node in self._addresses[listener].items() if node_id in self.nodes}
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of this name."""
+        """Return the topic of this name, None if there is none."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """The topic with this id."""
+        """Return the topic with this id, None if there is none."""
         return self._by_id.get(topic_id)
 
     def has(self, partition: Partition) -> bool:
-        """Whether a partition still exists; one of a topic that was created again is another one."""
+        """Whether a partition still exists. A topic that was deleted and created again has other partitions."""
         topic, index = self.topics.get(partition.name.topic), partition.name.partition
         return topic is not None and partition in topic.partitions[index : index + 1]
 
     def partition(self, topic: Topic | None, index: int) -> Partition:
-        """A topic's partition; UnknownTopicOrPartitionError when there is none."""
+        """Return a topic's partition. Raises UnknownTopicOrPartitionError."""
         if topic is None or not 0 <= index < len(topic.partitions):
             raise UnknownTopicOrPartitionError("this server does not host this topic-partition")
         return topic.partitions[index]
 
     def partitions(self, named: Iterable[tuple[str, Iterable[int]]] | None) -> Iterator[Partition]:
-        """The partitions that exist of those named, by topic and index; of None all. It takes as long as there are names."""
+        """Yield those of the named partitions that exist, by topic and index; None stands for all partitions of the cluster."""
         if named is None:
             yield from (partition for topic in self.topics.values() for partition in topic.partitions)
             return
@@ -185,9 +185,9 @@ class Cluster:
         config: Mapping[str, str | None] | None = None,
         assignment: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Topic:
-        """Check what create_topic is asked for and return the topic it would create.
+        """Check the parameters of a new topic and return the topic, which is not yet added.
 
-        assignment: replicas per partition, instead of a number of partitions. Raises BrokerError or ConfigError with the reason.
+        assignment: replicas by partition, instead of a number of partitions. Raises BrokerError or ConfigError with the reason.
         """
         check_topic_name(name)
         check_may_exist(name)
@@ -206,19 +206,19 @@ class Cluster:
         return Topic(name, topic_id, config, assignment, self.internal_topics.partition if is_internal(name) else Partition)
 
     def create_internal_topic(self, name: str) -> Topic:
-        """Create an internal topic with the settings that coordinators want for it. Raises BrokerError where a disk refuses it."""
+        """Create an internal topic with the settings that its coordinators need. Raises BrokerError if the disk fails."""
         placed = self.internal_topics.assignment(name, self.nodes)
         config = TopicConfig(self.settings, self.internal_topics.config(name, len(placed[0])))
         return self.add(self._topic(name, self.new_uuid(), config, placed))
 
     def add(self, topic: Topic) -> Topic:
-        """Create a planned topic, or none where a disk refuses it: one that is not kept would lose its records with the next start."""
+        """Add a planned topic. If the disk fails, it is not created: a topic that is not stored would lose its records at a restart."""
         for refusal in self.add_all([topic]).values():
             raise refusal
         return topic
 
     def add_all(self, topics: Iterable[Topic]) -> dict[str, BrokerError]:
-        """Create planned topics, which are written down together; return why some of them could not be, by name."""
+        """Add planned topics and store them together; return the errors of those that could not be created, by name."""
         refused: dict[str, BrokerError] = {}
         added: list[Topic] = []
         for topic in topics:
@@ -253,7 +253,7 @@ class Cluster:
             self.internal_topics.placement(topic.name).end()
 
     def restore(self) -> None:
-        """Go on with the topics that were kept, once all nodes have joined."""
+        """Load the stored topics, after all nodes have joined."""
         for stored in self._storage.topics():
             topic = self._topic(stored.name, stored.id, TopicConfig(self.settings, stored.overrides), stored.assignment)
             self._keep(topic)
@@ -262,7 +262,7 @@ class Cluster:
                 if partition.leader not in self.alive:
                     partition.elect_any(self.alive, self.now_ms)
                 self.replicate(partition)
-        # A levada that knew no internal topics may have written there.
+        # An older levada without internal topics may have written there.
         for name in sorted(self.internal_topics.written() - self.topics.keys()):
             if is_internal(name):
                 self.create_internal_topic(name)
@@ -294,7 +294,7 @@ class Cluster:
         self._keep_topics()
 
     def configure_brokers(self, node_id: int | None, changes: Mapping[str, str]) -> None:
-        """Change settings of a node, or of all nodes (None): these, instead of those that were changed before."""
+        """Set the changed settings of a node, or of all nodes (None). They replace those that were changed before."""
         name = _ALL_BROKERS if node_id is None else str(node_id)
         brokers = {known: kept for known, kept in {**self._broker_changes, name: dict(changes)}.items() if kept}
         self._storage.keep_section(_BROKERS, brokers)
@@ -308,11 +308,11 @@ class Cluster:
             changed()
 
     def settings_at(self, node_id: int, started: BrokerSettings) -> BrokerSettings:
-        """Return a node's settings as they are now. started: what it was started with."""
+        """Return a node's present settings. started: those that it was started with."""
         return started.altered(self._changes_of(str(node_id)), self._changes_of(_ALL_BROKERS))
 
     def watch_settings(self, changed: Callable[[], None]) -> None:
-        """Call back when settings of brokers have changed."""
+        """Register a callback for changes of broker settings."""
         self._settings_watchers.append(changed)
 
     def _changes_of(self, broker: str) -> Mapping[str, str]:
@@ -322,7 +322,7 @@ class Cluster:
         return {int(name): self.settings_at(int(name), self._started) for name in self._broker_changes if name != _ALL_BROKERS}
 
     def group_config(self, group_id: str) -> GroupConfig:
-        """Return a group's settings, whether it exists or not."""
+        """Return a group's settings. The group need not exist."""
         return self._group_configs.get(group_id) or self._default_group_config
 
     def configure_group(self, group_id: str, config: GroupConfig) -> None:
@@ -332,34 +332,34 @@ class Cluster:
 
     @property
     def configured_groups(self) -> list[str]:
-        """The ids of the groups that have settings."""
+        """The ids of the groups with settings of their own."""
         return [name for name, config in self._group_configs.items() if config.overrides]
 
     @property
     def metrics_subscriptions(self) -> list[str]:
-        """The names of the subscriptions for the metrics of clients."""
+        """The names of the client metrics subscriptions (KIP-714)."""
         return list(self._metrics)
 
     def metrics_config(self, name: str) -> ClientMetricsConfig:
-        """Return the settings of a subscription, whether it exists or not."""
+        """Return the settings of a client metrics subscription. It need not exist."""
         return self._metrics.get(name) or ClientMetricsConfig(self.settings)
 
     def configure_metrics(self, name: str, config: ClientMetricsConfig) -> None:
-        """Change a subscription; without any setting it does not exist any more."""
+        """Set a client metrics subscription. Without any setting it is deleted."""
         self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
         self.telemetry.wanted = wanted_by(self._metrics.values())
 
     def log_dir(self, node_id: int) -> LogDir:
-        """Return the folder in which a node keeps its replicas."""
+        """Return the log directory of a node."""
         return self._storage.log_dir(node_id)
 
     def plan_partitions(self, topic: Topic, total: int, assignment: list[tuple[int, ...]] | None) -> list[tuple[int, ...]]:
-        """Return the nodes of each new partition. Raises BrokerError with the reason.
+        """Return the replicas of each new partition. Raises BrokerError with the reason.
 
-        total: how many partitions the topic is to have. assignment: the nodes of the new ones, instead of leaving them to the cluster.
+        total: the number of partitions afterwards. assignment: the replicas of the new ones; None lets the cluster choose them.
         """
         if topic.is_internal:
-            # Kafka adds them. The groups whose names belong to other partitions then have no coordinator.
+            # Kafka allows it. Groups whose names then hash to another partition lose their coordinator.
             raise InvalidTopicError(f"{topic.name} is an internal topic, and keeps its partitions: they say which node coordinates what")
         now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
         check_new_partitions(total - now)
@@ -371,7 +371,7 @@ class Cluster:
         return assignment
 
     def add_partitions(self, topic: Topic, assignment: Iterable[tuple[int, ...]]) -> None:
-        """Give a topic more partitions, each on these nodes, or none where a disk refuses it, as add() does."""
+        """Add partitions to a topic, with these replicas. If the disk fails, none is added, as in add()."""
         before = len(topic.partitions)
         added = topic.add_partitions(assignment)
         try:
@@ -384,9 +384,9 @@ class Cluster:
             raise
 
     def reassign(self, partition: Partition, target: tuple[int, ...], *, may_change_factor: bool) -> None:
-        """Have these nodes keep a partition, the first of them as its leader; done at once where all of them follow.
+        """Move a partition to these nodes; the first one is the preferred leader. It completes at once if all of them replicate.
 
-        Raises INVALID_REPLICA_ASSIGNMENT for nodes that do not exist, INVALID_REPLICATION_FACTOR for another number of them than before.
+        Raises INVALID_REPLICA_ASSIGNMENT for unknown nodes, INVALID_REPLICATION_FACTOR for another number of nodes than before.
         """
         if not target or len(set(target)) < len(target) or not set(target) <= self.nodes.keys():
             raise BrokerError("replicas must be known brokers, each once, at least one", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
@@ -398,13 +398,13 @@ class Cluster:
         self._bring_up_to_date(partition)
 
     def cancel_reassignment(self, partition: Partition) -> None:
-        """Leave a partition where it was. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        """Cancel the reassignment of a partition. Raises NO_REASSIGNMENT_IN_PROGRESS."""
         partition.cancel_reassignment(self.alive, self.now_ms)
         self._keep_topics()
         self._bring_up_to_date(partition)
 
     def remove(self, topic: Topic) -> None:
-        """Delete a topic, its records, and what groups have committed for it."""
+        """Delete a topic, its records, and the offsets that groups have committed for it."""
         self._keep_topics(without=topic)
         if topic.is_internal:
             self.internal_topics.delete(topic.name)
@@ -417,7 +417,7 @@ class Cluster:
             self.tell_watchers(partition)
 
     def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
-        """Let a node lead a partition (Partition.elect). IllegalStateError for one that is down."""
+        """Make a node the leader of a partition (Partition.elect). Raises IllegalStateError for a node that is down."""
         if node_id in self.stopped:
             raise IllegalStateError(f"node {node_id} is down and cannot lead {partition.name}")
         partition.elect(node_id, self.now_ms, lose_from=lose_from)
@@ -427,37 +427,37 @@ class Cluster:
     # Replication
 
     def replicate(self, partition: Partition) -> None:
-        """Let a partition's followers copy what they lack, but for those that are down or held back."""
+        """Let the followers of a partition fetch what they lack, except those that are down or paused."""
         was_under_way = partition.reassignment is not None
         partition.replicate(self._following, self.now_ms)
         if was_under_way and partition.reassignment is None:
             self._keep_topics()
             self.tell_watchers(partition)
         if self.settings.replica_selector_class and len(partition.replicas) > 1:
-            # Readers wait at followers, too.
+            # Consumers may be waiting at followers as well.
             self.tell_watchers(partition)
 
     def pause_replication(self, node_id: int) -> None:
-        """Let a node copy nothing as a follower from now on. It goes on to lead."""
+        """Stop replication by a node: as a follower it fetches nothing from now on. Its leaderships stay."""
         self._replicate_all()
         self._paused.add(node_id)
         self._update_following()
 
     def resume_replication(self, node_id: int) -> None:
-        """Let a node follow again: it catches up at once."""
+        """Resume replication by a node: it catches up at once."""
         self._paused.discard(node_id)
         self._update_following()
         self._replicate_all()
 
     def drop_lagging(self, leader: int) -> None:
-        """Take replicas that lag for longer than replica.lag.time.max.ms out of those in sync, in the partitions that a node leads."""
+        """Shrink the ISR of the partitions that a node leads by replicas that lag for longer than replica.lag.time.max.ms."""
         since_ms = self.now_ms - self.settings.replica_lag_time_max_ms
         for partition in self._partitions():
             if partition.leader == leader and partition.drop_lagging(since_ms):
                 self._bring_up_to_date(partition)
 
     def stop_node(self, node_id: int) -> None:
-        """A node goes down: other nodes lead and coordinate in its place."""
+        """Stop a node: other nodes take over its leaderships and coordinators."""
         self.controller_epoch += node_id == self.controller_id
         self.stopped.add(node_id)
         self._update_following()
@@ -469,7 +469,7 @@ class Cluster:
                 self._bring_up_to_date(partition)
 
     def unregister(self, node_id: int) -> None:
-        """Forget a node that is down, until it is started again. INVALID_REQUEST for one that is up, BROKER_ID_NOT_REGISTERED."""
+        """Unregister a node that is down, until it is started again. Raises INVALID_REQUEST if it is up, BROKER_ID_NOT_REGISTERED."""
         if node_id not in self.nodes:
             raise BrokerError(f"broker {node_id} is not registered", code=ErrorCode.BROKER_ID_NOT_REGISTERED)
         if node_id not in self.stopped:
@@ -478,7 +478,7 @@ class Cluster:
         self.metadata_offset += 1
 
     def start_node(self, node_id: int) -> None:
-        """Start a node: it catches up as a follower, and leads the partitions that have no other leader."""
+        """Start a node: it catches up as a follower, and becomes leader of the partitions without a leader."""
         if node_id in self._unregistered:
             self.nodes[node_id] = self._unregistered.pop(node_id)
         self.stopped.discard(node_id)
@@ -491,7 +491,7 @@ class Cluster:
         self._replicate_all()
 
     def _update_following(self) -> None:
-        # Kept, because every append asks for it.
+        # Cached, because each append needs it.
         self._following = frozenset(self.nodes.keys() - self.stopped - self._paused)
 
     def _move_coordinators(self, down: int) -> None:
@@ -510,18 +510,18 @@ class Cluster:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def watch(self, changed: Callable[[Partition], None]) -> None:
-        """Call back when requests that wait for a partition may have to be answered: it is deleted, or its leader, its replicas in sync or
-        its high watermark have changed, but for appends to it, which their node sees itself.
+        """Register a callback for partitions whose waiting requests may have to be answered: the partition was deleted, or its leader, its
+        ISR or its high watermark has changed. Appends do not call it; the leader's node notices them itself.
         """
         self._watchers.append(changed)
 
     def tell_watchers(self, partition: Partition) -> None:
-        """Something about a partition has changed that requests may wait for."""
+        """Call the callbacks of watch() for a partition."""
         for changed in self._watchers:
             changed(partition)
 
     def allocate_producer_id(self) -> int:
-        """Return a producer id that was never given out before (I19)."""
+        """Return a producer id that was never used before."""
         if self._next_producer_id == self._kept_producer_ids:
             self._kept_producer_ids += _PRODUCER_ID_BLOCK
             self._storage.keep_producer_ids(self._kept_producer_ids)
@@ -537,12 +537,12 @@ class Cluster:
         return None if topic is None else topic.name
 
     def new_uuid(self) -> UUID:
-        """Return an id that nothing else has."""
+        """Return a new random id."""
         return UUID(int=self._random.getrandbits(128), version=4)
 
 
 def _files_of(partitions: Iterable[Partition]) -> Iterator[ReplicaFiles]:
-    """Yield the files of all replicas, but for those that coordinators share."""
+    """Yield the files of all replicas, except those of internal topics, which coordinators share."""
     for partition in partitions:
         if not partition.is_internal:
             yield from (replica.files for replica in partition.replicas.values())

@@ -1,7 +1,7 @@
-"""The features of a cluster and the levels that it has finalized (KIP-584).
+"""The finalized features of a cluster and their levels (KIP-584).
 
-Here these are the versions of groups, share groups and transactions. Kafka has others, such as metadata.version, for what a cluster in
-one process does not have.
+These are group.version, share.version and transaction.version. Kafka has others, such as metadata.version, about things that a cluster
+in one process does not have.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ HIGHEST: Mapping[str, int] = {GROUPS: 1, SHARE_GROUPS: 2, TRANSACTIONS: 2}
 
 
 class LevelChange(NamedTuple):
-    """The level that a feature is to have. may_lower: whether it may be lower than before."""
+    """The new level of a feature. may_lower: whether a downgrade is allowed."""
 
     level: int
     may_lower: bool
 
 
 class Features:
-    """The levels of a cluster's features; they begin with those of the settings. epoch: grows with each change.
+    """The levels of a cluster's features, at first those of the settings. epoch: grows with each change.
 
-    One that the settings have at level 0 is not supported, as by a Kafka that is older than the feature.
+    A feature whose setting is 0 is not supported, as by a Kafka that is older than the feature.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -40,7 +40,7 @@ class Features:
         self._levels = {name: level for name, level in levels.items() if level}
 
     def level(self, name: str) -> int:
-        """Return the level of a feature, 0 for one that is not in use."""
+        """Return the level of a feature, 0 if it is not in use."""
         return self._levels.get(name, 0)
 
     @property

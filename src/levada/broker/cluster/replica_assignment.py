@@ -9,7 +9,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 MOST_NEW_PARTITIONS = 10_000
-"""As many as Kafka's controller makes for one request: their number is four bytes of it, and each costs memory and time."""
+"""The limit of Kafka's controller for one request. A request of a few bytes can ask for any number, and each costs memory and time."""
 
 
 def check_partition_count(count: int) -> int:
@@ -21,25 +21,25 @@ def check_partition_count(count: int) -> int:
 
 
 def check_new_partitions(count: int) -> None:
-    """Raise POLICY_VIOLATION where one request is for more partitions than a broker makes at once."""
+    """Raise POLICY_VIOLATION if one request asks for more than MOST_NEW_PARTITIONS partitions."""
     if count > MOST_NEW_PARTITIONS:
         raise BrokerError(f"{count} partitions at once; at most {MOST_NEW_PARTITIONS} are made", code=ErrorCode.POLICY_VIOLATION)
 
 
 def check_replication_factor(factor: int, alive: Collection[int]) -> int:
-    """Return the number of replicas of new partitions. Raises INVALID_REPLICATION_FACTOR."""
+    """Return the replication factor. Raises INVALID_REPLICATION_FACTOR."""
     if not 1 <= factor <= len(alive):
         raise BrokerError(f"replication factor {factor} on a cluster of {len(alive)} brokers", code=ErrorCode.INVALID_REPLICATION_FACTOR)
     return factor
 
 
 def place(partitions: int, factor: int, alive: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the nodes of each partition, so that each node leads as many as the others."""
+    """Return the replicas of each partition, chosen round-robin, so that all nodes lead equally many."""
     return [tuple(alive[(index + replica) % len(alive)] for replica in range(factor)) for index in range(partitions)]
 
 
 def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collection[int]) -> list[tuple[int, ...]]:
-    """Return the nodes of each partition as a request says. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """Return the replicas of each partition as a request assigns them. Raises INVALID_REPLICA_ASSIGNMENT."""
     if sorted(assignment) != list(range(len(assignment))):
         fault = "partition numbers do not run from 0 without gaps"
     elif len({len(replicas) for replicas in assignment.values()}) != 1:
@@ -52,31 +52,37 @@ def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collectio
 
 
 def are_nodes(replicas: tuple[int, ...], alive: Collection[int]) -> bool:
-    """Whether these are nodes that are up, each once, at least one."""
+    """Whether these are alive nodes, at least one and each once."""
     return bool(replicas) and len(set(replicas)) == len(replicas) and set(replicas) <= set(alive)
 
 
 class Reassignment(NamedTuple):
-    """before: the nodes that had replicas when it began; target: those that shall have them, the preferred leader first."""
+    """A reassignment in progress (KIP-455).
+
+    The added replicas copy the leader's log. Once all replicas of the target are in sync, the others are removed, and if the leader is one
+    of them, a replica of the target becomes leader. Until then the reassignment can be cancelled, which removes the added replicas.
+
+    before: the replicas when it began. target: the replicas at the end, the preferred leader first.
+    """
 
     before: tuple[int, ...]
     target: tuple[int, ...]
 
     @property
     def adding(self) -> tuple[int, ...]:
-        """The nodes that are new."""
+        """The nodes that get a replica."""
         return tuple(node_id for node_id in self.target if node_id not in self.before)
 
     @property
     def removing(self) -> tuple[int, ...]:
-        """The nodes that go at the end."""
+        """The nodes whose replica is removed at the end."""
         return tuple(node_id for node_id in self.before if node_id not in self.target)
 
     @property
     def meanwhile(self) -> tuple[int, ...]:
-        """The nodes that have replicas until it is done."""
+        """The nodes that have replicas during the reassignment."""
         return self.target + self.removing
 
     def is_done(self, in_sync: Iterable[int]) -> bool:
-        """Whether all replicas of the target are in sync."""
+        """Whether all target replicas are in sync."""
         return set(self.target) <= set(in_sync)

@@ -15,7 +15,7 @@ from levada.types import TopicPartition
 
 
 class StoredTopic(NamedTuple):
-    """A topic that was kept. assignment: the nodes of each partition's replicas."""
+    """A stored topic. assignment: the replicas of each partition."""
 
     name: str
     id: UUID
@@ -24,7 +24,7 @@ class StoredTopic(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A node's folder. total_bytes, usable_bytes: of the volume it is on, -1 where there is none."""
+    """A node's log directory. total_bytes, usable_bytes: of its volume, -1 if there is none."""
 
     path: str
     total_bytes: int = -1
@@ -32,53 +32,53 @@ class LogDir(NamedTuple):
 
 
 class ClusterStorage(Protocol):
-    """What a cluster keeps."""
+    """The state of a cluster that is stored."""
 
     @property
     def coordinators(self) -> CoordinatorLogs | None:
-        """Where coordinators write, None where nothing is kept."""
+        """The logs of the coordinators, None if they are not stored."""
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
-        """Return the id that was kept, or keep a fresh one."""
+        """Return the stored cluster id; without one, store a new one and return it."""
 
     def topics(self) -> list[StoredTopic]:
-        """Return the topics that were kept."""
+        """Return the stored topics."""
 
     def keep_topics(self, topics: Iterable[StoredTopic]) -> None:
-        """Keep which topics there are now."""
+        """Store the list of topics, in place of the former one."""
 
     def section(self, name: str) -> Any:
-        """Return what was kept under a name, made of what JSON has; None for nothing."""
+        """Return what is stored under a name, as JSON types; None if there is nothing."""
 
     def keep_section(self, name: str, content: Any) -> None:
-        """Keep something under a name, in place of what was kept there. content: made of what JSON has."""
+        """Store something under a name, in place of what was there. content: JSON types only."""
 
     def acls(self) -> list[AclBinding]:
-        """Return the access rules that were kept."""
+        """Return the stored ACLs."""
 
     def keep_acls(self, bindings: Iterable[AclBinding]) -> None:
-        """Keep which access rules there are now."""
+        """Store the list of ACLs, in place of the former one."""
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
         """Return the files of one replica."""
 
     def log_dir(self, node_id: int) -> LogDir:
-        """Return where a node's replicas are."""
+        """Return a node's log directory."""
 
     def first_producer_id(self) -> int:
-        """Return the producer id from which on none was ever given out."""
+        """Return the first producer id that has certainly never been used."""
 
     def keep_producer_ids(self, end: int) -> None:
-        """Keep that producer ids before this one may have been given out."""
+        """Store that producer ids below this one may have been used."""
 
 
 class InMemory:
-    """Nothing is kept."""
+    """A storage that stores nothing."""
 
     coordinators: CoordinatorLogs | None = None
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
-        """Return a fresh one."""
+        """Return a new cluster id."""
         return fresh()
 
     def topics(self) -> list[StoredTopic]:
@@ -107,7 +107,7 @@ class InMemory:
         return NO_FILES
 
     def log_dir(self, node_id: int) -> LogDir:
-        """Return a name that is no folder's."""
+        """Return a name that is not a folder."""
         return LogDir("memory")
 
     def first_producer_id(self) -> int:

@@ -1,8 +1,8 @@
-"""The metrics that a cluster wants of its clients, and those they have pushed (KIP-714).
+"""The client metrics that a cluster subscribes to, and those that clients have pushed (KIP-714).
 
-One subscription for all clients: in Kafka there can be several, each for some clients by their ids, software or addresses. A client is
-known by its instance id; its subscription id is a checksum of what is wanted and of that id, so it changes with the subscription, and the
-client is told that its own is out of date.
+All clients get one subscription. Kafka can have several, for clients with certain ids, software or addresses. A client is known by its
+instance id. Its subscription id is a checksum of the subscription and of the instance id, so it changes with the subscription, and the
+client learns from an error that its subscription is out of date.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from levada.record.compression import Codec, decompress
 NO_ID = UUID(int=0)
 RESERVED_IDS = (NO_ID, UUID(int=1))
 ACCEPTED = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""In the order in which Kafka prefers them."""
+"""In Kafka's order of preference."""
 DEFAULT_INTERVAL_MS = 300_000
-# A payload is a few times smaller compressed; one that unpacks to far more is an attack.
+# Metrics compress well, but not that well. A payload that decompresses to far more is an attack.
 _MOST_TIMES_LARGER = 64
 
 
 class Wanted(NamedTuple):
-    """metrics: beginnings of names; an empty one stands for all, none at all for nothing."""
+    """A subscription. metrics: prefixes of metric names; the empty prefix matches all, an empty tuple none."""
 
     metrics: tuple[str, ...] = ()
     interval_ms: int = DEFAULT_INTERVAL_MS
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """What a client pushed: metrics is OTLP, no longer compressed."""
+    """One push of a client. metrics: OTLP, decompressed."""
 
     client_instance_id: UUID
     client_id: str | None
@@ -50,7 +50,7 @@ class Pushed(NamedTuple):
 
 @dataclass(slots=True)
 class _Instance:
-    """A client. asked_ms, pushed_ms: when it last did. last_error: of its last push."""
+    """A client instance. asked_ms, pushed_ms: times of its last request of each kind. last_error: of its last push."""
 
     subscription_id: int
     asked_ms: int = -NEVER_MS
@@ -60,7 +60,7 @@ class _Instance:
 
 
 class ClientTelemetry:
-    """See the module's text. wanted: by this cluster. pushed: by all clients, in order."""
+    """The subscription of a cluster and the pushes of its clients. wanted: the subscription. pushed: all pushes, in order."""
 
     def __init__(self, max_bytes: int, new_id: Callable[[], UUID]) -> None:
         self.max_bytes = max_bytes
@@ -70,13 +70,14 @@ class ClientTelemetry:
         self._instances: dict[UUID, _Instance] = {}
 
     def subscribe(self, metrics: Sequence[str], interval_ms: int, *, delta: bool) -> None:
-        """Want these metrics from now on."""
+        """Replace the subscription."""
         self.wanted = Wanted(tuple(metrics), interval_ms, delta)
 
     def ask(self, client_instance_id: UUID, now_ms: int) -> tuple[UUID, int]:
-        """A client asks what is wanted: return its id, a new one where it has none, and its subscription's. Raises BrokerError.
+        """Handle GetTelemetrySubscriptions; return the client's instance id, a new one if it has none, and its subscription id.
 
-        It may ask or push once in an interval, and ask at once after an error that told it to.
+        A client may send one request of each kind per push interval, and may ask at once after an error that told it to. Raises
+        BrokerError.
         """
         known = self._new_id() if client_instance_id == NO_ID else client_instance_id
         instance = self._instance(known)
@@ -89,7 +90,7 @@ class ClientTelemetry:
         return known, instance.subscription_id
 
     def push(self, push: Pushed, codec: int, now_ms: int) -> None:
-        """Take what a client pushes; push.metrics is still compressed, by a codec of this number. Raises BrokerError."""
+        """Handle PushTelemetry. push.metrics: still compressed. codec: number of the compression codec. Raises BrokerError."""
         if push.client_instance_id in RESERVED_IDS:
             raise BrokerError("a client without an id", code=ErrorCode.INVALID_REQUEST)
         instance = self._instance(push.client_instance_id)
@@ -103,9 +104,9 @@ class ClientTelemetry:
         instance.has_ended = push.terminating
 
     def _check(self, push: Pushed, codec: int, instance: _Instance, now_ms: int) -> None:
-        """Check in Kafka's order."""
+        """Check a push, in Kafka's order of checks."""
         if instance.has_ended:
-            raise BrokerError("the client has pushed for the last time before", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError("the client has announced before that it terminates", code=ErrorCode.INVALID_REQUEST)
         is_first = instance.asked_ms > instance.pushed_ms
         if not (push.terminating or is_first or self._is_time(instance.pushed_ms, now_ms)):
             raise BrokerError("pushed again within the push interval", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -143,14 +144,14 @@ _ALL_BY_PREFIX = ""
 def _no_match() -> Check:
     def check(text: str) -> tuple[str, ...]:
         if text.strip():
-            raise ValueError("this broker asks all clients alike; leave it out")
+            raise ValueError("this broker has one subscription for all clients; leave it out")
         return ()
 
     return Check(Kind.LIST, check)
 
 
 class ClientMetricsConfig(ResourceConfig):
-    """The settings of one subscription."""
+    """The settings of one client metrics subscription."""
 
     SETTINGS: ClassVar[Mapping[str, Setting]] = {
         "interval.ms": Setting(integer(100, 3_600_000), str(DEFAULT_INTERVAL_MS)),
@@ -162,7 +163,7 @@ class ClientMetricsConfig(ResourceConfig):
 
 
 def wanted_by(subscriptions: Iterable[ClientMetricsConfig]) -> Wanted:
-    """Return what all subscriptions together ask of every client: all their metrics, as often as the most frequent of them."""
+    """Combine all subscriptions into one: all their metrics, at the shortest of their intervals."""
     known = list(subscriptions)
     metrics = {_ALL_BY_PREFIX if name == ALL_METRICS else name for one in known for name in listed(one.text("metrics"))}
     interval_ms = min((one.integer("interval.ms") for one in known if one.text("metrics")), default=DEFAULT_INTERVAL_MS)

@@ -1,7 +1,7 @@
-"""How a broker is configured, in Kafka's names: what DescribeConfigs tells of it, and what can be changed while it runs (KIP-226).
+"""A broker's settings by Kafka's names: what DescribeConfigs returns, and which can be changed while the broker runs (KIP-226).
 
-A setting has the value of the first layer that has it: what was changed for this broker, what was changed for all brokers, what the
-broker was started with, Kafka's default. Settings that this broker does not use are kept and shown all the same.
+A setting has the value of the first layer that has it: changed for this broker, changed for all brokers, given when the broker was
+started, Kafka's default. Settings that this broker does not use are stored and described all the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
 from levada.types import setting_text
 
-# ConfigSource: changed for this broker or for all, set when the broker was started, or a default.
+# ConfigSource: dynamic for this broker or for all, static, or default.
 OWN_SOURCE, SHARED_SOURCE, STARTED_SOURCE, DEFAULT_SOURCE = 2, 3, 4, 5
 
 _SAME = {
@@ -33,13 +33,13 @@ _SAME = {
     )
     for name in names
 }
-"""Settings that stand for one another, the one that counts first."""
+"""Settings that are synonyms, the one with the highest priority first."""
 
 _OF_THE_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
-"""Settings that Kafka passes on to its authorizer, and tells as it tells those of any plugin."""
+"""Settings that Kafka passes on to its authorizer. It describes them like the settings of any plugin."""
 
 _FOR_ALL_OF_ONE_LISTENER = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
-"""What can be changed for a listener of all brokers."""
+"""Settings that can be changed for a listener of all brokers."""
 
 _THREADS = frozenset(
     {
@@ -55,7 +55,7 @@ _THREADS = frozenset(
         "remote.log.reader.threads",
     }
 )
-"""How many threads Kafka has of a kind: at most twice as many as before, and at least half as many."""
+"""Numbers of threads: a change may at most double or halve them, as in Kafka."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -70,7 +70,7 @@ _WITHOUT_EFFECT = frozenset(
         "log.segment.delete.delay.ms",
     }
 )
-"""Attributes of BrokerSettings that are only the defaults of topics' settings, and have no effect there."""
+"""Attributes of BrokerSettings that are only defaults of topic settings, and have no effect there."""
 
 _LEAST = {
     "log.cleaner.threads": 1,
@@ -80,10 +80,10 @@ _LEAST = {
     "max.connections": 1,
     "max.connections.per.ip": 1,
 }
-"""Where Kafka refuses numbers that the type of a setting allows."""
+"""Bounds that Kafka checks beyond those of a setting's type."""
 
 _LOCAL_OF = {"log.local.retention.bytes": "log.retention.bytes", "log.local.retention.ms": "log.retention.ms"}
-"""What may be no more than what it is a part of; -2 stands for all of that, -1 for no limit."""
+"""Settings that may not exceed another one. -2 stands for the value of that one, -1 for no limit."""
 
 _LISTENING = frozenset({"listeners", "listener.security.protocol.map"})
 _PER_ADDRESS = re.compile(r"\S+:[0-9]+")
@@ -98,7 +98,7 @@ _UPDATES = {
 
 
 class Origin(NamedTuple):
-    """One place where a setting has a value, by its own name or by a synonym. text: None for a sensitive value."""
+    """One place where a setting has a value, under its own name or a synonym. text: None for a sensitive value."""
 
     name: str
     text: str | None
@@ -106,7 +106,7 @@ class Origin(NamedTuple):
 
 
 class Told(NamedTuple):
-    """One setting in an answer. text: None for no value, and for a sensitive one. setting: None for a name unknown to Kafka."""
+    """One setting in a response. text: None for no value and for a sensitive one. setting: None for a name that Kafka does not know."""
 
     name: str
     text: str | None
@@ -116,17 +116,17 @@ class Told(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the answer leaves its value out. A setting unknown to Kafka may be a secret, and counts as sensitive."""
+        """Whether the response leaves its value out. A setting unknown to Kafka may be a secret and counts as sensitive."""
         return self.setting is None or self.setting.is_sensitive
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it cannot be changed, by this very name."""
+        """Whether it cannot be changed under this name."""
         return self.setting is None or self.setting.update is Update.FIXED or self.name != base_name(self.name)
 
     @property
     def documentation(self) -> str:
-        """What this broker does with it."""
+        """Whether the setting has effect in this broker, and how it can be changed."""
         if self.setting is None:
             return ""
         name = base_name(self.name)
@@ -135,14 +135,14 @@ class Told(NamedTuple):
 
 
 def settings_of_broker(layers: Layers) -> Iterator[Told]:
-    """Tell all settings of a broker."""
+    """Yield all settings of a broker."""
     own, shared, started = layers
     for name in sorted({*kafka_settings(), *own, *shared, *started} - _our_own()):
         yield _told(layers, name)
 
 
 def settings_of_all(layers: Layers) -> Iterator[Told]:
-    """Tell the settings that were changed for all brokers."""
+    """Yield the settings that were changed for all brokers."""
     shared = layers.shared
     for name in sorted(shared):
         told = _told(layers, name)
@@ -152,7 +152,7 @@ def settings_of_all(layers: Layers) -> Iterator[Told]:
 
 
 def origins(layers: Layers, name: str) -> list[Origin]:
-    """Return the texts of a setting, and of those that stand for it, the one that counts first; none where the setting itself has none."""
+    """Return the values of a setting and its synonyms, the effective one first; none if the setting itself has no value."""
     base = base_name(name)
     names = _SAME.get(name) or ((name,) if base == name else (name, base))
     own, shared, started = layers
@@ -177,7 +177,7 @@ def _told(layers: Layers, name: str) -> Told:
 
 
 def _shown(text: str, known: KafkaSetting | None) -> str:
-    """Return a value as Kafka tells it once it has read it."""
+    """Return a value in the form in which Kafka returns it after parsing."""
     kind = None if known is None else known.check.kind
     if kind is Kind.BOOLEAN:
         return text.strip().lower()
@@ -191,21 +191,21 @@ def _defaults() -> Mapping[str, str]:
 
 @cache
 def _started_differently() -> Mapping[str, str]:
-    """What this broker takes instead of Kafka's defaults, unless it is told otherwise."""
+    """Return the defaults of this broker that differ from Kafka's."""
     ours = {dotted(name): setting_text(default) for name, default in ATTRIBUTES.items()}
     return {name: text for name, text in ours.items() if name in _defaults() and text != _defaults()[name]}
 
 
 @cache
 def _our_own() -> frozenset[str]:
-    """Settings that this broker has beside Kafka's, some for features of a Kafka's cluster. They are not told."""
+    """Return the settings that only this broker has; some of them stand for features of a Kafka cluster. They are not described."""
     return frozenset(map(dotted, ATTRIBUTES)) - kafka_settings().keys() - _OF_THE_AUTHORIZER
 
 
 class BrokerConfig(ResourceConfig):
-    """What was changed of the settings of one broker, or of all (is_shared), since they were started.
+    """The dynamic settings of one broker, or of all brokers (is_shared).
 
-    settings: those of the broker that is asked, as they are now. Raises INVALID_REQUEST (BrokerError) for what cannot be changed.
+    settings: the present ones of the broker that handles the request. Raises INVALID_REQUEST (BrokerError) for what cannot be changed.
     """
 
     WHAT = "broker"
@@ -217,16 +217,16 @@ class BrokerConfig(ResourceConfig):
         self._check_together()
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return other changes of the same broker."""
+        """Return the same broker with other dynamic settings."""
         return type(self)(self._settings, overrides, is_shared=self.is_shared)
 
     def setting(self, name: str) -> Setting | None:
-        """Return the setting of a name, None for one that Kafka has not."""
+        """Return the setting of this name, None if Kafka does not have it."""
         known = find_setting(name)
         return None if known is None else Setting(known.check, known.default or "")
 
     def default(self, name: str) -> str:
-        """Return Kafka's default, which values are added to where nothing was changed."""
+        """Return Kafka's default, to which values are appended if nothing was changed."""
         known = find_setting(name)
         return "" if known is None else known.default or ""
 
@@ -235,7 +235,7 @@ class BrokerConfig(ResourceConfig):
         if text is None:
             raise _refused(f"null is no value for broker config {name}")
         if known is None:
-            # Kafka's plugins may have settings of any name.
+            # Plugins may have settings of any name.
             return text
         if name == base_name(name) and known.update is Update.FIXED:
             raise _refused(f"broker config {name} cannot be changed while the broker runs")
@@ -267,7 +267,7 @@ class BrokerConfig(ResourceConfig):
 
 
 def _check_beyond_its_type(name: str, value: Any, now: str, settings: BrokerSettings) -> None:
-    """Raise ValueError where Kafka refuses a value that its type allows. now: the value that holds now."""
+    """Raise ValueError where Kafka refuses a value that its type allows. now: the present value."""
     if name == "log.retention.ms" and value == 0:
         raise ValueError("must be at least 1, or negative for no limit")
     if name in _LISTENING and _shown(str(value) if isinstance(value, str) else ",".join(value), None) != now:

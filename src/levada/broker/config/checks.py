@@ -1,4 +1,4 @@
-"""What values the settings of brokers, topics and groups take: their types, and checks of texts."""
+"""The types of settings of brokers, topics and groups, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 class Kind(IntEnum):
-    """The type of a setting, as DescribeConfigs tells it."""
+    """The type of a setting, as DescribeConfigs returns it."""
 
     BOOLEAN = 1
     STRING = 2
@@ -28,14 +28,14 @@ class Kind(IntEnum):
 
 
 class Check(NamedTuple):
-    """parse: text to value; ValueError says what the text must be."""
+    """The type of a setting and its parser. parse: text to value; its ValueError says what the text must be."""
 
     kind: Kind
     parse: Callable[[str], Any]
 
 
 def integer(low: int, high: int = MAX_INT64, *, kind: Kind | None = None) -> Check:
-    """Return the check of a whole number. kind: by default as wide as the highest value asks for."""
+    """Return the check for an integer. kind: by default the smallest type that holds the highest value."""
 
     def check(text: str) -> int:
         if not _WHOLE.fullmatch(text.strip()):
@@ -46,7 +46,7 @@ def integer(low: int, high: int = MAX_INT64, *, kind: Kind | None = None) -> Che
 
 
 def gzip_level() -> Check:
-    """Return the check of a level of gzip; -1 is the default one."""
+    """Return the check for a gzip level; -1 is the default level."""
 
     def check(text: str) -> int:
         level = int(integer(-1, 9).parse(text))
@@ -58,7 +58,7 @@ def gzip_level() -> Check:
 
 
 def number(low: float, high: float) -> Check:
-    """Return the check of a number."""
+    """Return the check for a number."""
 
     def check(text: str) -> float:
         try:
@@ -77,7 +77,7 @@ def _within(value: float, low: float, high: float) -> float:
 
 
 def one_of(*choices: str) -> Check:
-    """Return the check of one of some words."""
+    """Return the check for one of these words."""
 
     def check(text: str) -> str:
         if text not in choices:
@@ -88,7 +88,7 @@ def one_of(*choices: str) -> Check:
 
 
 def list_of(*choices: str) -> Check:
-    """Return the check of a list of some words; of any words without choices."""
+    """Return the check for a list of these words; without choices, of any words."""
 
     def check(text: str) -> tuple[str, ...]:
         values = listed(text)
@@ -100,17 +100,17 @@ def list_of(*choices: str) -> Check:
 
 
 def any_text(kind: Kind = Kind.STRING) -> Check:
-    """Return the check of a text that may be anything."""
+    """Return the check for any text."""
     return Check(kind, str)
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the values of a list."""
+    """Return the items of a list setting."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def boolean() -> Check:
-    """Return the check of true or false."""
+    """Return the check for true or false."""
 
     def check(text: str) -> bool:
         if text.lower() not in ("true", "false"):

@@ -1,7 +1,7 @@
-"""How a group is configured: the table of settings that IncrementalAlterConfigs can give a group (KIP-848, KIP-932).
+"""The settings of a group, which IncrementalAlterConfigs can change (KIP-848, KIP-932).
 
-Settings of streams groups and of dead-letter topics, and those of the pace of Kafka's assignments, are accepted, checked and shown, and
-have no effect.
+Settings of streams groups, of dead-letter topics and of Kafka's assignment intervals are accepted, checked and described, and have no
+effect.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class GroupConfig(ResourceConfig):
         self.share_may_renew = self.text("share.renew.acknowledge.enable").lower() == "true"
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return other settings of the same group. ConfigError for an unknown name or a bad value."""
+        """Return the same group with other settings. Raises ConfigError for an unknown name or a bad value."""
         changed = super().with_overrides(overrides)
-        # Only what is changed has to fit: when settings were kept on disk, the broker may have had a smaller minimum.
+        # Check only what is changed: the broker may have had a smaller minimum when the settings were stored.
         minimum_ms = self._settings.group_share_min_record_lock_duration_ms
         if _LOCK_DURATION in changed.overrides and changed.share_limits.lock_ms < minimum_ms:
             reason = f"must be at least group.share.min.record.lock.duration.ms={minimum_ms}"
@@ -91,11 +91,11 @@ class GroupConfig(ResourceConfig):
 
     @property
     def share_reset_to_earliest(self) -> bool:
-        """Whether a share group begins with the first record that there is."""
+        """Whether a share group begins with the earliest offset (share.auto.offset.reset)."""
         return self.text("share.auto.offset.reset") == "earliest"
 
     @property
     def share_reset_by_ms(self) -> int | None:
-        """With the records of how long before now a share group begins, if that was said."""
+        """How far before now a share group begins, in ms; None unless share.auto.offset.reset is by_duration."""
         text = self.text("share.auto.offset.reset")
         return duration_ms(text.removeprefix(_BY_DURATION)) if text.startswith(_BY_DURATION) else None

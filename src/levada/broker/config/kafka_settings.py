@@ -1,7 +1,7 @@
-"""The settings that Kafka 4.4 has for brokers, most of which this broker only keeps and shows; those with effect are in settings.py.
+"""All broker settings of Kafka 4.4. Most are only stored and described; those with effect are in settings.py.
 
-A line of the table has a setting's name, its type, how it can be changed while the broker runs (Update), which values it takes, "-" for any
-of its type, and its default, "-" for none and '' for an empty text. A test compares it with Kafka
+A line of the table has a setting's name, its type, how it can be changed while the broker runs (Update), its allowed values ("-" for any
+of its type), and its default ("-" for none, '' for an empty text). A test compares it with Kafka
 (tests/interop/test_same_broker_settings_as_kafka.py).
 """
 
@@ -23,7 +23,7 @@ _OF_MECHANISMS = (
     "connections.max.reauth.ms",
     "sasl.server.callback.handler.class",
 )
-"""Settings that a listener has for each mechanism: the name of the mechanism stands before them."""
+"""Settings that a listener can have per mechanism, with the mechanism's name as prefix."""
 
 
 class Update(Enum):
@@ -39,7 +39,7 @@ class Update(Enum):
 
 
 class KafkaSetting(NamedTuple):
-    """One setting. default: as text, None for none."""
+    """One setting. default: as text, None if there is none."""
 
     check: Check
     update: Update
@@ -47,18 +47,18 @@ class KafkaSetting(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether answers leave its value out."""
+        """Whether responses leave its value out."""
         return self.check.kind is Kind.PASSWORD
 
 
 @cache
 def kafka_settings() -> Mapping[str, KafkaSetting]:
-    """Return all of them, by name."""
+    """Return all settings by name."""
     return {name: _setting(*fields) for name, *fields in (line.split() for line in _TABLE.splitlines() if line)}
 
 
 def find_setting(name: str) -> KafkaSetting | None:
-    """Return the setting of a name, with a listener's prefix or without one; None for a name that Kafka has not."""
+    """Return the setting of this name, with or without a listener's prefix; None if Kafka does not have it."""
     base = base_name(name)
     return kafka_settings().get(base) or (_THROTTLE if base in _THROTTLES else None)
 
@@ -75,7 +75,7 @@ def base_name(name: str) -> str:
 _THROTTLES = frozenset(
     {"follower.replication.throttled.rate", "leader.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second"}
 )
-"""Settings that are there only once they were changed, as tools that move replicas do."""
+"""Settings that exist only after they were changed, as reassignment tools do."""
 _THROTTLE = KafkaSetting(integer(0), Update.CLUSTER, None)
 
 
@@ -102,7 +102,7 @@ def _check(kind: Kind, allowed: str) -> Check:
 
 
 def _bounds(allowed: str) -> tuple[str, str]:
-    """Return the least and the highest number, "" for none."""
+    """Return the lowest and the highest number, "" for no bound."""
     least, _, most = ("" if allowed == "-" else allowed).partition("..")
     return least, most
 

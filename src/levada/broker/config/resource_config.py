@@ -1,4 +1,4 @@
-"""The settings of a resource, such as a topic or a group: those that it was given, over the broker's defaults (KIP-226)."""
+"""The settings of a resource such as a topic or a group: its overrides, and the broker's defaults for all others (KIP-226)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.errors import ConfigError
 
 
 class Setting(NamedTuple):
-    """default: a text, unless broker_setting names where it comes from."""
+    """A setting of a resource. default: as text, unless broker_setting names the broker setting that it comes from."""
 
     check: Check
     default: str = ""
@@ -19,7 +19,7 @@ class Setting(NamedTuple):
 
 
 class EffectiveSetting(NamedTuple):
-    """A setting's text as it holds for one resource, and whether the resource itself set it."""
+    """The effective value of a setting for one resource, and whether it is an override."""
 
     name: str
     text: str
@@ -27,10 +27,10 @@ class EffectiveSetting(NamedTuple):
 
 
 class ResourceConfig:
-    """The settings of one resource. ConfigError for an unknown name or a bad value.
+    """The settings of one resource. Raises ConfigError for an unknown name or a bad value.
 
-    SETTINGS: which there are. WHAT: the kind of resource, in errors. SOURCE: what DescribeConfigs names as the origin of overrides.
-    TELLS_DEFAULTS: whether those that come from no setting of a broker are among the synonyms.
+    SETTINGS: all settings by name. WHAT: the kind of resource, for messages. SOURCE: the ConfigSource of overrides in DescribeConfigs.
+    TELLS_DEFAULTS: whether the synonyms include defaults that come from no broker setting.
     """
 
     SETTINGS: ClassVar[Mapping[str, Setting]]
@@ -43,34 +43,34 @@ class ResourceConfig:
         self.overrides: Mapping[str, str] = {name: self._checked(name, text) for name, text in (overrides or {}).items()}
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return other settings of the same resource. ConfigError for an unknown name or a bad value."""
+        """Return the same resource with other overrides. Raises ConfigError for an unknown name or a bad value."""
         return type(self)(self._settings, overrides)
 
     def under(self, settings: BrokerSettings) -> Self:
-        """Return the same overrides over other settings of a broker."""
+        """Return the same overrides with the defaults of other broker settings."""
         return type(self)(settings, self.overrides)
 
     def setting(self, name: str) -> Setting | None:
-        """Return the setting of a name, None for an unknown one."""
+        """Return the setting of this name, None for an unknown one."""
         return self.SETTINGS.get(name)
 
     def effective(self) -> list[EffectiveSetting]:
-        """Every setting with its value for this resource."""
+        """Return all settings with their effective values."""
         return [EffectiveSetting(name, self.text(name), name in self.overrides) for name in self.SETTINGS]
 
     def default(self, name: str) -> str:
-        """Return what holds for a setting that the resource has not set."""
+        """Return the value of a setting that is not overridden."""
         setting = self.SETTINGS[name]
         if setting.broker_setting is None:
             return setting.default
         return self._settings.text(setting.broker_setting)
 
     def integer(self, name: str) -> int:
-        """Return the value of a setting that is a whole number."""
+        """Return the effective value of an integer setting."""
         return int(self.text(name))
 
     def text(self, name: str) -> str:
-        """Return what holds for a setting."""
+        """Return the effective value of a setting as text."""
         return self.overrides[name] if name in self.overrides else self.default(name)
 
     def _checked(self, name: str, text: str | None) -> str:

@@ -1,7 +1,7 @@
-"""What a broker can be told: Kafka's broker settings in snake_case, with Kafka's defaults.
+"""Kafka's broker settings in snake_case, with Kafka's defaults.
 
-The attributes are the settings that have effect here, or are the defaults of topics' settings. Kafka's others are kept and shown
-(kafka_settings.py, broker_config.py).
+The attributes are those settings that have effect here or are defaults of topic settings. Kafka's other settings are only stored and
+described (kafka_settings.py, broker_config.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from levada.errors import ConfigError
 from levada.types import setting_text
 
 SECRETS = frozenset({"delegation_token_secret_key"})
-"""Settings whose values nobody is told."""
+"""Settings whose values are never shown."""
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -63,7 +63,7 @@ HOW_IT_IS_STARTED = frozenset(
         "sasl.enabled.mechanisms",
     }
 )
-"""Settings whose values follow from how a broker is started. They cannot be given as settings."""
+"""Settings whose values follow from how a broker is started. They cannot be given."""
 
 _IN_OTHER_UNITS = {
     "log_retention_hours": ("log_retention_ms", 3_600_000),
@@ -71,13 +71,13 @@ _IN_OTHER_UNITS = {
     "log_roll_hours": ("log_roll_ms", 3_600_000),
     "log_roll_jitter_hours": ("log_roll_jitter_ms", 3_600_000),
 }
-"""What counts unless the setting in milliseconds was given; of two for the same, the later one here."""
+"""Settings in other units, which count unless the one in milliseconds is given. Of two for the same setting, the later one counts."""
 
 
 class Layers(NamedTuple):
-    """Where values come from, as texts by Kafka's names; each layer holds over the next (KIP-226).
+    """The layers of values, as texts by Kafka's names. Each layer overrides the next one (KIP-226).
 
-    own: what was changed for this broker. shared: what was changed for all brokers. started: what this broker was started with.
+    own: changed for this broker. shared: changed for all brokers. started: given when this broker was started.
     """
 
     own: Mapping[str, str] = {}
@@ -89,19 +89,19 @@ class Layers(NamedTuple):
 class BrokerSettings:
     """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix.
 
-    group_initial_rebalance_delay_ms is 0, not Kafka's 3,000: tests do not want to wait.
+    group_initial_rebalance_delay_ms is 0, not Kafka's 3,000, so that tests need not wait.
 
-    transaction_version, group_version and share_version are features of a cluster in Kafka (KIP-890, KIP-848, KIP-932). With
-    transaction_version below 2 transactions are served as by Kafka 3.9, which has level 0. With group_version 0 there are no consumer
-    groups, with share_version 0 no share groups. client_telemetry stands for a plugin in metric.reporters that takes the metrics of
-    clients (KIP-714): without one Kafka does not offer the APIs for them.
+    transaction_version, group_version and share_version are features of the cluster in Kafka (KIP-890, KIP-848, KIP-932). With
+    transaction_version 0 or 1, transactions behave as in Kafka 3.9. With group_version 0 there are no consumer groups, with share_version 0
+    no share groups. client_telemetry stands for a plugin in metric.reporters that receives client metrics (KIP-714). Without such a plugin
+    Kafka does not offer the APIs for them.
 
-    authorizer_class_name: STANDARD_AUTHORIZER has access rules decide what users may do; without it everybody may do everything.
-    super_users, such as "User:admin;User:ops", may do everything all the same.
+    authorizer_class_name: with STANDARD_AUTHORIZER, ACLs decide what users may do. Without it, everybody may do everything. super_users,
+    such as "User:admin;User:ops", may always do everything.
 
-    connections_max_login_ms: for how long a connection may take for its TLS handshake and its login; Kafka knows only
-    connections_max_idle_ms. queued_max_request_bytes: how much memory unfinished requests of all connections take together, about, -1 for
-    no limit as in Kafka. sasl_server_max_receive_size: the largest request before the login.
+    connections_max_login_ms: time limit for the TLS handshake and the login of a connection; Kafka has only connections_max_idle_ms.
+    queued_max_request_bytes: approximate memory limit for the unfinished requests of all connections, -1 for no limit as in Kafka.
+    sasl_server_max_receive_size: the largest request before the login.
     """
 
     num_partitions: int = 1
@@ -198,9 +198,9 @@ class BrokerSettings:
 
     @classmethod
     def of(cls, **settings: Any) -> BrokerSettings:
-        """Build from keyword arguments: attributes, and Kafka's other settings in snake_case.
+        """Make settings of keyword arguments: attributes, and Kafka's other settings in snake_case.
 
-        ConfigError names an unknown one and the nearest known one.
+        Raises ConfigError for an unknown one, with the nearest known name.
         """
         attributes = {name: value for name, value in settings.items() if name in ATTRIBUTES}
         for name, (attribute, unit) in _IN_OTHER_UNITS.items():
@@ -211,20 +211,20 @@ class BrokerSettings:
         return cls(**attributes, layers=Layers(started=started))
 
     def altered(self, own: Mapping[str, str], shared: Mapping[str, str]) -> BrokerSettings:
-        """Return the settings of a broker as they are under what was changed since it was started. ConfigError for what cannot be."""
+        """Return the settings with the dynamic ones of this broker and of all brokers applied. Raises ConfigError for invalid values."""
         changed = {name.replace(".", "_"): text for name, text in {**shared, **own}.items()}
         values: dict[str, Any] = {name: _typed(text, ATTRIBUTES[name]) for name, text in changed.items() if name in ATTRIBUTES}
         if values.get("log_retention_ms", 0) < 0:
-            # Any negative number stands for no limit; topics are told the usual one.
+            # Any negative number means no limit. Topics get the usual -1.
             values["log_retention_ms"] = -1
         return replace(self, **values, layers=self.layers._replace(own=own, shared=shared))
 
     def beside(self, started: Mapping[str, str]) -> BrokerSettings:
-        """Return them with more of what a broker was started with, by Kafka's names, which has effect elsewhere."""
+        """Return the settings with more static ones, by Kafka's names, which only DescribeConfigs needs."""
         return replace(self, layers=self.layers._replace(started={**self.layers.started, **started}))
 
     def text(self, name: str) -> str:
-        """Return what holds for one of Kafka's settings, "" for nothing. name: in snake_case."""
+        """Return the effective value of one of Kafka's settings, "" for none. name: in snake_case."""
         if name in ATTRIBUTES:
             return setting_text(getattr(self, name))
         known = dotted(name)
@@ -267,16 +267,16 @@ class BrokerSettings:
 
 
 ATTRIBUTES: Mapping[str, Any] = {setting.name: setting.default for setting in fields(BrokerSettings) if setting.name != "layers"}
-"""The settings with an attribute, and their defaults."""
+"""The settings that have an attribute, with their defaults."""
 
 
 def dotted(name: str) -> str:
-    """Return Kafka's name of a setting in snake_case."""
+    """Return Kafka's name of a setting from its name in snake_case."""
     return name.replace("_", ".")
 
 
 def _checked(name: str, value: object) -> str:
-    """Return the text of a setting that is only kept. Raises ConfigError."""
+    """Return the text of a setting without an attribute. Raises ConfigError."""
     known = kafka_settings()
     if dotted(name) not in known:
         names = [*ATTRIBUTES, *(one.replace(".", "_") for one in known)]

@@ -1,7 +1,7 @@
-"""What a topic is called and how it is configured: Kafka's naming rule (W15) and the table of topic settings.
+"""Kafka's rule for topic names, and the settings of topics.
 
-A setting with a broker counterpart takes its default from there. Settings that only tune what this broker does not have (replication
-throttles, tiered storage) are accepted, checked and shown, and have no effect. remote.storage.enable itself cannot be switched on.
+A setting with a broker counterpart takes its default from there. Settings of features that this broker lacks (replication throttles,
+tiered storage) are accepted, checked and described, and have no effect. remote.storage.enable itself cannot be switched on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from levada.types import is_topic_name
 
 
 def check_topic_name(name: str) -> None:
-    """Raise InvalidTopicError with the reason unless Kafka allows the name (W15)."""
+    """Raise InvalidTopicError with the reason unless the name is valid in Kafka."""
     if not name:
         raise InvalidTopicError("the topic name is empty")
     if name in (".", ".."):
@@ -33,7 +33,7 @@ COMPRESSION_TYPES = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"
 
 
 class Compression(NamedTuple):
-    """How a topic's batches are compressed, whatever their producers chose. level: None where the codec has none."""
+    """The codec with which the broker compresses a topic's batches again (compression.type). level: None for codecs without levels."""
 
     codec: Codec
     level: int | None
@@ -90,7 +90,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
 
 
 class TopicConfig(ResourceConfig):
-    """A topic's settings: those it was created with, over the broker's defaults."""
+    """A topic's settings: its overrides, and the broker's defaults for all others."""
 
     SETTINGS = TOPIC_SETTINGS
     WHAT = "topic"
@@ -120,12 +120,12 @@ class TopicConfig(ResourceConfig):
 
     @property
     def roll_ms(self) -> int:
-        """How long a segment is appended to. What has to be compacted by max.compaction.lag.ms must not stay in one for longer."""
+        """After how long a new segment begins. It is at most max.compaction.lag.ms, since the active segment is not compacted."""
         segment_ms = self.integer("segment.ms")
         return min(segment_ms, self.max_compaction_lag_ms) if self.is_compacted else segment_ms
 
     def _compression(self) -> Compression | None:
-        """Return what batches are compressed with; None where they stay as their producers compressed them."""
+        """Return the codec of compression.type; None if batches stay as their producers compressed them."""
         name = self.text("compression.type")
         if name in ("producer", "uncompressed"):
             return None if name == "producer" else Compression(Codec.NONE, None)

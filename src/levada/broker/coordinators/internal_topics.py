@@ -1,9 +1,9 @@
-"""Kafka's internal topics: what coordinators know, as records that any consumer can read (KIP-98, KIP-932; kept_*.py has their formats).
+"""Kafka's internal topics: the coordinators' state, as records that any consumer can read (KIP-98, KIP-932). kept_*.py has their formats.
 
-- A topic is created when a coordinator is first asked, or when metadata is asked for it and may create it, as in Kafka.
+- A topic is created when a coordinator is first needed, or when Metadata asks for it and may create it, as in Kafka.
 - Its partitions are led by the coordinators (Placement). All nodes share one log per partition, so replicas are never behind.
-- Coordinators work with objects in memory. Without a data directory nothing is written down before somebody looks at a partition of any of
-  these topics. Then the present state is written, as compaction would have left it, and from there on every change.
+- Coordinators work with objects in memory. Without a data directory, nothing is written before a client reads a partition of these topics.
+  Then the present state is written, as compaction would have left it, and from there on each change.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """Kafka's name for the controllers' log. It is not a topic, and no topic of this name can be created."""
 ADMIN_CLIENT_ID = "__admin_client"
-"""Kafka lets clients with this id write to internal topics. Coordinators do not read what they write."""
+"""Kafka lets clients with this id write to internal topics. Coordinators do not read these records."""
 
 _EPOCHS = "internal_topic_epochs"
 _MOST_REPLICAS = 3
 _SEGMENT_BYTES = {"segment.bytes": "104857600"}
 _PRODUCER = {"compression.type": "producer"}
-# transaction.state.log.min.isr and share.coordinator.state.topic.min.isr of Kafka, as far as there are replicas.
+# Kafka's transaction.state.log.min.isr and share.coordinator.state.topic.min.isr, or the number of replicas if that is lower.
 _MIN_IN_SYNC = 2
 _CONFIGS = {
     GROUP_METADATA_TOPIC: {**_PRODUCER, "cleanup.policy": "compact", **_SEGMENT_BYTES},
@@ -63,18 +63,18 @@ _CONFIGS = {
 
 
 def is_internal(name: str) -> bool:
-    """Whether this is the name of an internal topic, which need not exist."""
+    """Whether this is the name of an internal topic. The topic need not exist."""
     return name in _CONFIGS
 
 
 def check_may_exist(name: str) -> None:
-    """Raise INVALID_REQUEST for a topic with the name of the controllers' log, in Kafka's words."""
+    """Raise INVALID_REQUEST, with Kafka's message, for the name of the controllers' log."""
     if name == CLUSTER_METADATA_TOPIC:
         raise BrokerError(f"Creation of internal topic {name} is prohibited.", code=ErrorCode.INVALID_REQUEST)
 
 
 class Placements(NamedTuple):
-    """Who coordinates groups, transactional ids and share partitions."""
+    """The coordinators of groups, transactional ids and share partitions."""
 
     groups: Placement
     transactions: Placement
@@ -84,7 +84,9 @@ class Placements(NamedTuple):
 def placements(
     settings: BrokerSettings, kept: Iterable[StoredTopic], nodes: Mapping[int, Node], create: Callable[[str], object]
 ) -> Placements:
-    """Return the placements of a cluster. kept: its topics, which go on with the partitions they had. create: an internal topic."""
+    """Return the placements of a cluster. kept: its stored topics, which keep their number of partitions. create: creates an internal
+    topic.
+    """
     partitions = {
         GROUP_METADATA_TOPIC: settings.offsets_topic_num_partitions,
         TRANSACTION_STATE_TOPIC: settings.transaction_state_log_num_partitions,
@@ -121,7 +123,7 @@ class InternalPartition(Partition):
         self.isr = tuple(node_id for node_id in self.replicas if node_id in self._alive()) or tuple(self.replicas)
 
     def follow(self) -> bool:
-        """Let the coordinator lead; return whether that is new."""
+        """Make the coordinator the leader; return whether it was not."""
         leader, epoch = self._placement.leader_and_epoch(self.name.partition)
         if leader not in self._alive():
             leader = NO_LEADER
@@ -136,10 +138,10 @@ class InternalPartition(Partition):
         return True
 
     def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
-        """Nothing has to be done: CoordinatorLogs keeps it where anything is kept."""
+        """Do nothing: CoordinatorLogs stores these logs."""
 
     def resume(self) -> None:
-        """Go on with the log that was kept."""
+        """Continue with the stored log."""
         self.follow()
 
     def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
@@ -147,7 +149,7 @@ class InternalPartition(Partition):
         return super()._write(batch, now_ms)
 
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
-        """Count the nodes that are up as in sync: they have everything."""
+        """Set the ISR to the nodes that are up: all of them have all records."""
         self.isr = tuple(node_id for node_id in self.replicas if node_id in self.isr or node_id in nodes)
         self._commit()
 
@@ -155,34 +157,34 @@ class InternalPartition(Partition):
         self.log.advance_high_watermark(self.log.end_offset)
 
     def drop_lagging(self, since_ms: int) -> bool:
-        """Return False: no replica is ever behind."""
+        """Return False: no replica ever lags."""
         return False
 
     def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
-        """Let a node coordinate. It has everything, so that nothing is lost."""
+        """Make a node the leader and coordinator. It has all records, so nothing is lost."""
         self._placement.move_partition(self.name.partition, node_id)
 
     def elect_any(self, alive: Collection[int], now_ms: int) -> None:
-        """Let the coordinator lead if it is up."""
+        """Make the coordinator the leader if it is up."""
         self.follow()
 
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
-        """A node has stopped. Another one coordinates by now, unless all are down."""
+        """A node has stopped. Unless all are down, another one coordinates already."""
         self.isr = tuple(known for known in self.isr if known != node_id) or self.isr
         self.follow()
 
     def reassign(self, target: tuple[int, ...]) -> None:
-        """Move to other nodes, which is done at once."""
+        """Move to other nodes, at once."""
         self._put_on(target)
         if self.leader not in target:
             self.elect(next((node_id for node_id in target if node_id in self._alive()), target[0]), 0)
 
     def retain(self, now_ms: int) -> None:
-        """Do nothing: what coordinators write is compacted, and never too old."""
+        """Do nothing: internal topics are compacted, without retention."""
 
 
 class _Topic(Protocol):
-    """What of a topic is asked for here."""
+    """The properties of a topic that are needed here."""
 
     @property
     def id(self) -> UUID:
@@ -196,11 +198,11 @@ class _Topic(Protocol):
 
 
 class InternalTopics:
-    """What is behind the internal topics of a cluster.
+    """The partitions of a cluster's internal topics, and the records in them.
 
-    storage: its logs of coordinators are kept in files; where it has none, they are in memory as soon as somebody looks. alive: as of
-    InternalPartition. topics: of the cluster, by name. changed: told the partition that has a new leader, or, once somebody has looked,
-    new records of a coordinator.
+    storage: stores the coordinators' logs; if it does not, they are in memory, from the first read on. alive: as in InternalPartition.
+    topics: of the cluster, by name. changed: called with a partition that has a new leader, or, after the first read, new records of a
+    coordinator.
     """
 
     def __init__(
@@ -238,30 +240,30 @@ class InternalTopics:
             placement.watch(self._keep_epochs)
 
     def placement(self, name: str) -> Placement:
-        """Return who leads the partitions of a topic."""
+        """Return the placement of a topic."""
         return self._placements[name]
 
     def partition(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> InternalPartition:
-        """Return a partition for a topic."""
+        """Create a partition of a topic."""
         return InternalPartition(name, config, replicas, self._placements[name.topic], self._logs, self._alive)
 
     def config(self, name: str, replicas: int) -> dict[str, str | None]:
-        """Return the settings that a topic is created with."""
+        """Return the settings with which a topic is created."""
         in_sync = {} if name == GROUP_METADATA_TOPIC else {"min.insync.replicas": str(min(_MIN_IN_SYNC, replicas))}
         return {**_CONFIGS[name], **in_sync}
 
     def assignment(self, name: str, nodes: Iterable[int]) -> list[tuple[int, ...]]:
-        """Return the nodes of each partition of a topic that is created: first the coordinator."""
+        """Return the replicas of each partition of a new topic. The first one is the coordinator."""
         placement, known = self._placements[name], sorted(nodes)
         leaders = (placement.leader_and_epoch(index)[0] for index in range(placement.partitions))
         return [tuple(dict.fromkeys([leader, *known]))[:_MOST_REPLICAS] for leader in leaders]
 
     def written(self) -> set[str]:
-        """Return the topics that something was written to."""
+        """Return the topics with records."""
         return {place.topic for place in self._logs.places()}
 
     def observe(self, now_ms: int) -> None:
-        """Somebody looks at what is in these topics: have it there from now on. now_ms: since the epoch."""
+        """A client reads these topics: from now on they have the coordinators' records. now_ms: since the epoch."""
         if self._is_observed:
             return
         self._is_observed = True
@@ -275,12 +277,12 @@ class InternalTopics:
         self._groups.keep_all(self._kept_groups, now_ms)
 
     def end_transaction(self, place: TopicPartition, marker: EndTransactionMarker) -> None:
-        """End a transaction in a partition that somebody else than the coordinator has written to."""
+        """Write the marker of a transaction in which a client, not the coordinator, has written to the partition."""
         if self._logs.replica(place).transactions.first_offset_of(marker.producer_id) is not None:
             self._logs.end_transaction(place, marker.producer_id, marker.epoch, committed=marker.committed)
 
     def delete(self, name: str) -> None:
-        """Forget what a topic holds. Members and producers begin anew, as in Kafka."""
+        """Delete the content of a topic. Members and producers have to begin anew, as in Kafka."""
         if name == GROUP_METADATA_TOPIC:
             self._groups.clear()
         elif name == TRANSACTION_STATE_TOPIC:
@@ -309,11 +311,11 @@ class InternalTopics:
         try:
             self._storage.keep_section(_EPOCHS, epochs)
         except BrokerError as fault:
-            # Leaders change whatever a disk says. It is tried again with the next change.
-            _log.error("leader epochs of internal topics cannot be kept, and may go back with the next start: %s", fault)
+            # The leader has changed even if the disk fails. It is stored with the next change.
+            _log.error("the leader epochs of internal topics cannot be stored, and may go back at the next start: %s", fault)
 
     def _restore_epochs(self) -> None:
-        """Go on from the newest epochs that were used; those that no record has are known from the section alone."""
+        """Continue from the newest epochs that were used. Epochs without records are known from the stored section only."""
         newest = {
             TopicPartition(name, int(index)): epoch
             for name, epochs in (self._storage.section(_EPOCHS) or {}).items()

@@ -1,7 +1,7 @@
-"""What coordinators write, as logs of the internal topics' partitions: records, transactions, markers, in Kafka's formats.
+"""The logs of the coordinators' internal topics: records, transactions and markers, in Kafka's formats.
 
-All nodes of a cluster share these logs. They are compacted like any other. Here they are in memory; disk/coordinator_files.py keeps them in
-files, too.
+All nodes of a cluster share these logs. They are compacted like any other log. Here they are in memory; disk/coordinator_files.py stores
+them in files.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _NO_COORDINATOR_EPOCH = 0
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of an internal topic, encoded; without a value it is a tombstone."""
+    """A record of an internal topic, encoded. Without a value it is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
 class CoordinatorWrite(NamedTuple):
-    """What was written at once: records, or the end of a transaction. producer_id: -1 outside of transactions. committed: None for records.
+    """One write: records, or the end of a transaction. producer_id: -1 outside of transactions. committed: None for records.
 
-    place: the partition of an internal topic that it belongs to.
+    place: the partition of the internal topic.
     """
 
     place: TopicPartition
@@ -46,25 +46,25 @@ class CoordinatorWrite(NamedTuple):
 
 
 class CoordinatorLog(Protocol):
-    """What coordinators write, by place. now_ms: milliseconds since the epoch; without it, the time of the last write."""
+    """The log of the coordinators, by partition. now_ms: milliseconds since the epoch; without it, the time of the last write."""
 
     def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
-        """Keep records at once."""
+        """Append records."""
 
     def append_in_transaction(
         self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
     ) -> None:
-        """Keep records that count once the producer's transaction is committed."""
+        """Append records that take effect when the producer's transaction is committed."""
 
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """A producer's transaction has ended in this partition."""
+        """Append the marker that ends a producer's transaction in this partition."""
 
     def read(self) -> Iterable[CoordinatorWrite]:
-        """Return everything that was kept, in the order of each place."""
+        """Return all writes, in the order of each partition."""
 
 
 class CoordinatorLogs:
-    """CoordinatorLog in memory."""
+    """A CoordinatorLog in memory."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._config = TopicConfig(settings, dict(_CONFIG))
@@ -73,40 +73,40 @@ class CoordinatorLogs:
         self._appended: Callable[[TopicPartition], None] = lambda place: None
 
     def watch(self, appended: Callable[[TopicPartition], None]) -> None:
-        """Call back after each append."""
+        """Register a callback that is called after each append."""
         self._appended = appended
 
     def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
-        """Keep records at once."""
+        """Append records."""
         self._tell_time(now_ms)
         self._append(place, RecordBatch(memoryview(_batch(records, self._now_ms))))
 
     def append_in_transaction(
         self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
     ) -> None:
-        """Keep records that count once the producer's transaction is committed."""
+        """Append records that take effect when the producer's transaction is committed."""
         self._tell_time(now_ms)
         data = _batch(records, self._now_ms)
         set_producer_state(data, producer_id=producer_id, producer_epoch=epoch, base_sequence=-1, is_transactional=True)
         self._append(place, RecordBatch(memoryview(data)))
 
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """A producer's transaction has ended in this partition."""
+        """Append the marker that ends a producer's transaction in this partition."""
         self._append(place, EndTransactionMarker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
 
     def read(self) -> Iterator[CoordinatorWrite]:
-        """Yield everything that is there, partition by partition."""
+        """Yield all writes, partition by partition."""
         for place, replica in sorted(self._replicas.items()):
             for batch in replica.log.batches():
                 self._tell_time(batch.max_timestamp)
                 yield _read(place, batch)
 
     def places(self) -> list[TopicPartition]:
-        """Return the partitions that something was written to."""
+        """Return the partitions with records."""
         return [place for place, replica in self._replicas.items() if replica.log.end_offset]
 
     def replica(self, place: TopicPartition) -> Replica:
-        """Return the log of a partition, with what is known beside it."""
+        """Return the replica of a partition; without one, create it."""
         found = self._replicas.get(place)
         if found is None:
             found = self._replicas[place] = Replica(self._config)
@@ -114,7 +114,7 @@ class CoordinatorLogs:
         return found
 
     def open(self, place: TopicPartition) -> Replica:
-        """Return the same, ready to be appended to."""
+        """Return the replica of a partition, ready for appends."""
         return self.replica(place)
 
     def delete(self, topic: str) -> None:

@@ -1,8 +1,9 @@
 """Which node coordinates a group, a transactional id or a share partition.
 
-Kafka keeps what coordinators know in internal topics. A key's hash chooses the partition, and that partition's leader coordinates. A new
-leader begins a new epoch and answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition. Here all nodes share what coordinators
-store, so reading it takes no time; a test asks for the time in between. The topic is created when a coordinator is first asked.
+Kafka's coordinators store their state in internal topics. A key's hash selects the partition, and the leader of that partition coordinates
+the key. A new leader begins a new epoch, and answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition. Here all nodes share the
+coordinators' state, so loading takes no time; tests can ask for the time in between. The topic is created when a coordinator is first
+needed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from levada.types import Node, TopicPartition
 
 
 class Placement:
-    """The partitions of one internal topic: who leads each, since which epoch, and whether it is loaded.
+    """The partitions of one internal topic: the leader and the epoch of each, and whether it is loaded.
 
-    nodes: those of the cluster, which may grow. Partitions that no test has moved are spread over them in order. partitions: how many the
-    topic has, or will have when create() has created it. has_topic: whether it exists.
+    nodes: those of the cluster, which may grow. Partitions are spread over them in order, unless a test has moved one. partitions: their
+    number, or the number that create() will create. has_topic: whether the topic exists.
     """
 
     def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node], create: Callable[[], object] = lambda: None) -> None:
@@ -33,25 +34,25 @@ class Placement:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call back when another node leads a partition, or a partition is loaded or no longer so."""
+        """Register a callback for partitions that get another leader, are loaded, or begin to load."""
         self._watchers.append(changed)
 
     def tell_watchers(self) -> None:
-        """Something about the partitions has changed; for the cluster, when a node has joined."""
+        """Call the callbacks of watch(); also for the cluster, when a node has joined."""
         for changed in self._watchers:
             changed()
 
     def need(self) -> None:
-        """Create the topic unless it exists, because somebody looks for a coordinator."""
+        """Create the topic unless it exists, because a client looks for a coordinator."""
         if not self.has_topic:
             self._create()
 
     def partition_of(self, key: str) -> int:
-        """Return the partition that a group or transactional id belongs to."""
+        """Return the partition of a group or a transactional id."""
         return partition_for(key, self.partitions)
 
     def place_of(self, key: str) -> TopicPartition:
-        """Return the same with the name of the topic."""
+        """Return the same partition with the name of the topic."""
         return TopicPartition(self.topic, self.partition_of(key))
 
     def leader_of(self, key: str) -> int:
@@ -59,20 +60,20 @@ class Placement:
         return self._leader(self.partition_of(key))
 
     def epoch_of(self, key: str) -> int:
-        """Return the epoch of the coordinator of a key."""
+        """Return the epoch of a key's coordinator."""
         return self._epochs.get(self.partition_of(key), 0)
 
     def leader_and_epoch(self, partition: int) -> tuple[int, int]:
-        """Return which node leads a partition, and since which epoch."""
+        """Return the leader and the epoch of a partition."""
         return self._leader(partition), self._epochs.get(partition, 0)
 
     @property
     def epochs(self) -> Mapping[int, int]:
-        """The epochs of partitions that are not in their first one."""
+        """The epochs of partitions that have had more than one."""
         return self._epochs
 
     def check(self, key: str, node_id: int) -> None:
-        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS when a node cannot answer for a key."""
+        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS unless a node coordinates a key and has loaded its partition."""
         self.need()
         leader = self.leader_of(key)
         if leader != node_id:
@@ -80,12 +81,12 @@ class Placement:
         self.check_loaded(key)
 
     def check_loaded(self, key: str) -> None:
-        """Raise COORDINATOR_LOAD_IN_PROGRESS when no node coordinates a key at the moment."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS if the coordinator of a key is loading."""
         if self.partition_of(key) in self._loading:
             raise BrokerError(f"the coordinator of {key!r} is loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def is_loading(self, node_id: int) -> bool:
-        """Whether a node has not loaded all partitions that it leads."""
+        """Whether a node still loads a partition that it leads."""
         return any(self._leader(partition) == node_id for partition in self._loading)
 
     def loaded_by(self, node_id: int) -> dict[int, int]:
@@ -94,27 +95,29 @@ class Placement:
         return {partition: self._epochs.get(partition, 0) for partition in partitions if partition not in self._loading}
 
     def move(self, key: str, node_id: int) -> None:
-        """Let a node coordinate a key, and all others of its partition, in a new epoch. ConfigError for a node that does not exist."""
+        """Make a node the coordinator of a key, and of all keys of its partition, in a new epoch. Raises ConfigError for an unknown
+        node.
+        """
         if node_id not in self._nodes:
             raise ConfigError(f"there is no node {node_id}; the cluster has {', '.join(map(str, sorted(self._nodes)))}")
         self.move_partition(self.partition_of(key), node_id)
 
     def move_partition(self, partition: int, node_id: int) -> None:
-        """Let a node lead a partition in a new epoch."""
+        """Make a node the leader of a partition, in a new epoch."""
         self._move(partition, node_id)
         self.tell_watchers()
 
     def go_on_from(self, partition: int, epoch: int) -> None:
-        """A broker that ran before has led a partition until this epoch; a new one begins."""
+        """Begin the epoch after this one, which was the last one before a restart."""
         self._epochs[partition] = epoch + 1
 
     def begin(self, partitions: int) -> None:
-        """The topic exists, with so many partitions."""
+        """The topic was created with this number of partitions."""
         self.has_topic, self.partitions = True, partitions
         self.tell_watchers()
 
     def end(self) -> None:
-        """The topic does not exist any more: whatever comes next in its partitions belongs to new epochs."""
+        """The topic was deleted. If it is created again, its partitions begin new epochs."""
         self.has_topic = False
         for partition in range(self.partitions):
             self._epochs[partition] = self._epochs.get(partition, 0) + 1
@@ -122,7 +125,7 @@ class Placement:
         self.tell_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:
-        """Let others coordinate what a node did that has stopped; it does not get it back when it starts again."""
+        """A node has stopped: others coordinate in its place, also after it starts again."""
         if not alive:
             return
         for partition in range(self.partitions):
@@ -131,12 +134,12 @@ class Placement:
         self.tell_watchers()
 
     def begin_loading(self, key: str) -> None:
-        """Let the coordinator of a key answer that it is loading, until end_loading."""
+        """Let the coordinator of a key answer that it is loading, until end_loading()."""
         self._loading.add(self.partition_of(key))
         self.tell_watchers()
 
     def end_loading(self, key: str) -> None:
-        """The coordinator of a key has loaded what it must know."""
+        """The coordinator of a key has finished loading."""
         self._loading.discard(self.partition_of(key))
         self.tell_watchers()
 
@@ -150,7 +153,7 @@ class Placement:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition of an internal topic that a key belongs to, as Kafka chooses it: by the hash of a Java string."""
+    """Return the partition of an internal topic for a key, as Kafka does: by the hash of a Java string."""
     value = java_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
 

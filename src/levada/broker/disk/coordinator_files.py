@@ -1,5 +1,5 @@
-"""What coordinators write, in files: each partition of __consumer_offsets, __transaction_state and __share_group_state in a folder, as
-Kafka has them. They are read whole when a broker starts.
+"""The coordinators' logs in files: a folder for each partition of __consumer_offsets, __transaction_state and __share_group_state, as in
+Kafka. They are read as a whole when a broker starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMESPACE = UUID(int=0)
 
 
 class _Alone:
-    """A Home of which nothing is kept beside the folder: such a log starts at 0, and is compacted anew by the next broker."""
+    """A Home without checkpoints: the log starts at 0, and is compacted again by the next broker."""
 
     log_start = clean_until = 0
     was_finished = False
@@ -29,24 +29,24 @@ class _Alone:
         self.folder = folder
 
     def keep_start(self, offset: int) -> None:
-        """Nothing is deleted from its front."""
+        """Never needed: these logs are only compacted."""
 
     def keep_cleaned(self, offset: int) -> None:
-        """Not kept."""
+        """Do nothing: it is not stored."""
 
     def take_in(self, files: ReplicaFolder) -> None:
-        """CoordinatorFiles closes it."""
+        """Do nothing: CoordinatorFiles closes the files."""
 
     def leave(self) -> None:
-        """CoordinatorFiles forgets it."""
+        """Do nothing: CoordinatorFiles removes the replica."""
 
     def at(self, node_id: int) -> Self:
-        """It belongs to no node."""
+        """Return the same: it belongs to no node."""
         return self
 
 
 class CoordinatorFiles(CoordinatorLogs):
-    """CoordinatorLog in a folder. A partition has its own folder from its first record on."""
+    """A CoordinatorLog in a folder. A partition gets its folder with its first record."""
 
     def __init__(self, path: Path, settings: BrokerSettings) -> None:
         super().__init__(settings)
@@ -54,7 +54,7 @@ class CoordinatorFiles(CoordinatorLogs):
         self._files: dict[TopicPartition, ReplicaFolder] = {}
 
     def read(self) -> Iterator[CoordinatorWrite]:
-        """Yield everything that was kept, partition by partition."""
+        """Yield all stored writes, partition by partition."""
         for folder in sorted(self._path.glob("*-*")) if self._path.is_dir() else ():
             topic, _, number = folder.name.rpartition("-")
             if number.isdecimal():
@@ -62,7 +62,7 @@ class CoordinatorFiles(CoordinatorLogs):
         return super().read()
 
     def open(self, place: TopicPartition) -> Replica:
-        """Return the log of a partition, kept in files from now on."""
+        """Return the replica of a partition, which is in files from now on."""
         replica = self.replica(place)
         if place not in self._files:
             files = ReplicaFolder(
@@ -82,7 +82,7 @@ class CoordinatorFiles(CoordinatorLogs):
         self._files = {place: files for place, files in self._files.items() if place.topic != topic}
 
     def close(self) -> None:
-        """Finish all logs, each whatever becomes of the others. Raises the last error."""
+        """Close all logs, even if some of them fail. Raises the last error."""
         with ExitStack() as closing:
             for files in self._files.values():
                 closing.callback(files.close)

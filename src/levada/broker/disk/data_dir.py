@@ -1,4 +1,4 @@
-"""A folder with everything that a cluster keeps: opened by one broker process at a time."""
+"""A data directory: the folder with the stored state of a cluster, opened by one broker process at a time."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
 class DataDir:
-    """ClusterStorage in a folder, which is made if it is not there.
+    """A ClusterStorage in a folder, which is created if needed.
 
-    Raises IllegalStateError when another broker uses it or what it holds cannot be read, BrokerError when the system refuses to use it.
+    Raises IllegalStateError if another broker uses it or its content cannot be read, BrokerError if the system refuses access.
     """
 
     def __init__(self, path: Path | str, settings: BrokerSettings) -> None:
@@ -61,7 +61,7 @@ class DataDir:
             raise
 
     def close(self) -> None:
-        """Finish all logs, each whatever becomes of the others, and let go of the folder. Twice does no harm. Raises the last error."""
+        """Close all logs, even if some of them fail, and unlock the folder. Repeating it has no effect. Raises the last error."""
         if self._lock.closed:
             return
         with ExitStack() as closing:
@@ -73,17 +73,17 @@ class DataDir:
     # ClusterStorage
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
-        """Return the id that was kept, or keep a fresh one."""
+        """Return the stored cluster id; without one, store a new one and return it."""
         if "id" not in self._kept:
             self._keep({"id": fresh()})
         return str(self._kept["id"])
 
     def topics(self) -> list[StoredTopic]:
-        """Return the topics that were kept."""
+        """Return the stored topics."""
         return _topics_in(self._kept)
 
     def keep_topics(self, topics: Iterable[StoredTopic]) -> None:
-        """Keep which topics there are now."""
+        """Store the list of topics, in place of the former one."""
         kept = [
             {"name": topic.name, "id": str(topic.id), "config": topic.overrides, "assignment": [list(nodes) for nodes in topic.assignment]}
             for topic in topics
@@ -92,20 +92,20 @@ class DataDir:
             self._keep({"topics": kept})
 
     def section(self, name: str) -> Any:
-        """Return what was kept under a name, None for nothing."""
+        """Return what is stored under a name, None if there is nothing."""
         return self._kept.get(name)
 
     def keep_section(self, name: str, content: Any) -> None:
-        """Keep something under a name."""
+        """Store something under a name, in place of what was there."""
         if self.section(name) != content:
             self._keep({name: content})
 
     def acls(self) -> list[AclBinding]:
-        """Return the access rules that were kept."""
+        """Return the stored ACLs."""
         return _acls_in(self._kept)
 
     def keep_acls(self, bindings: Iterable[AclBinding]) -> None:
-        """Keep which access rules there are now."""
+        """Store the list of ACLs, in place of the former one."""
         self._keep({"acls": [[*pattern, *entry] for pattern, entry in bindings]})
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFolder:
@@ -114,18 +114,18 @@ class DataDir:
         return ReplicaFolder(home, topic_id, flush_messages=config.flush_messages, index_interval_bytes=config.index_interval_bytes)
 
     def log_dir(self, node_id: int) -> LogDir:
-        """Return a node's folder."""
+        """Return a node's log directory."""
         folder = self._node(node_id).path
         with storing(folder):
             volume = shutil.disk_usage(folder)
         return LogDir(str(folder.resolve()), volume.total, volume.free)
 
     def first_producer_id(self) -> int:
-        """Return the producer id from which on none was ever given out."""
+        """Return the first producer id that has certainly never been used."""
         return int(self._kept.get("next_producer_id", 0))
 
     def keep_producer_ids(self, end: int) -> None:
-        """Keep that producer ids before this one may have been given out."""
+        """Store that producer ids below this one may have been used."""
         self._keep({"next_producer_id": end})
 
     # Inside
@@ -179,7 +179,7 @@ def _acls_in(kept: Mapping[str, Any]) -> list[AclBinding]:
 class _NodeDir:
     """The folder of one node, with the checkpoints of its logs. files: of its replicas, by partition.
 
-    was_finished: whether the broker before closed it, so that all logs were flushed and have their indexes.
+    was_finished: whether the former broker was closed, so that all logs are flushed and have their indexes.
     """
 
     def __init__(self, path: Path, node_id: int, cluster_id: str) -> None:
@@ -196,26 +196,26 @@ class _NodeDir:
         self.files: dict[TopicPartition, ReplicaFolder] = {}
 
     def close(self) -> None:
-        """Finish all logs, each whatever becomes of the others, and say that they are. Raises the last error."""
+        """Close all logs, even if some of them fail, and write the file that says so. Raises the last error."""
         with ExitStack() as closing:
             for files in self.files.values():
                 closing.callback(files.close)
-        # Everything is flushed now. A broker that has crashed leaves these as they were, and its logs are read to their ends.
+        # Everything is flushed now. After a crash these checkpoints are older, and the logs are read to their ends.
         self._write(_RECOVERY, {name: files.log.end_offset for name, files in self.files.items()})
         self._write(_HIGH_WATERMARKS, {name: files.log.high_watermark for name, files in self.files.items()})
         write_whole(self.path / _CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": -1}).encode())
 
     def kept(self, checkpoint: str, name: TopicPartition) -> int:
-        """Return the offset that is kept of a log, 0 for none."""
+        """Return the offset of a log in a checkpoint, 0 if there is none."""
         return self._checkpoints[checkpoint].get(name, 0)
 
     def keep(self, checkpoint: str, name: TopicPartition, offset: int) -> None:
-        """Keep another offset."""
+        """Store the offset of a log in a checkpoint."""
         if self.kept(checkpoint, name) != offset:
             self._change(checkpoint, {**self._checkpoints[checkpoint], name: offset})
 
     def forget(self, name: TopicPartition) -> None:
-        """A replica is not here any more."""
+        """Remove a replica that is not here any more."""
         self.files.pop(name, None)
         for checkpoint, offsets in self._checkpoints.items():
             if name in offsets:
@@ -233,12 +233,12 @@ class _NodeDir:
         try:
             return decode_offsets(path.read_text()) if path.exists() else {}
         except ValueError as fault:
-            _log.error("%s cannot be read, so that logs start where their first segments do, and are compacted anew: %s", path, fault)
+            _log.error("%s cannot be read: logs start at their first segments, and are compacted again: %s", path, fault)
             return {}
 
 
 class _Home:
-    """A replica's Home in a node's folder. nodes: finds the folder of a node."""
+    """The Home of a replica in a node's folder. nodes: returns the folder of a node."""
 
     def __init__(self, nodes: Callable[[int], _NodeDir], node_id: int, name: TopicPartition) -> None:
         self._nodes = nodes
@@ -248,35 +248,35 @@ class _Home:
 
     @property
     def was_finished(self) -> bool:
-        """Whether the broker before finished the log."""
+        """Whether the former broker closed the log."""
         return self._node.was_finished
 
     @property
     def log_start(self) -> int:
-        """Where the log starts."""
+        """The log start offset."""
         return self._node.kept(_STARTS, self._name)
 
     @property
     def clean_until(self) -> int:
-        """Up to where it is compacted."""
+        """The offset up to which the log is compacted."""
         return self._node.kept(_CLEANED, self._name)
 
     def keep_start(self, offset: int) -> None:
-        """It starts there from now on."""
+        """Store the log start offset."""
         self._node.keep(_STARTS, self._name, offset)
 
     def keep_cleaned(self, offset: int) -> None:
-        """It is compacted up to there."""
+        """Store the offset up to which the log is compacted."""
         self._node.keep(_CLEANED, self._name, offset)
 
     def take_in(self, files: ReplicaFolder) -> None:
-        """Have the files closed with those of the node."""
+        """Register the files, to be closed with those of the node."""
         self._node.files[self._name] = files
 
     def leave(self) -> None:
-        """The replica is not here any more."""
+        """Remove the replica from this node's folder."""
         self._node.forget(self._name)
 
     def at(self, node_id: int) -> Self:
-        """Return where it would be at another node."""
+        """Return the Home of the replica at another node."""
         return type(self)(self._nodes, node_id, self._name)

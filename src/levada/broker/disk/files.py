@@ -1,4 +1,4 @@
-"""Writing files so that they are whole after a crash, and the lock of a folder."""
+"""Files that are whole after a crash, and the lock of a folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TEMPORARY = ".tmp"
 
 
 def storage_error(path: Path, fault: OSError) -> BrokerError:
-    """Return what a request is refused with when a file cannot be used."""
+    """Return the error of a request for which a file cannot be used."""
     return BrokerError(f"{path}: {fault.strerror or fault}", code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Within this block what the system refuses is a storage_error. path: what it is about."""
+    """Turn OSErrors within this block into storage errors. path: the file or folder concerned."""
     try:
         yield
     except OSError as fault:
@@ -29,9 +29,9 @@ def storing(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Write a file that replaces the one before as a whole: after a crash there is the one or the other.
+    """Replace a file as a whole: after a crash either the old or the new content is there.
 
-    lasting: flushed to the disk before this returns, which what can be computed again need not be.
+    lasting: flush the file to the disk before returning. It may be False for content that can be computed again.
     """
     temporary = path.with_name(path.name + TEMPORARY)
     with storing(path):
@@ -46,17 +46,17 @@ def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file that nobody but its owner may read; return its descriptor."""
+    """Open a file that only its owner may read; return its descriptor."""
     return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
 
 
 def make_private(path: Path) -> None:
-    """Make a folder that nobody but its owner may enter, unless it is there."""
+    """Create a folder that only its owner may enter, unless it exists."""
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def sync_folder(path: Path) -> None:
-    """Make what was created, renamed and deleted in a folder last. Windows has no such call, and does not need it."""
+    """Flush the entries of a folder, after files in it were created, renamed or deleted. Windows has no such call and does not need it."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -67,7 +67,7 @@ def sync_folder(path: Path) -> None:
 
 
 def lock(path: Path) -> IO[bytes]:
-    """Lock a file for as long as what this returns is open. IllegalStateError when another broker holds it, in whichever process."""
+    """Lock a file until the returned file is closed. Raises IllegalStateError if another broker holds the lock, in any process."""
     with storing(path):
         file = os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+b")
     try:

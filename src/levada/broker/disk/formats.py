@@ -1,6 +1,6 @@
-"""The small files beside the segments, as bytes and text: checkpoints, leader epochs, snapshots of producers, properties.
+"""The small files beside the segments, as bytes and text: checkpoints, leader epochs, producer snapshots, properties.
 
-Kafka's own classes write the same: CheckpointFile, LeaderEpochCheckpointFile, ProducerStateManager, MetaProperties, PartitionMetadataFile.
+Kafka's classes write the same: CheckpointFile, LeaderEpochCheckpointFile, ProducerStateManager, MetaProperties, PartitionMetadataFile.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return a checkpoint of an offset for each partition."""
+    """Return a checkpoint file with an offset for each partition."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
     return "\n".join([_VERSION, str(len(lines)), *lines, ""])
 
 
 def decode_offsets(text: str) -> dict[TopicPartition, int]:
-    """Read a checkpoint; ValueError for one that is broken."""
+    """Read a checkpoint file. Raises ValueError if it is damaged."""
     return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in _entries(text, 3)}
 
 
 def encode_epochs(starts: Iterable[tuple[int, int]]) -> str:
-    """Return a leader-epoch-checkpoint: where each epoch begins."""
+    """Return a leader-epoch-checkpoint: the start offset of each epoch."""
     lines = [f"{epoch} {start}" for epoch, start in starts]
     return "\n".join([_VERSION, str(len(lines)), *lines, ""])
 
 
 def decode_epochs(text: str) -> list[tuple[int, int]]:
-    """Read a leader-epoch-checkpoint; ValueError for one that is broken."""
+    """Read a leader-epoch-checkpoint. Raises ValueError if it is damaged."""
     return [(int(epoch), int(start)) for epoch, start in _entries(text, 2)]
 
 
@@ -55,7 +55,9 @@ def _entries(text: str, fields: int) -> list[list[str]]:
 
 
 class SnapshotEntry(NamedTuple):
-    """What a partition knows of a producer. offset_delta: of its last batch. open_from: where its open transaction began, -1 for none."""
+    """A producer's state in a snapshot. offset_delta: of its last batch. open_from: first offset of its open transaction, -1 without
+    one.
+    """
 
     producer_id: int
     epoch: int
@@ -68,7 +70,7 @@ class SnapshotEntry(NamedTuple):
 
 
 def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
-    """Return a snapshot of producers."""
+    """Return a producer snapshot."""
     body = [_ENTRY.pack(*entry) for entry in entries]
     data = bytearray(_SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, 0, len(body)) + b"".join(body))
     struct.pack_into(">I", data, 2, checksum(bytes(data[_CHECKED_FROM:])))
@@ -76,7 +78,7 @@ def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
-    """Read a snapshot. CorruptRecordError for one that is broken."""
+    """Read a producer snapshot. Raises CorruptRecordError if it is damaged."""
     if len(data) < _SNAPSHOT_HEAD.size:
         raise CorruptRecordError(f"a snapshot of producers of {len(data)} bytes")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
@@ -87,7 +89,7 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 def short_id(uuid: UUID) -> str:
-    """Return an id as Kafka prints it."""
+    """Return an id in Kafka's text form."""
     return base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
 
 
@@ -102,6 +104,6 @@ def partition_metadata(topic_id: UUID) -> str:
 
 
 def topic_id_in(metadata: str) -> str | None:
-    """Return the topic id that a partition.metadata names, as Kafka prints it; None for a file that is broken."""
+    """Return the topic id in a partition.metadata, in Kafka's text form; None if the file is damaged."""
     found = _METADATA.fullmatch(metadata)
     return found and found[1]

@@ -1,7 +1,8 @@
 """The indexes of a segment, as Kafka writes them: .index, .timeindex and .txnindex.
 
-The offset index has the last offset of a batch and where it begins; the time index the largest timestamp so far and the last offset of its
-batch. Both have an entry after every index.interval.bytes, and offsets relative to the segment's first one. Kafka's tools check both.
+An entry of the offset index has the last offset of a batch and the batch's position; one of the time index the largest timestamp so far and
+the last offset of its batch. Both get an entry after every index.interval.bytes. Offsets are relative to the segment's base offset. Kafka's
+tools check both.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TXN_VERSION = 0
 
 
 class SegmentIndexes:
-    """The indexes of a segment that grows. offsets, times: their bytes so far."""
+    """The indexes of a growing segment. offsets, times: their bytes so far."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.offsets = bytearray()
@@ -33,7 +34,7 @@ class SegmentIndexes:
         self._last_time = -1
 
     def add(self, batch: RecordBatch) -> None:
-        """A batch is appended."""
+        """Add a batch that was appended to the segment."""
         if batch.max_timestamp > self._newest[0]:
             self._newest = (batch.max_timestamp, batch.last_offset)
         if self._since_last > self._interval_bytes:
@@ -45,7 +46,7 @@ class SegmentIndexes:
         self._since_last += batch.size_bytes
 
     def times(self) -> bytes:
-        """Return the time index of what is there, which ends with the newest timestamp."""
+        """Return the time index so far, with the newest timestamp as its last entry."""
         return bytes(self._times + self._time_entry())
 
     def _time_entry(self) -> bytes:

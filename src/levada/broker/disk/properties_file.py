@@ -1,4 +1,4 @@
-"""Files of Java properties, as Kafka's server.properties is one: a name and a value per line, read as java.util.Properties does."""
+"""Files of Java properties, such as Kafka's server.properties, read as java.util.Properties does: a name and a value per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values in their order. Raises ConfigError for a file that cannot be read."""
+    """Yield names and values in their order. Raises ConfigError if the file cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as fault:
@@ -29,11 +29,11 @@ def read_properties(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _whole_lines(text: str) -> Iterator[str]:
-    """Yield the lines that say something, each with the lines that continue it: those after a backslash that no other one escapes."""
+    """Yield the lines with content, each joined with its continuation lines. A line that ends with an unescaped backslash is continued."""
     whole = ""
     for line in text.split("\n"):
         line = line.lstrip(_BLANKS)
-        # A comment ends with its line, whatever stands there.
+        # A backslash at the end does not continue a comment.
         if not whole and line.startswith(("#", "!")):
             continue
         is_continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
@@ -46,7 +46,7 @@ def _whole_lines(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    """A backslash takes away what the character behind it means; before a few letters it makes them another character."""
+    """Remove escapes: a backslash makes the next character literal, except before the few letters that stand for another character."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else _character(found[2]), text)
 
 

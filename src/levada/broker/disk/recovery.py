@@ -1,9 +1,9 @@
-"""Reading a log's folder after whatever ended the broker before (kill -9, a power cut, a full disk, a damaged file).
+"""Recovery of a log's folder after any end of the former broker (kill -9, power failure, full disk, damaged file).
 
-Every segment is read and its checksums compared. The last one is cut behind its last whole batch: what a crash tore off was never flushed.
-Damage in an earlier one costs the rest of that segment, not what stands behind it: its offsets are skipped, as if compacted, and an error
-is logged; the file stays, for whoever wants to repair it. A compaction that was under way is finished if all its segments were written,
-else forgotten.
+Every segment is read and its checksums are verified. The last segment is cut after its last whole batch: what a crash has torn was never
+flushed. Damage in an earlier segment loses the rest of that segment only: its offsets are skipped, as after compaction, an error is
+logged, and the file is kept, so that it can be repaired. An interrupted compaction is finished if all its segments were written, and is
+dropped otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEWEST_MAGIC = 2
 
 
 class Found(NamedTuple):
-    """What a file holds. size_bytes: of its whole batches. fault: what is wrong behind them, None for a whole file."""
+    """The content of a segment's file. size_bytes: of its whole batches. fault: what is wrong after them, None for a whole file."""
 
     batches: list[RecordBatch]
     size_bytes: int
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 def read_segment(path: Path, first_offset: int) -> Found:
-    """Read a segment up to its end, or to the first batch that is damaged or begins before an offset that was reached already."""
+    """Read a segment to its end, or to the first batch that is damaged or overlaps an offset that was read before."""
     data = path.read_bytes()
     batches: list[RecordBatch] = []
     size, fault = 0, None
@@ -53,15 +53,15 @@ def read_segment(path: Path, first_offset: int) -> Found:
 
 
 def segments_in(folder: Path) -> list[int]:
-    """Return the first offsets of the segments in a folder, in order."""
+    """Return the base offsets of the segments in a folder, in order."""
     return sorted(int(path.name.removesuffix(LOG)) for path in folder.glob(f"*{LOG}") if _NAME.fullmatch(path.name.removesuffix(LOG)))
 
 
 def finish_compaction(folder: Path) -> None:
-    """Finish a compaction that a crash has broken off, or forget it."""
+    """Finish a compaction that a crash has interrupted, or drop it."""
     cleaned, swapped = sorted(folder.glob(f"*{CLEANED}")), sorted(folder.glob(f"*{SWAP}"))
     if cleaned:
-        # Not all new segments were written, so the old ones are still there.
+        # Not all new segments were written, so the old ones still exist.
         for path in cleaned + swapped:
             path.unlink()
         return
@@ -70,7 +70,7 @@ def finish_compaction(folder: Path) -> None:
 
 
 def put_in_place(folder: Path, swapped: list[Path]) -> None:
-    """Let new segments take the place of the old ones that they were written from."""
+    """Replace old segments by the new ones that were written from them."""
     first = int(swapped[0].name.removesuffix(SWAP))
     end = first
     for path in swapped:
@@ -83,7 +83,7 @@ def put_in_place(folder: Path, swapped: list[Path]) -> None:
 
 
 def remove_orphans(folder: Path) -> None:
-    """Delete what a crash has left of segments and files that were being deleted or written."""
+    """Delete segments and files that were being deleted or written at a crash."""
     for path in folder.iterdir():
         is_orphan = path.suffix in (INDEX, TIME_INDEX, TXN_INDEX) and not path.with_suffix(LOG).exists()
         if is_orphan or path.suffix == TEMPORARY:
@@ -91,7 +91,7 @@ def remove_orphans(folder: Path) -> None:
 
 
 def tell_damage(path: Path, found: Found, *, cut: bool) -> None:
-    """Log what a damaged segment has cost."""
+    """Log what a damaged segment has lost."""
     reached = found.batches[-1].next_offset if found.batches else int(path.name.removesuffix(LOG))
     if cut:
         _log.warning("%s: cut at offset %d, behind the last whole batch: %s", path, reached, found.fault)

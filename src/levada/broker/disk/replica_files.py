@@ -1,4 +1,4 @@
-"""The folder of one replica: its segments, what is known of producers at each of them, and its leader epochs."""
+"""The folder of one replica: its segments, a producer snapshot for each, and its leader epochs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MAX_INT = 2**31 - 1
 
 
 class Home(Protocol):
-    """Where the folder of a replica stands, and what is kept of the replica beside it. Offsets are 0 where nothing is kept."""
+    """The place of a replica's folder, and the checkpoints of its log. Offsets are 0 if nothing is stored."""
 
     @property
     def folder(self) -> Path:
@@ -50,42 +50,42 @@ class Home(Protocol):
 
     @property
     def was_finished(self) -> bool:
-        """Whether the broker before has flushed the log and written its indexes, as it does where it is closed."""
+        """Whether the former broker was closed, so that the log is flushed and has its indexes."""
         ...
 
     @property
     def log_start(self) -> int:
-        """Where the log starts."""
+        """The log start offset."""
         ...
 
     @property
     def clean_until(self) -> int:
-        """Up to where the log is compacted."""
+        """The offset up to which the log is compacted."""
         ...
 
     def keep_start(self, offset: int) -> None:
-        """The log starts there from now on."""
+        """Store the log start offset."""
         ...
 
     def keep_cleaned(self, offset: int) -> None:
-        """The log is compacted up to there."""
+        """Store the offset up to which the log is compacted."""
         ...
 
     def take_in(self, files: ReplicaFolder) -> None:
-        """These files are here now, to be closed with the others."""
+        """Register the files, to be closed with the others."""
         ...
 
     def leave(self) -> None:
-        """The replica is not here any more."""
+        """Remove the replica from here."""
         ...
 
     def at(self, node_id: int) -> Self:
-        """Return where the replica would be at another node."""
+        """Return the Home of the replica at another node."""
         ...
 
 
 class ReplicaFolder:
-    """ReplicaFiles in a folder."""
+    """The ReplicaFiles of a replica in a folder."""
 
     def __init__(self, home: Home, topic_id: UUID, *, flush_messages: int, index_interval_bytes: int) -> None:
         self._home = home
@@ -97,19 +97,19 @@ class ReplicaFolder:
 
     @property
     def folder(self) -> Path:
-        """Where the files are now."""
+        """The present folder."""
         return self._home.folder
 
     @property
     def log(self) -> PartitionLog:
-        """The log that these files keep."""
+        """The log in these files."""
         assert self._replica is not None
         return self._replica.log
 
     # ReplicaFiles
 
     def load(self, replica: Replica) -> None:
-        """Fill a replica with what the folder holds, after repairing it."""
+        """Repair the folder and fill a replica with its content."""
         self._replica = replica
         with storing(self.folder):
             self._claim()
@@ -119,7 +119,7 @@ class ReplicaFolder:
         replica.epochs.watch(self._keep_epochs)
         if self._kept_epochs() != list(replica.epochs.starts):
             self._keep_epochs(replica.epochs.starts)
-        # Only what was read whole is written at the end.
+        # Only content that was read completely is written when the broker is closed.
         self._home.take_in(self)
 
     def _load(self, replica: Replica) -> None:
@@ -136,9 +136,9 @@ class ReplicaFolder:
         replica.transactions.forget_before(replica.log.start_offset)
 
     def begin(self, base_offset: int) -> SegmentFile:
-        """Finish the segment before, and begin the next one with a snapshot of the producers.
+        """Close the present segment, and begin the next one with a producer snapshot.
 
-        Where this fails, the segment before can still be appended to.
+        If this fails, the present segment can still be appended to.
         """
         self._finish_active()
         self._snapshot(base_offset)
@@ -149,7 +149,9 @@ class ReplicaFolder:
         return fresh
 
     def rewrite(self, old: Sequence[SegmentFile], new: Sequence[Sequence[RecordBatch]], clean_until: int) -> list[SegmentFile]:
-        """Write new segments beside the old ones, then let them take their place; a crash at any moment leaves the one or the other."""
+        """Write new segments beside the old ones, then replace these. After a crash at any moment, either the old or the new ones are
+        there.
+        """
         first = min((segment.base_offset for segment in old if isinstance(segment, DiskSegment)), default=0)
         bases = [first, *(batches[-1].next_offset for batches in new[:-1])][: len(new)]
         with storing(self.folder):
@@ -167,7 +169,7 @@ class ReplicaFolder:
         return list(segments)
 
     def _settle(self, segments: Iterable[DiskSegment], clean_until: int) -> None:
-        """Write what new segments can do without. The old ones are gone, so a disk that refuses it changes nothing any more."""
+        """Write what new segments can do without. The old segments are gone, so an error of the disk cannot undo the replacement."""
         try:
             with storing(self.folder):
                 sync_folder(self.folder)
@@ -178,7 +180,9 @@ class ReplicaFolder:
             _log.warning("%s was compacted, and will be again when the broker starts: %s", self.folder, fault)
 
     def _write_cleaned(self, bases: Sequence[int], new: Sequence[Sequence[RecordBatch]]) -> None:
-        """Write new segments under names that do not count yet, all or none: a recovery takes one that is left for a sign of more."""
+        """Write new segments under temporary names, all or none: recovery takes a single one as a sign that the others were written as
+        well.
+        """
         try:
             for base_offset, batches in zip(bases, new, strict=True):
                 write_whole(self.folder / file_name(base_offset, CLEANED), b"".join(batch.data for batch in batches))
@@ -188,11 +192,11 @@ class ReplicaFolder:
             raise
 
     def start_at(self, offset: int) -> None:
-        """Keep where the log starts."""
+        """Store the log start offset."""
         self._home.keep_start(offset)
 
     def move_to(self, node_id: int) -> None:
-        """Move the folder to another node's, with what is kept beside it."""
+        """Move the folder and the checkpoints of the log to another node."""
         before, home = self._home, self._home.at(node_id)
         home.keep_start(before.log_start)
         home.keep_cleaned(before.clean_until)
@@ -213,10 +217,10 @@ class ReplicaFolder:
             shutil.rmtree(self.folder)
         self._home.leave()
 
-    # For the owner
+    # For CoordinatorFiles and DataDir
 
     def close(self) -> None:
-        """Finish everything, and keep what is known of the producers, where anything was written since it was kept."""
+        """Close all segments, and write a producer snapshot if anything was appended since the last one."""
         try:
             self._finish_active()
             if self._replica is not None and not self._has_snapshot:
@@ -227,7 +231,7 @@ class ReplicaFolder:
     # Inside
 
     def _claim(self) -> None:
-        """Make the folder. One that is left of another topic of this name, which a crash kept from being deleted, is set aside."""
+        """Create the folder. A folder of a former topic of this name, whose deletion a crash has interrupted, is renamed."""
         path = self.folder / _METADATA
         kept_id = topic_id_in(path.read_text(errors="replace")) if path.exists() else None
         if kept_id is not None and kept_id != short_id(self._topic_id):
@@ -288,11 +292,11 @@ class ReplicaFolder:
             try:
                 replica.recall(batch)
             except ProtocolError as fault:
-                # Its checksum is right, so it was written like this.
-                _log.error("%s: the batch at offset %d tells nothing of its producer: %s", path, batch.base_offset, fault)
+                # The checksum is right, so the batch was written like this.
+                _log.error("%s: the batch at offset %d has no valid producer state: %s", path, batch.base_offset, fault)
 
     def _recall_producers(self, replica: Replica) -> None:
-        """Begin with what was known of producers before the first segment; its batches and all later ones tell the rest."""
+        """Load the producer snapshot at the first segment. The producers' later state follows from the batches."""
         snapshots = sorted(self.folder.glob(f"*{SNAPSHOT}"))
         bases = segments_in(self.folder)
         path = self.folder / file_name(bases[0], SNAPSHOT) if bases else (snapshots or [self.folder / SNAPSHOT])[-1]
@@ -301,7 +305,7 @@ class ReplicaFolder:
         try:
             entries = decode_snapshot(path.read_bytes())
         except CorruptRecordError as fault:
-            _log.error("%s: producers that have written nothing since are forgotten: %s", path, fault)
+            _log.error("%s: producers that have written nothing since are unknown: %s", path, fault)
             return
         for entry in entries:
             first_sequence = (entry.last_sequence - entry.offset_delta) & _MAX_INT
@@ -371,5 +375,5 @@ class ReplicaFolder:
             return []
 
     def _keep_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
-        # Those that any batch was written in are in the log as well.
+        # Epochs with batches are in the log as well.
         write_whole(self.folder / _EPOCHS, encode_epochs(starts).encode(), lasting=False)

@@ -1,4 +1,4 @@
-"""One segment in a file: appended to with one write for each batch, and sealed with its indexes."""
+"""One segment in a file: each batch is appended with one write, and the segment is closed with its indexes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class DiskSegment:
-    """A SegmentFile. folder: asked each time, since it may be renamed. flush_messages: how many records may stand unflushed."""
+    """A SegmentFile. folder: called each time, since the folder may be renamed. flush_messages: after how many records the file is
+    flushed.
+    """
 
     def __init__(self, base_offset: int, folder: Callable[[], Path], *, index_interval_bytes: int, flush_messages: int) -> None:
         self.base_offset = base_offset
@@ -36,23 +38,23 @@ class DiskSegment:
         self.is_deleted = False
 
     def create(self) -> None:
-        """Begin an empty file, which may be there already from an attempt that failed."""
+        """Create an empty file. It may exist already, from a failed attempt."""
         with storing(self.path(LOG)):
             self._file = open_private(self.path(LOG), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def adopt(self, batches: Iterable[RecordBatch]) -> None:
-        """Take over a file that holds these batches. Nothing will be appended."""
+        """Take over a file with these batches, to which nothing will be appended."""
         for batch in batches:
             self._note(batch)
 
     def path(self, suffix: str) -> Path:
-        """Return where a file of the segment stands."""
+        """Return the path of one of the segment's files."""
         return self._folder() / file_name(self.base_offset, suffix)
 
     def append(self, batch: RecordBatch) -> None:
         """Write a batch at the end."""
         assert self._file is not None
-        # Where this fails, the next batch is written over what there is of this one.
+        # If this fails, the next batch overwrites what was written of this one.
         with storing(self.path(LOG)):
             _write_at(self._file, batch.data, self.size_bytes)
             self._unflushed += batch.last_offset_delta + 1
@@ -71,7 +73,7 @@ class DiskSegment:
             return file.read(end - start)
 
     def truncate(self, size: int) -> None:
-        """Cut the file, and seal it: nothing will be appended."""
+        """Cut the file. Nothing will be appended to it afterwards."""
         with storing(self.path(LOG)), self.path(LOG).open("r+b") as file:
             file.truncate(size)
             kept = file.read()
@@ -84,35 +86,35 @@ class DiskSegment:
             self.close()
 
     def finish(self) -> None:
-        """Flush the file, and write its indexes. It can still be appended to, as it is where a later step has failed."""
+        """Flush the file and write its indexes. It can still be appended to, in case a later step fails."""
         if self._file is not None:
             with storing(self.path(LOG)):
                 self._flush(self._file)
         self.write_indexes()
 
     def close(self) -> None:
-        """Nothing will be appended any more."""
+        """Close the file: nothing will be appended."""
         if self._file is not None:
             file, self._file = self._file, None
             os.close(file)
 
     @property
     def has_indexes(self) -> bool:
-        """Whether the files of the indexes are there."""
+        """Whether the index files exist."""
         return self.path(INDEX).exists() and self.path(TIME_INDEX).exists()
 
     def write_indexes(self) -> None:
-        """Write the indexes that the batches tell."""
+        """Write the indexes of the batches."""
         write_whole(self.path(INDEX), bytes(self._indexes.offsets), lasting=False)
         write_whole(self.path(TIME_INDEX), self._indexes.times(), lasting=False)
 
     def flush(self) -> None:
-        """Flush a file that is not open, as after a crash."""
+        """Flush a file that is not open, as needed after a crash."""
         with storing(self.path(LOG)), self.path(LOG).open("rb+") as file:
             self._flush(file.fileno())
 
     def delete(self) -> None:
-        """Delete the file and what belongs to it."""
+        """Delete the segment's files."""
         self.is_deleted = True
         self.close()
         for suffix in _BELONG_TO_IT:

@@ -1,4 +1,4 @@
-"""What a produced batch must be like to be appended, whatever its partition holds already (E6)."""
+"""The checks of produced batches before they are appended, whatever the partition holds, as in Kafka's LogValidator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAGIC = 2
 
 
 class RefusedRecordsError(BrokerError):
-    """Some records of a batch cannot be taken, so none was. indexes: which, by their place in the batch."""
+    """Some records of a batch are invalid, so the batch was not appended. indexes: their positions in the batch."""
 
     def __init__(self, message: str, code: ErrorCode, indexes: list[int]) -> None:
         super().__init__(message, code=code)
@@ -37,9 +37,9 @@ class RefusedRecordsError(BrokerError):
 
 
 def admit(data: RecordBytes, name: TopicPartition, config: TopicConfig, now_ms: int, *, allow_zstd: bool) -> RecordBatch:
-    """Return the only batch in what was produced to a partition, checked.
+    """Check what was produced to a partition, and return its only batch.
 
-    now_ms: milliseconds since the epoch. allow_zstd: the request's version knows it. Raises BrokerError with the code Kafka answers.
+    now_ms: milliseconds since the epoch. allow_zstd: the request's version allows it. Raises BrokerError with Kafka's error code.
     """
     batch = _only_batch(data)
     if batch.codec is Codec.ZSTD and not allow_zstd:
@@ -64,7 +64,7 @@ def _check_size(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -
 
 
 def _check_record_sizes(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> None:
-    """Hold compressed records against max.decompressed.message.bytes, unless that allows whatever a batch may hold anyway."""
+    """Check the sizes of compressed records against max.decompressed.message.bytes, unless that is no limit in practice."""
     limit = config.max_decompressed_bytes
     if batch.codec is Codec.NONE or limit >= DEFAULT_MAX_DECOMPRESSED:
         return
@@ -92,7 +92,7 @@ def _check_keys(batch: RecordBatch, name: TopicPartition) -> None:
 
 
 def _records_of(batch: RecordBatch, name: TopicPartition) -> Iterator[LazyRecord]:
-    """Every record. Raises what Kafka answers to damaged ones: the checksum fits, so their producer made them like this."""
+    """Yield the records. Raises Kafka's errors for damaged ones: the checksum is right, so the producer has written them like this."""
     try:
         yield from batch
     except DecompressionError as fault:
@@ -108,7 +108,7 @@ def _only_batch(data: RecordBytes) -> RecordBatch:
         batches = list(read_batches(data))
     except CorruptRecordError as fault:
         raise BrokerError(str(fault), code=_code_of_contradiction(data)) from fault
-    # A cut batch behind a whole one is ignored, as Kafka does.
+    # Kafka ignores an incomplete batch after a whole one.
     if len(batches) != 1:
         raise InvalidRecordError(f"exactly one whole record batch is allowed per partition, found {len(batches)} in {len(data)} bytes")
     return batches[0]
@@ -117,15 +117,15 @@ def _only_batch(data: RecordBytes) -> RecordBatch:
 def _code_of_contradiction(data: RecordBytes) -> ErrorCode:
     if not _is_sealed(data):
         return ErrorCode.CORRUPT_MESSAGE
-    # Kafka looks for the codec where no such error is expected.
+    # Kafka determines the codec at a place that turns this error into another one.
     return ErrorCode.UNKNOWN_SERVER_ERROR if data[FLAGS_AT] & CODEC_BITS > Codec.ZSTD else ErrorCode.INVALID_RECORD
 
 
 def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> RecordBatch:
-    """Return a batch with the codec that the topic's compression.type asks for; the same one where it has that codec already.
+    """Return a batch with the codec of the topic's compression.type; the same batch if it has that codec already.
 
-    As in Kafka a batch of the right codec keeps its level. Raises BrokerError when the records do not decompress, or the batch is too large
-    then.
+    As in Kafka, a batch with the right codec keeps its compression level. Raises BrokerError if the records cannot be decompressed, or if
+    the batch is too large afterwards.
     """
     wanted = config.compression
     if wanted is not None and wanted.codec is not batch.codec:
@@ -141,7 +141,7 @@ def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig
 
 
 def stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
-    """Return a batch without the claim that a broker had set its timestamps; Kafka takes it and stores it like this."""
+    """Return a batch without the flag that the broker has set its timestamps. Kafka accepts such a batch and stores it without the flag."""
     data = bytearray(batch.data)
     data[FLAGS_AT] &= ~LOG_APPEND_TIME
     seal(data)
@@ -149,12 +149,12 @@ def stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
 
 
 def is_transactional(data: RecordBytes) -> bool:
-    """Whether produced records, good or not, say that they belong to a transaction."""
+    """Whether produced records, valid or not, claim to belong to a transaction."""
     return len(data) > FLAGS_AT and data[MAGIC_AT] == MAGIC and bool(data[FLAGS_AT] & TRANSACTIONAL)
 
 
 def _is_sealed(data: RecordBytes) -> bool:
-    """Whether a batch that contradicts itself was made so by its producer, and not on the way."""
+    """Whether the checksum of a batch is right, so that its producer has written the contradiction in it."""
     if len(data) < HEADER_SIZE or data[MAGIC_AT] != MAGIC:
         return False
     sealed = bytearray(data)

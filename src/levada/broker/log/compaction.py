@@ -1,15 +1,15 @@
-"""Log compaction: of the records with one key, only the newest is kept (cleanup.policy=compact; KIP-58, KIP-354, KIP-534).
+"""Log compaction: only the newest record of each key is kept (cleanup.policy=compact; KIP-58, KIP-354, KIP-534).
 
-A log has a clean part, whose keys are all different, and behind it a dirty part. The newest offset of each key in the dirty part is looked
-up, and then everything before the active segment is written again without the records that are superseded. Offsets never change.
+A log has a clean part, in which each key occurs once, and behind it a dirty part. First the newest offset of each key in the dirty part is
+determined. Then all segments before the active one are written again without superseded records. Offsets never change.
 
-- A record without a value, a tombstone, removes its key. When it is cleaned for the first time its batch is given a delete horizon,
-  delete.retention.ms from then, and it stays until a cleaning after that: consumers that read from the beginning have time to see it.
-- Records of aborted transactions are removed. The marker that ends a transaction stays as long as any of its batches, and is removed after
-  a delete horizon of its own. What is not stable yet is not cleaned.
-- The last batch of each producer stays, without records if need be, so that its sequence is known after a restart (I18).
-- Records newer than min.compaction.lag.ms stay, with everything behind them. A dirty part is cleaned once it is larger than
-  min.cleanable.dirty.ratio of the log, or has a record older than max.compaction.lag.ms.
+- A record without a value, a tombstone, deletes its key. The first cleaning gives its batch a delete horizon, delete.retention.ms from
+then. The first cleaning after that removes it, so that consumers that read from the beginning have time to see it.
+- Records of aborted transactions are removed. The marker that ends a transaction stays as long as any batch of it, and is removed after a
+  delete horizon of its own. Records from the last stable offset on are not cleaned.
+- The last batch of each producer stays, if need be without records, so that its sequence is known after a restart.
+- Records younger than min.compaction.lag.ms stay, with everything behind them. The log is cleaned once the dirty part is larger than
+  min.cleanable.dirty.ratio of it, or has a record older than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from levada.record.rewriting import rewritten
 
 
 def clean(replica: Replica, config: TopicConfig, now_ms: int) -> bool:
-    """Compact a replica's log if that is due; return whether it was. now_ms: milliseconds since the epoch."""
+    """Compact a replica's log if it is due; return whether it was. now_ms: milliseconds since the epoch."""
     log = replica.log
     until = log.sealed_until(replica.last_stable_offset, newest_timestamp_ms=now_ms - config.min_compaction_lag_ms)
     if not _is_due(log, until, config, now_ms):
@@ -59,7 +59,7 @@ def _is_due(log: PartitionLog, until: int, config: TopicConfig, now_ms: int) -> 
 
 
 def newest_offsets(batches: Iterable[RecordBatch], aborted: Sequence[AbortedTransaction]) -> Mapping[bytes, int]:
-    """Return the newest offset of each key, but for records of aborted transactions: those with their marker in these batches."""
+    """Return the newest offset of each key, without the records of aborted transactions that end within these batches."""
     transactions = _Traversed(aborted)
     newest: dict[bytes, int] = {}
     for batch in batches:
@@ -71,7 +71,7 @@ def newest_offsets(batches: Iterable[RecordBatch], aborted: Sequence[AbortedTran
 
 
 class _Traversed:
-    """The transactions that a pass over a log meets. seen: aborted ones with a batch that is still there."""
+    """The transactions that one pass over a log has met. seen: aborted ones that still have a batch."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self.seen: set[AbortedTransaction] = set()
@@ -80,7 +80,7 @@ class _Traversed:
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
-        """Whether a batch of records belongs to an aborted transaction."""
+        """Whether a batch belongs to an aborted transaction."""
         self._come_to(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -92,7 +92,7 @@ class _Traversed:
         return aborted is not None
 
     def is_obsolete(self, marker: RecordBatch) -> bool:
-        """Whether the transaction that a marker ends has no batch left."""
+        """Whether no batch is left of the transaction that a marker ends."""
         self._come_to(marker.last_offset)
         kind = marker.control_type()
         if kind == ABORT:
@@ -111,7 +111,7 @@ class _Traversed:
 
 @dataclass(slots=True)
 class _Cleaning:
-    """One pass over a log. newest: offset of each key in the dirty part. delete_horizon_ms: what tombstones met for the first time get."""
+    """One cleaning of a log. newest: newest offset by key in the dirty part. delete_horizon_ms: for tombstones without a delete horizon."""
 
     newest: Mapping[bytes, int]
     producers: Mapping[int, ProducerEntry]
@@ -120,7 +120,7 @@ class _Cleaning:
     now_ms: int
 
     def keep(self, batch: RecordBatch) -> RecordBatch | None:
-        """Return what is left of a batch; None when it can go."""
+        """Return what remains of a batch, None if nothing does."""
         if batch.is_control:
             return self._keep_marker(batch)
         found = batch.records()

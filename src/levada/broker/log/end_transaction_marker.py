@@ -1,4 +1,4 @@
-"""The record that ends a transaction in a partition: a control batch of one record, written by the transaction's coordinator (M19, M21)."""
+"""The marker that ends a transaction in a partition: a control batch with one record, written by the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_SEQUENCE = -1
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a producer's transaction. coordinator_epoch: of the coordinator that decided it.
+    """The end of a producer's transaction. coordinator_epoch: of the coordinator that has decided it.
 
     strict: its epoch must be above that of the records that it ends (transaction.version 2).
     """
@@ -43,7 +43,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """Return the marker in a batch of the log, None for a batch that is none."""
+    """Return the marker in a batch, None if the batch is not a marker."""
     kind = batch.control_type()
     if kind not in (ABORT, COMMIT):
         return None

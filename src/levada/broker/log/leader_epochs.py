@@ -1,4 +1,4 @@
-"""Where each leader epoch of a partition began, so that readers and replicas can find out that a log was cut (KIP-101, KIP-320)."""
+"""The leader epochs of a partition and their start offsets, by which readers and replicas detect truncation (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _EPOCH, _START = itemgetter(0), itemgetter(1)
 
 
 class EpochEnd(NamedTuple):
-    """An epoch and the offset after its last record; -1 when nothing is known."""
+    """An epoch and the offset after its last record; -1 if unknown."""
 
     epoch: int = UNKNOWN
     end_offset: int = UNKNOWN
 
 
 class LeaderEpochs:
-    """(epoch, start offset), both ascending; none in a replica that has neither led nor copied a record."""
+    """Pairs of epoch and start offset, both ascending. A replica that has neither led nor copied a record has none."""
 
     def __init__(self) -> None:
         self._starts: list[tuple[int, int]] = []
@@ -27,36 +27,36 @@ class LeaderEpochs:
 
     @property
     def starts(self) -> Sequence[tuple[int, int]]:
-        """Each epoch and where it begins."""
+        """Each epoch and its start offset."""
         return self._starts
 
     def watch(self, changed: Callable[[Sequence[tuple[int, int]]], None]) -> None:
-        """Call back with all of it when it has changed."""
+        """Register a callback, which is called with all pairs after each change."""
         self._changed = changed
 
     def load(self, starts: Sequence[tuple[int, int]]) -> None:
-        """Take over what was kept."""
+        """Load stored pairs."""
         self._starts = list(starts)
 
     @property
     def current(self) -> int:
-        """The newest epoch, -1 when there is none."""
+        """The newest epoch, -1 if there is none."""
         return self._starts[-1][0] if self._starts else UNKNOWN
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """A leader was elected; an epoch without records is not kept."""
+        """Begin an epoch. Epochs before it without records are removed."""
         self._starts = [entry for entry in self._starts if entry[1] < start_offset] + [(epoch, start_offset)]
         self._changed(self._starts)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget the epochs that began at an offset or after it: the log ends there now."""
+        """Remove the epochs that begin at an offset or after it, since the log ends there now."""
         kept = [entry for entry in self._starts if entry[1] < end_offset]
         if kept != self._starts:
             self._starts = kept
             self._changed(kept)
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
-        """Return the newest epoch not after this one, and where it ends; nothing for epochs that do not exist."""
+        """Return the newest epoch up to this one, and its end offset; -1 for epochs that do not exist."""
         if epoch == self.current != UNKNOWN:
             return EpochEnd(epoch, log_end)
         after = bisect_right(self._starts, epoch, key=_EPOCH)
@@ -65,5 +65,5 @@ class LeaderEpochs:
         return EpochEnd(self._starts[after - 1][0] if after else epoch, self._starts[after][1])
 
     def at(self, offset: int) -> int:
-        """Return the epoch an offset belongs to."""
+        """Return the epoch of the record at an offset."""
         return self._starts[max(bisect_right(self._starts, offset, key=_START) - 1, 0)][0]

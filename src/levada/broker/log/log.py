@@ -1,9 +1,9 @@
 """The log of one partition.
 
-Batches are kept as the bytes that came in, with only the base offset and the leader epoch patched (a new timestamp type too, under
-LogAppendTime), and are handed out as slices of the segments that hold them: neither append nor read looks at a single record.
-Segments are the unit of retention and of compaction, as in Kafka. A read in Kafka ends where its segment does; segments of memory are so
-much smaller than segment.bytes usually is that a read goes on in the next one here, and copies.
+Batches are stored as the bytes that were received. Only the base offset and the leader epoch are set, and with LogAppendTime the
+timestamp. Reads return slices of the segments. So neither append nor read looks at single records. Segments are the unit of retention and
+of compaction, as in Kafka. Kafka's reads end with a segment. Segments in memory are usually much smaller than segment.bytes, so a read
+continues here in the next one, and copies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from levada.broker.log.segment import Segment
 from levada.broker.log.storage import NO_FILES, LogFiles, SegmentFile
 from levada.record.batch import RecordBatch, assign_offsets, read_batches
 
-# Memory is taken in pieces, each twice as large as the one before: a topic of ten records must not cost megabytes.
+# Memory is allocated in pieces, each twice as large as the one before: a topic of ten records must not cost megabytes.
 FIRST_CHUNK_BYTES = 64 * 1024
 CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -25,9 +25,9 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """Record batches with ascending offsets from start_offset to end_offset. high_watermark: the offset up to which readers see them.
+    """Batches with ascending offsets from start_offset to end_offset. high_watermark: the offset up to which consumers can read.
 
-    clean_until: the offset up to which the log was compacted last.
+    clean_until: the offset up to which the log is compacted.
     """
 
     def __init__(self, *, segment_bytes: int = CHUNK_BYTES, segment_ms: int = MAX_INT64) -> None:
@@ -41,20 +41,20 @@ class PartitionLog:
         self.clean_until = 0
 
     def configure(self, *, segment_bytes: int, segment_ms: int) -> None:
-        """Begin a new segment when the one before would be larger, or hold batches whose times differ by more than segment_ms."""
+        """Set when a new segment begins: before segment_bytes are exceeded, or times within a segment differ by more than segment_ms."""
         self._max_capacity = min(segment_bytes, CHUNK_BYTES)
         self._capacity = min(self._capacity, self._max_capacity)
         self._segment_ms = segment_ms
 
     @property
     def size_bytes(self) -> int:
-        """Bytes held, over all segments."""
+        """The size of all segments."""
         return self._end_position - self._segments[0].base_position
 
     def append(self, batch: RecordBatch, *, leader_epoch: int, log_append_time_ms: int | None = None) -> int:
-        """Append one checked batch and return the base offset it got.
+        """Append a checked batch and return its base offset.
 
-        log_append_time_ms: overwrite the records' timestamps with this one (message.timestamp.type=LogAppendTime).
+        log_append_time_ms: replaces the records' timestamps (message.timestamp.type=LogAppendTime).
         """
         base_offset = self.end_offset
         timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
@@ -65,7 +65,7 @@ class PartitionLog:
         return base_offset
 
     def copy(self, batch: RecordBatch) -> None:
-        """Append a batch of another replica's log, which keeps the offsets it has there."""
+        """Append a batch of another replica's log, with the offsets that it has there."""
         segment = self._active(batch.size_bytes, batch.max_timestamp)
         segment.place(batch.data)
         self._add(segment, batch)
@@ -79,18 +79,18 @@ class PartitionLog:
         self._files = files
 
     def load(self, segments: list[Segment], start_offset: int, clean_until: int) -> None:
-        """Go on behind segments that were kept. Nothing is appended to these."""
+        """Continue after stored segments. Nothing is appended to these."""
         self._segments = [*segments, Segment(segments[-1].next_offset, _end_of(segments[-1]), 0)]
         self.end_offset = self._segments[-1].base_offset
         self.start_offset = min(max(start_offset, segments[0].base_offset), self.end_offset)
         self.clean_until = min(clean_until, self.end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Let readers see records up to an offset, the log's end at most."""
+        """Advance the high watermark to an offset, at most to the log's end."""
         self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
 
     def restart(self, offset: int) -> None:
-        """Drop everything and go on at an offset, as a replica does whose leader has dropped what it would copy next."""
+        """Drop everything and continue at an offset. A follower does so if the leader has deleted the records that it would copy next."""
         position = self._end_position
         for segment in self._segments:
             segment.delete()
@@ -99,7 +99,7 @@ class PartitionLog:
         self._files.start_at(offset)
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> memoryview:
-        """Return whole batches from the one that holds `offset`; empty at the log's end.
+        """Return whole batches from the one that holds `offset` on; nothing at the log's end.
 
         The caller has checked that start_offset <= offset <= end_offset. The first batch may begin before `offset`.
         """
@@ -110,7 +110,7 @@ class PartitionLog:
         at = start + len(pieces[0])
         for segment in self._segments[index + 1 :]:
             if at < segment.base_position:
-                # The one before it was not read to its end.
+                # The segment before this one was not read to its end.
                 break
             more = segment.read(segment.base_offset, start + max_bytes - at, at_least_one=False)
             if not more:
@@ -120,14 +120,14 @@ class PartitionLog:
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def bytes_between(self, offset: int, end_offset: int) -> int:
-        """Return how many bytes a reader at `offset` has before it, up to the batch that begins at `end_offset`, or the log's end."""
+        """Return how many bytes a reader at `offset` has left, up to the batch that begins at `end_offset`, or to the log's end."""
         return max(self._position_of(end_offset) - self._position_of(offset), 0)
 
     def _position_of(self, offset: int) -> int:
         return self._segments[self._index_at(offset)].position_of(offset)
 
     def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
-        """Every readable batch with a record at or after `timestamp`, in order; the first is found by its index."""
+        """Yield every readable batch with a record at or after `timestamp`, in order. The index finds the first one."""
         for segment in self._segments:
             for batch in read_batches(segment.reaching(timestamp)):
                 if batch.max_timestamp >= timestamp and batch.next_offset > self.start_offset:
@@ -135,16 +135,16 @@ class PartitionLog:
 
     @property
     def newest_timestamp(self) -> int:
-        """The largest timestamp of any record, -1 when there is none."""
+        """The largest timestamp of any record, -1 if there is none."""
         return max(segment.newest_timestamp for segment in self._segments)
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Every batch held, in order."""
+        """Yield all batches, in order."""
         for segment in self._segments:
             yield from read_batches(segment.batches())
 
     def advance_start(self, offset: int) -> None:
-        """Make records before `offset` unreadable and free the segments that hold nothing else (DeleteRecords, retention)."""
+        """Raise the log start offset, and drop the segments before it (DeleteRecords, retention)."""
         start_offset = min(offset, self.end_offset)
         if start_offset <= self.start_offset:
             return
@@ -154,7 +154,7 @@ class PartitionLog:
             self._segments.pop(0).delete()
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches that reach beyond an offset, as a replica does that follows a leader with fewer records."""
+        """Drop the batches that reach beyond an offset, as a follower does if its leader does not have them."""
         while len(self._segments) > 1 and self._segments[-1].base_offset >= end_offset:
             self._segments.pop().delete()
         self._segments[-1].truncate(end_offset)
@@ -169,9 +169,9 @@ class PartitionLog:
         self.high_watermark = min(self.high_watermark, self.end_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
-        """Drop segments from the front: while the rest is still at least retention_bytes (-1: no limit), or all their records are too old.
+        """Drop the oldest segments: while the rest is at least retention_bytes (-1: no limit), or if all their records are too old.
 
-        The newest segment goes only by age, as in Kafka.
+        The active segment is dropped only by age, as in Kafka.
         """
         while len(self._segments) > 1 and self._is_surplus(self._segments[0], retention_bytes, oldest_timestamp_ms):
             self.advance_start(self._segments[0].next_offset)
@@ -187,7 +187,7 @@ class PartitionLog:
     # Compaction
 
     def sealed_until(self, end_offset: int, *, newest_timestamp_ms: int) -> int:
-        """Return where the segments end that nothing is appended to any more, before an offset and without newer records than these."""
+        """Return the end offset of the last closed segment, before an offset and without records newer than a timestamp."""
         until = self._segments[0].base_offset
         for segment in self._segments[:-1]:
             if segment.next_offset > end_offset or segment.newest_timestamp > newest_timestamp_ms:
@@ -196,11 +196,11 @@ class PartitionLog:
         return until
 
     def first_timestamp_at(self, offset: int) -> int:
-        """Return the timestamp that the segment of an offset begins with, -1 for an empty one."""
+        """Return the first timestamp of the segment that holds an offset, -1 for an empty segment."""
         return self._segments[self._index_at(offset)].first_timestamp
 
     def replace(self, until: int, kept: Sequence[RecordBatch]) -> None:
-        """Put other batches in the place of all segments before an offset, with the offsets that they have."""
+        """Replace all segments before an offset by these batches, which keep their offsets."""
         old, rest = self._segments[: self._index_at(until)], self._segments[self._index_at(until) :]
         position = rest[0].base_position - sum(batch.size_bytes for batch in kept)
         base_offset = self._segments[0].base_offset
@@ -244,7 +244,7 @@ def _end_of(segment: Segment) -> int:
 
 
 def _segment_of(batches: Sequence[RecordBatch], base_offset: int, position: int, file: SegmentFile | None) -> Segment:
-    """Return a segment that holds these batches already."""
+    """Return a segment that holds these batches."""
     if file is not None:
         return Segment.stored(base_offset, position, file, batches)
     segment = Segment(base_offset, position, sum(batch.size_bytes for batch in batches))
@@ -255,7 +255,7 @@ def _segment_of(batches: Sequence[RecordBatch], base_offset: int, position: int,
 
 
 def _pieces(batches: Sequence[RecordBatch], size: int) -> Iterator[list[RecordBatch]]:
-    """Yield batches that follow one another, as many at a time as have a size together."""
+    """Yield consecutive batches in groups of up to a total size."""
     piece: list[RecordBatch] = []
     left = size
     for batch in batches:

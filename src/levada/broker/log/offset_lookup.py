@@ -1,4 +1,4 @@
-"""Where a time, or one of the special ones of ListOffsets, is in a partition (KIP-79)."""
+"""ListOffsets for one partition: the offset of a timestamp, or of a special one such as earliest (KIP-79)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, L
 
 
 class Found(NamedTuple):
-    """An offset and the timestamp of the record there; -1 for none."""
+    """An offset and the timestamp of its record; -1 for none."""
 
     offset: int = -1
     timestamp: int = -1
@@ -24,9 +24,9 @@ NOTHING = Found()
 
 
 def find(partition: Partition, timestamp: int, version: int, isolation_level: int) -> Found:
-    """Return what a (special) timestamp stands for. UNSUPPORTED_VERSION for a special one that this version does not know.
+    """Return the offset of a (special) timestamp. Raises UNSUPPORTED_VERSION for a special one that this version does not have.
 
-    A record that a reader at this isolation level cannot see yet is not found.
+    Records that are not visible at this isolation level are not found.
     """
     if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
         raise BrokerError(f"timestamp {timestamp} in ListOffsets v{version}", code=ErrorCode.UNSUPPORTED_VERSION)
@@ -42,7 +42,7 @@ def find(partition: Partition, timestamp: int, version: int, isolation_level: in
 def _first_at_or_after(partition: Partition, timestamp: int) -> Found:
     try:
         for batch in partition.log.batches_reaching(timestamp):
-            # Markers have timestamps as well, and are found as records are.
+            # Markers have timestamps, too, and are found like records.
             for record in batch.walker().records() if batch.is_control else batch:
                 if record.timestamp >= timestamp and record.offset >= partition.log.start_offset:
                     return Found(record.offset, record.timestamp)
@@ -56,7 +56,7 @@ def _of_largest_timestamp(partition: Partition) -> Found:
     return _first_at_or_after(partition, newest) if newest >= 0 else NOTHING
 
 
-# There is no tiered storage: everything is local, nothing is uploaded.
+# Without tiered storage, all records are local and none are uploaded.
 _AT_THE_START = (EARLIEST, EARLIEST_LOCAL)
 _SPECIAL: Mapping[int, Callable[[Partition], Found]] = {
     MAX_TIMESTAMP: _of_largest_timestamp,

@@ -1,9 +1,9 @@
-"""The transactions of one partition: which are open, which were aborted, and up to where committed data can be read (T18).
+"""The transactions of one partition: the open ones, the aborted ones, and the last stable offset.
 
-Before its first record a transaction is announced: while the coordinator is asked about it, the lowest sequence that came in is kept, so
-that no later batch overtakes the first one. A transaction is open here from its first record to its marker, and unstable until that marker
-is committed. The last stable offset is the first record of the oldest unstable one. Readers of committed data stop there, and are told the
-aborted transactions in what they read.
+Before its first record a transaction is announced: while its coordinator verifies it, the lowest received sequence is kept, so that no
+later batch is appended before the first one. A transaction is open here from its first record to its marker, and unstable until that marker
+is committed. The last stable offset is that of the first record of the oldest unstable transaction. With read_committed, consumers read up
+to it, and get the list of aborted transactions in what they read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class AbortedTransaction(NamedTuple):
-    """first_offset: of its first record. last_offset: of its marker. last_stable_offset: what it was when that was appended."""
+    """first_offset: of its first record. last_offset: of its marker. last_stable_offset: when the marker was appended."""
 
     producer_id: int
     first_offset: int
@@ -29,14 +29,14 @@ class EndedTransaction(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """A producer's epoch, and the lowest sequence with which its transaction may begin."""
+    """A producer's epoch, and the lowest sequence with which its transaction can begin."""
 
     epoch: int
     lowest_sequence: int
 
 
 class PartitionTransactions:
-    """Open transactions by producer id, in the order in which they began, and aborted ones in the order in which they ended."""
+    """Open transactions by producer id, in the order of their first records, and aborted ones in the order of their markers."""
 
     def __init__(self) -> None:
         self._announced: dict[int, Announced] = {}
@@ -45,11 +45,11 @@ class PartitionTransactions:
         self._aborted: list[AbortedTransaction] = []
 
     def first_offset_of(self, producer_id: int) -> int | None:
-        """Where a producer's open transaction began."""
+        """Return the first offset of a producer's open transaction, None without one."""
         return self._open.get(producer_id)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return where the oldest transaction began that is open or whose marker is not committed."""
+        """Return the first offset of the oldest transaction that is open or whose marker is not committed, None if there is none."""
         if self._unstable:
             self._unstable = [ended for ended in self._unstable if ended.last_offset >= high_watermark]
         return min([*(ended.first_offset for ended in self._unstable), *self._open.values()], default=None)
@@ -60,7 +60,7 @@ class PartitionTransactions:
         return self._open.keys()
 
     def announce(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """A batch came in that may begin a transaction."""
+        """A batch was received that may begin a transaction."""
         known = self._announced.get(producer_id)
         if known is None or epoch > known.epoch:
             self._announced[producer_id] = Announced(epoch, sequence)
@@ -68,17 +68,17 @@ class PartitionTransactions:
             self._announced[producer_id] = Announced(epoch, min(sequence, known.lowest_sequence))
 
     def may_begin_with(self, producer_id: int, sequence: int) -> bool:
-        """Whether no earlier batch of the transaction is known to be missing."""
+        """Whether no earlier batch of the transaction was received."""
         known = self._announced.get(producer_id)
         return known is None or sequence <= known.lowest_sequence
 
     def write(self, producer_id: int, offset: int) -> None:
-        """A transactional batch was appended; the first one begins the transaction."""
+        """A transactional batch was appended. The first one begins the transaction."""
         self._announced.pop(producer_id, None)
         self._open.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
-        """A marker was appended. Without records before it there is nothing that it ends."""
+        """A marker was appended. It has no effect if no transaction of the producer is open."""
         self._announced.pop(producer_id, None)
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
@@ -89,19 +89,19 @@ class PartitionTransactions:
             self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset, last_stable_offset))
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records or their marker in a range of offsets, `end` excluded."""
+        """Return the aborted transactions with records or their marker in a range of offsets; `end` is excluded."""
         return [aborted for aborted in self._aborted if aborted.last_offset >= start and aborted.first_offset < end]
 
     def forget_before(self, offset: int) -> None:
-        """Records before an offset are gone."""
+        """Remove aborted transactions that end before an offset, since the records before it are deleted."""
         self._aborted = [aborted for aborted in self._aborted if aborted.last_offset >= offset]
 
     def forget_aborted(self, gone: Collection[AbortedTransaction]) -> None:
-        """No records of these are left: their markers may go, and readers must not wait for them."""
+        """Remove aborted transactions that have no records left. Their markers may be deleted, and readers must not wait for these."""
         self._aborted = [aborted for aborted in self._aborted if aborted not in gone]
 
     def forget_all(self) -> None:
-        """Forget everything, to be told again."""
+        """Remove everything, before the log is read again."""
         self._announced.clear()
         self._open.clear()
         self._unstable.clear()

@@ -1,9 +1,9 @@
-"""What a partition keeps about each idempotent or transactional producer, so that a batch sent twice is stored once (KIP-98, KAFKA-5494).
+"""The state of each idempotent or transactional producer of a partition, so that a batch that is sent twice is stored once (KIP-98).
 
-Per producer id: its epoch and its last five batches. A batch whose epoch and sequence range equal one of the five is a duplicate and is
-answered like the original. Any other batch must continue the sequence, or start at 0 in a newer epoch. An unknown producer id may
-start at any sequence, because its state may have expired. The marker of a transaction may bring a newer epoch, too, and brings the epoch of
-the coordinator that wrote it: markers of coordinators that have been replaced are refused.
+Per producer id there are its epoch and its last five batches. A batch with the epoch and the sequences of one of the five is a duplicate,
+and gets the response of the original. Any other batch must continue the sequence, or start at 0 in a newer epoch. An unknown producer id
+may start at any sequence, because its state may have expired. A transaction's marker may have a newer epoch. It also has the epoch of its
+coordinator: markers of replaced coordinators are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_COORDINATOR = -1
 
 
 class AppendedBatch(NamedTuple):
-    """A batch as the log took it. timestamp: the largest of its records."""
+    """A batch that was appended. timestamp: the largest of its records."""
 
     first_sequence: int
     last_sequence: int
@@ -33,7 +33,7 @@ class AppendedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer id's epoch and last batches. timestamp: of its newest record or marker. last_write_ms: when that was appended.
+    """A producer's epoch and last batches. timestamp: of its newest record or marker. last_write_ms: when that was appended.
 
     coordinator_epoch: of its last marker, -1 before the first one.
     """
@@ -49,11 +49,11 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence in this epoch, -1 when there is none."""
+        """The last sequence in this epoch, -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def adopt(self, epoch: int) -> None:
-        """Go on in an epoch; sequences begin again in a new one."""
+        """Continue in an epoch. Sequences begin again in a new one."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -72,14 +72,14 @@ class ProducerStates:
         return iter(self._entries.items())
 
     def epoch_of(self, producer_id: int) -> int | None:
-        """Return the epoch a producer is at, None when it is not known."""
+        """Return a producer's epoch, None if it is unknown."""
         entry = self._entries.get(producer_id)
         return None if entry is None else entry.epoch
 
     def check(self, batch: RecordBatch) -> AppendedBatch | None:
         """Return the original if the batch is a duplicate, None if it may be appended.
 
-        Raises OutOfOrderSequenceError for a gap and BrokerError(INVALID_PRODUCER_EPOCH) for an epoch that was overtaken.
+        Raises OutOfOrderSequenceError for a gap, and BrokerError (INVALID_PRODUCER_EPOCH) for an old epoch.
         """
         entry = self._entries.get(batch.producer_id)
         if batch.producer_id == NO_PRODUCER_ID or entry is None:
@@ -96,9 +96,9 @@ class ProducerStates:
         return None
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, strict: bool) -> None:
-        """Raise INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that comes too late (T19).
+        """Raise INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that is out of date.
 
-        strict: under transaction.version 2 a marker has a newer epoch than the records that it ends.
+        strict: the marker's epoch must be above that of the records that it ends (transaction.version 2).
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -112,14 +112,14 @@ class ProducerStates:
             )
 
     def record_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, timestamp: int, now_ms: int) -> None:
-        """Remember a marker that was appended at now_ms."""
+        """Update a producer for a marker that was appended at now_ms."""
         entry = self._entries.setdefault(producer_id, ProducerEntry(epoch))
         entry.adopt(epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Remember a batch that was appended at now_ms."""
+        """Update a producer for a batch that was appended at now_ms."""
         if batch.producer_id == NO_PRODUCER_ID:
             return
         entry = self._entries.setdefault(batch.producer_id, ProducerEntry(batch.producer_epoch))
@@ -129,7 +129,7 @@ class ProducerStates:
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def restore(self, producer_id: int, epoch: int, last: AppendedBatch | None, coordinator_epoch: int, timestamp: int) -> None:
-        """Take over what was kept of a producer: its last batch, if it has written one in its epoch."""
+        """Restore a stored producer. last: its last batch, None if it has written none in its epoch."""
         entry = self._entries[producer_id] = ProducerEntry(epoch)
         if last is not None:
             entry.batches.append(last)
@@ -137,11 +137,11 @@ class ProducerStates:
         entry.timestamp = entry.last_write_ms = timestamp
 
     def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
-        """Forget producers whose last write was before `before_ms` (producer.id.expiration.ms), but for those with an open transaction."""
+        """Remove producers whose last write was before `before_ms` (producer.id.expiration.ms), except those with an open transaction."""
         self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms or pid in keep}
 
     def forget_all(self) -> None:
-        """Lose all state, as a broker does whose snapshot was deleted; for tests."""
+        """Remove all producers, as when a broker's snapshot was deleted; for tests."""
         self._entries.clear()
 
 

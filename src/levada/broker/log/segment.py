@@ -1,8 +1,8 @@
-"""A part of one partition's log: whole record batches back to back, and an index over them.
+"""A segment of a partition's log: whole record batches one after another, and an index over them.
 
-A segment is written once from front to back and never moves, so a reader may keep a slice of it while the writer goes on behind
-that slice, and dropping a segment frees its memory as soon as the last such slice is gone. A segment with a file is held in memory only
-as long as it is appended to; what is read of it later comes from the file.
+A segment is written once from front to back and never moves. So a reader may keep a slice of it while the writer appends behind that slice.
+A dropped segment's memory is free when the last such slice is gone. A segment with a file is in memory only while it is active; later
+reads are from the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from levada.record.batch import RecordBatch
 
 
 class Segment:
-    """Batches of one partition from base_offset on, in a buffer of fixed capacity."""
+    """Batches of one partition from base_offset on, in a buffer of fixed size."""
 
     __slots__ = ("_buffer", "_ends", "_newest", "_next_offsets", "base_offset", "base_position", "file", "size_bytes")
 
@@ -29,12 +29,12 @@ class Segment:
         self._buffer: memoryview | None = memoryview(bytearray(capacity))
         self._next_offsets = array("q")
         self._ends = array("q")
-        # The largest timestamp of any batch up to and including this one: never falls, so it can be searched.
+        # The largest timestamp up to and including each batch. It never falls, so it can be searched.
         self._newest = array("q")
 
     @classmethod
     def stored(cls, base_offset: int, base_position: int, file: SegmentFile, batches: Iterable[RecordBatch]) -> Self:
-        """Return the segment whose file holds these batches and is not appended to any more."""
+        """Return the closed segment of a file with these batches."""
         segment = cls(base_offset, base_position, 0, file)
         segment._buffer = None
         for batch in batches:
@@ -48,32 +48,32 @@ class Segment:
 
     @property
     def newest_timestamp(self) -> int:
-        """The largest timestamp in the segment, -1 when it is empty."""
+        """The largest timestamp in the segment, -1 if it is empty."""
         return self._newest[-1] if self._newest else -1
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, -1 when it is empty."""
+        """The largest timestamp of the first batch, -1 if the segment is empty."""
         return self._newest[0] if self._newest else -1
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no batch in it yet."""
+        """Whether the segment has no batch."""
         return not self._ends
 
     def has_space_for(self, size: int) -> bool:
-        """Whether a batch of this size still fits."""
+        """Whether a batch of this size fits."""
         return self._buffer is not None and self.size_bytes + size <= len(self._buffer)
 
     def place(self, data: bytes | bytearray | memoryview) -> memoryview:
-        """Copy a batch to where add() will append it; return that place, to be patched."""
+        """Copy a batch to the place where add() will append it; return that place, in which header fields can be set."""
         assert self._buffer is not None
         place = self._buffer[self.size_bytes : self.size_bytes + len(data)]
         place[:] = data
         return place
 
     def add(self, batch: RecordBatch) -> None:
-        """Append the batch that place() was given."""
+        """Append the batch that place() has copied."""
         if self.file is not None:
             self.file.append(batch)
         self._note(self.size_bytes + batch.size_bytes, batch.next_offset, batch.max_timestamp)
@@ -85,12 +85,12 @@ class Segment:
         self.size_bytes = end
 
     def seal(self) -> None:
-        """Nothing is appended any more."""
+        """Close the segment: nothing will be appended."""
         if self.file is not None:
             self._buffer = None
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches that reach beyond an offset, and seal."""
+        """Drop the batches that reach beyond an offset, and close the segment."""
         kept = bisect_right(self._next_offsets, end_offset)
         del self._next_offsets[kept:], self._newest[kept:], self._ends[kept:]
         self.size_bytes = self._end_of(kept - 1)
@@ -104,9 +104,9 @@ class Segment:
             self.file.delete()
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> memoryview:
-        """Return the batches from the one that holds `offset`, as many whole ones as fit into max_bytes, in one slice.
+        """Return whole batches from the one that holds `offset` on, up to max_bytes, in one slice.
 
-        at_least_one: return the first batch even when it alone is larger (KIP-74).
+        at_least_one: return the first batch even if it is larger than max_bytes (KIP-74).
         """
         first = bisect_right(self._next_offsets, offset)
         start = self._end_of(first - 1)
@@ -116,16 +116,16 @@ class Segment:
         return self._bytes(start, max(start, self._end_of(last - 1)))
 
     def position_of(self, offset: int) -> int:
-        """Return how many bytes of the whole log lie before the batch that holds `offset`."""
+        """Return the position, within the whole log, of the batch that holds `offset`."""
         return self.base_position + self._end_of(bisect_right(self._next_offsets, offset) - 1)
 
     def reaching(self, timestamp: int) -> memoryview:
-        """Return the segment from the first batch whose largest timestamp is at or after `timestamp`."""
+        """Return the segment's batches from the first one whose largest timestamp is at or after `timestamp`."""
         index = bisect_left(self._newest, timestamp)
         return self._bytes(self._end_of(index - 1), self.size_bytes)
 
     def batches(self) -> memoryview:
-        """Return everything in the segment."""
+        """Return all batches of the segment."""
         return self._bytes(0, self.size_bytes)
 
     def _bytes(self, start: int, end: int) -> memoryview:

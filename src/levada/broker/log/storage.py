@@ -10,10 +10,10 @@ from levada.wire.varint import Bytes
 
 
 class SegmentFile(Protocol):
-    """The file of one segment. Positions are bytes from its beginning. Raises BrokerError(KAFKA_STORAGE_ERROR) where a disk fails."""
+    """The file of one segment. Positions are bytes from its beginning. Raises BrokerError (KAFKA_STORAGE_ERROR) if the disk fails."""
 
     def append(self, batch: RecordBatch) -> None:
-        """Write a batch at the end, whole or not at all."""
+        """Write a batch at the end, either whole or not at all."""
 
     def read(self, start: int, end: int) -> Bytes:
         """Return the bytes between two positions."""
@@ -22,23 +22,23 @@ class SegmentFile(Protocol):
         """Cut the file."""
 
     def delete(self) -> None:
-        """Delete the file and what belongs to it."""
+        """Delete the file and its indexes."""
 
 
 class LogFiles(Protocol):
     """The files of one replica's log."""
 
     def delete(self) -> None:
-        """Delete all of them."""
+        """Delete all files."""
 
     def begin(self, base_offset: int) -> SegmentFile | None:
-        """Nothing is appended to the segment before any more: begin the next one."""
+        """Close the present segment and begin the next one; return its file, None without files."""
 
     def rewrite(self, old: Sequence[SegmentFile], new: Sequence[Sequence[RecordBatch]], clean_until: int) -> list[SegmentFile]:
-        """Put new segments with these batches in the place of old ones. clean_until: up to where the log is compacted then."""
+        """Replace old segments by new ones with these batches. clean_until: the offset up to which the log is compacted afterwards."""
 
     def start_at(self, offset: int) -> None:
-        """Keep that the log starts at an offset now."""
+        """Store the log start offset."""
 
 
 class NoFiles:

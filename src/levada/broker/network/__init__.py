@@ -1,1 +1,1 @@
-"""Sockets and connections: the server with its thread, listeners, and what is known of who is at the other end."""
+"""Sockets and connections: the server with its thread, listeners, and the session of each connection."""

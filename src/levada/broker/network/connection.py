@@ -1,4 +1,4 @@
-"""A client's connection as the broker sees it: the listener by which it came, who is at its other end, and the requests that wait.
+"""A client's connection as the broker sees it: its listener, its session, and its waiting requests.
 
 Requests of one connection are processed one at a time, in the order in which they came.
 """
@@ -20,10 +20,10 @@ Frame: TypeAlias = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One listener, the same on every node of a cluster.
+    """A listener, the same on every node of a cluster.
 
-    name: of its own within the broker. protocol: one of PROTOCOLS; TLS is the driver's part. logins: who may log in, None where clients
-    do not log in.
+    name: unique within the broker. protocol: one of PROTOCOLS; TLS itself is done by the driver. logins: who may log in, None if clients
+    need not log in.
     """
 
     name: str = PLAINTEXT
@@ -33,13 +33,13 @@ class Listener:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Session:
-    """One connection's client.
+    """The client of one connection.
 
-    address: host:port of the other end, "" when the driver has none. listener: by which it came. principal: as whom it is authenticated.
-    login: how far it has come, None on a listener without logins. is_refused: it failed, and the connection ends with the answer that
-    says so. is_by_token: it has logged in with a delegation token.
-    client_id: of its latest request, None before the first one and for a client that sends none. software_name, software_version: what it
-    said in ApiVersions (KIP-511), "" if it did not.
+    address: host:port of the client, "" if the driver has none. listener: the one that it has connected to. principal: the authenticated
+    one. login: the state of its login, None on a listener without logins. is_refused: the login has failed, and the connection is closed
+    after the response. is_by_token: the client has logged in with a delegation token.
+    client_id: of its latest request, None before the first one and for a client that sends none. software_name, software_version: from
+    ApiVersions (KIP-511), "" if they were not sent.
     """
 
     connection_id: int
@@ -55,17 +55,17 @@ class Session:
 
     @property
     def host(self) -> str:
-        """The address of the other end, without the port."""
+        """The client's address without the port."""
         return self.address.rsplit(":", 1)[0].strip("[]")
 
     def __str__(self) -> str:
         origin = f" from {self.address}" if self.address else ""
-        # A client id is the client's text: repr() keeps line breaks out of logs.
+        # The client chooses its id: repr() keeps line breaks out of logs.
         return f"connection {self.connection_id}{origin}, client {self.client_id!r}"
 
 
 class Connection:
-    """session: whose it is. muted: a request is being processed or its answer withheld. waiting: frames that came in meanwhile."""
+    """A connection. muted: a request is in process or its response is withheld. waiting: requests that were received meanwhile."""
 
     __slots__ = ("id", "muted", "session", "waiting")
 

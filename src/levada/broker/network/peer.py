@@ -1,4 +1,4 @@
-"""The other side of one connection that a server has accepted: its socket, and what has come and what is to be sent."""
+"""One accepted connection of a server: its socket, received requests and unsent responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _OF_IPV4: Final = "::ffff:"
 
 
 class Peer:
-    """One accepted connection. events: what its socket is watched for, 0 while it is not. memory: where its unfinished request counts."""
+    """An accepted connection. events: those that the selector watches, 0 while it is not registered. memory: counts its unfinished
+    request.
+    """
 
     __slots__ = ("accepted_ms", "active_ms", "closing", "events", "frames", "id", "memory", "reader", "socket", "transport", "unsent")
 
@@ -34,7 +36,7 @@ class Peer:
         self.accepted_ms = self.active_ms = now_ms
 
     def receive(self, limit: int | None) -> bool:
-        """Read what has arrived, up to a limit; False when the other side has closed."""
+        """Read up to a limit of what has arrived; False if the client has closed the connection."""
         while received := self.transport.read_into(self.reader.get_buffer()[:limit]):
             self.frames.extend(self.reader.received(received))
             if not self.transport.has_buffered:
@@ -43,20 +45,20 @@ class Peer:
         return received != 0
 
     def logged_in(self, max_frame_bytes: int, memory: ReceiveMemory) -> None:
-        """Take other limits. What was sent behind the login may have come in part."""
+        """Apply other limits after the login. A part of the next request may be here already."""
         self.reader.max_frame_bytes = max_frame_bytes
         self.memory.hold(self.id, 0)
         self.memory = memory
         memory.hold(self.id, self.reader.large_bytes)
 
     def send(self, limit: int | None) -> None:
-        """Write as much as the socket takes, up to a limit with each call to the system."""
+        """Write as much as the socket accepts, with at most `limit` bytes per call to the system."""
         self.unsent.write(self.transport, limit)
 
 
 def address_text(address: tuple[Any, ...]) -> str:
-    """Return host:port of an address of IPv4 or IPv6."""
+    """Return host:port of an IPv4 or IPv6 address."""
     host, port = address[:2]
-    # A socket of IPv6 that takes IPv4 too names 192.0.2.1 like this; access rules and quotas are about 192.0.2.1, as in Kafka.
+    # An IPv6 socket that also accepts IPv4 names 192.0.2.1 like this. ACLs and quotas are about 192.0.2.1, as in Kafka.
     host = host.removeprefix(_OF_IPV4) if "." in host else host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

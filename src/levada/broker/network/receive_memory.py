@@ -1,10 +1,10 @@
-"""How much memory the unfinished requests of all connections may take together.
+"""The memory limit for the unfinished requests of all connections (queued.max.request.bytes).
 
-Only requests that have buffers of their own count: a small one is read into the buffer that its connection has anyway. When the limit is
-reached, only the connection whose request was begun first is read, until there is memory again; the others wait in TCP. So one of them can
-always be finished, and a request larger than the limit can be, too. If that one takes too long while others wait, its connection ends.
+Only requests with buffers of their own count: a small one is read into the buffer that its connection has anyway. When the limit is
+reached, only the connection with the oldest unfinished request is read, until memory is free again; the others wait in TCP. So one request
+can always be finished, even if it is larger than the limit. If it takes too long while others wait, its connection is closed.
 
-Connections that have not logged in, where they have to, have memory of their own, so that they never keep those waiting that have.
+Connections that still have to log in have memory of their own, so that they never block connections that have logged in.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Final
 from levada.base.clock import NEVER_MS
 
 LONGEST_TURN_MS: Final = 5_000
-"""How long a connection may be the only one that is read while others wait."""
+"""How long one connection may be the only one that is read while others wait."""
 
 LOGIN_BYTES: Final = 16 << 20
-"""Memory for unfinished requests of connections that have not logged in: 32 of the largest they may send by default. Logins take less
-than is counted here, so that only tokens of many KiB ever wait."""
+"""Memory for unfinished requests of connections that still have to log in: 32 of the largest that they may send by default. Usual logins
+are too small to be counted, so only tokens of many KiB can ever wait."""
 
 
 class ReceiveMemory:
-    """See the module's theory. limit_bytes: -1 for none. name: what sets the limit, for log lines."""
+    """The memory of the unfinished requests. limit_bytes: -1 for no limit. name: the setting with the limit, for log lines."""
 
     def __init__(self, limit_bytes: int, name: str = "queued_max_request_bytes") -> None:
         self.name = name
         self.limit_bytes = limit_bytes
         self._held: dict[int, int] = {}
-        """Bytes of the unfinished requests by connection, in the order in which they were begun."""
+        """Bytes of the unfinished requests by connection, the oldest first."""
         self._total_bytes = 0
         self._turn: int | None = None
         self._turn_ends_ms = NEVER_MS
 
     def hold(self, conn_id: int, size_bytes: int) -> None:
-        """Note how much memory the unfinished request of a connection takes, 0 for none."""
+        """Set the memory of a connection's unfinished request, 0 for none."""
         before = self._held.get(conn_id, 0)
         if size_bytes == before:
             return
@@ -49,7 +49,7 @@ class ReceiveMemory:
         return conn_id not in self._held or not self._is_short or conn_id == next(iter(self._held))
 
     def late(self, now_ms: int) -> int | None:
-        """Return the connection that has kept the others waiting for too long, None if there is none."""
+        """Return the connection that has blocked the others for too long, None if there is none."""
         others_wait = self._is_short and len(self._held) > 1
         turn = next(iter(self._held)) if others_wait else None
         if turn != self._turn:
@@ -58,7 +58,7 @@ class ReceiveMemory:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When late() has to be asked again, as far as is known now."""
+        """When late() has to be called again, as far as is known now."""
         return self._turn_ends_ms
 
     @property

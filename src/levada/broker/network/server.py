@@ -1,9 +1,9 @@
-"""A BrokerNode on TCP ports, one for each of its listeners: the only place in the broker with sockets, a thread and a clock.
+"""A BrokerNode on TCP ports, one for each of its listeners. In the broker, only this module has sockets, a thread and a clock.
 
-One thread waits for all sockets at once. A connection is read while no complete request of its waits and no answer is unsent, so a client
-that sends without reading is slowed down by TCP, and its requests take no memory. While a request of it is in process, only small ones are
-read ahead. Until a client has done TLS's handshake and logged in, where it has to, the size of its requests and its time are limited.
-Answers go out by gathering writes, whole buffers at a time. The node is only touched with `lock` held; it is never held while waiting.
+One thread waits for all sockets. A connection is not read while one of its requests waits or a response is unsent. So a client that sends
+without reading is slowed down by TCP, and its requests take no memory. While a request is in process, only small ones are read ahead.
+Before the TLS handshake and the login are done, the size of requests and the time are limited. Responses are sent by gathering writes of
+whole buffers. The node is only used with `lock` held, and the lock is never held while waiting.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _CLOSE_TIMEOUT_S = 10.0
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """Where a listener of a node is served.
+    """The address of a listener.
 
-    listener: its name; "" for the node's first one. port: 0 for any free one, which start() puts here. transport: what its connections are
-    read and written through.
+    listener: its name; "" for the node's first one. port: 0 for any free one, which start() puts here. transport: creates the transport
+    layer of a connection.
     """
 
     listener: str = ""
@@ -53,7 +53,7 @@ class Endpoint:
 
 
 class InsecureListenError(ConfigError):
-    """A broker for everybody would be reached from other machines. reason: it, without what a program may pass instead."""
+    """A broker without logins would be reachable from other machines. reason: the message without the advice for programs."""
 
     def __init__(self, host: str) -> None:
         self.reason = f"{host} can be reached from other machines, and clients need not log in to this broker over TLS"
@@ -63,9 +63,8 @@ class InsecureListenError(ConfigError):
 class BrokerServer:
     """Serves a node on a host's ports, which it advertises.
 
-    endpoints: by default one, of the node's first listener. insecure_listen: allow an address that other machines reach, for a
-    broker where clients log in over TLS, or where that risk is accepted; ConfigError without it. lock: one for all servers whose nodes
-    share a cluster.
+    endpoints: by default one, for the node's first listener. insecure_listen: allow an address that other machines can reach although
+    clients need not log in over TLS; ConfigError without it. lock: the same one for all servers whose nodes share a cluster.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class BrokerServer:
         self._runnable: deque[Peer] = deque()
         self._held_back: dict[int, Peer] = {}
         self._logging_in: dict[int, Peer] = {}
-        """Those with a handshake or a login to be done, in the order in which they came."""
+        """Connections with an unfinished handshake or login, the oldest first."""
         self._memory = ReceiveMemory(node.settings.queued_max_request_bytes)
         self._login_memory = ReceiveMemory(LOGIN_BYTES, "for connections that have not logged in")
         self._ids = count(1)
@@ -102,10 +101,10 @@ class BrokerServer:
         self._thread: threading.Thread | None = None
         self._stopping = False
 
-    # For the owner, from any thread
+    # For the owner, callable from any thread
 
     def start(self) -> None:
-        """Listen and serve in a daemon thread. ConnectError when a port is taken, ConfigError for an address that is not allowed."""
+        """Listen and serve in a daemon thread. Raises ConnectError if a port is taken, ConfigError for an address that is not allowed."""
         if self._thread is not None:
             raise IllegalStateError("the broker was already started")
         try:
@@ -118,7 +117,7 @@ class BrokerServer:
         self._wake_write.setblocking(False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._accept_from_now_on()
-        # Only now: this makes a reference cycle, which would keep the sockets of a broker that is never started open.
+        # Not earlier: this creates a reference cycle, which would keep the sockets open if the broker is never started.
         self.node.faults.on_release(self.wakeup)
         self._thread = threading.Thread(target=self._serve, name=f"levada-broker-{self.port}", daemon=True)
         self._thread.start()
@@ -130,16 +129,16 @@ class BrokerServer:
 
     @property
     def address(self) -> str:
-        """host:port of the first endpoint, as clients are told."""
+        """host:port of the first endpoint, as advertised."""
         return self.address_of(self.endpoints[0])
 
     def address_of(self, endpoint: Endpoint) -> str:
-        """Return host:port of an endpoint, as clients are told."""
+        """Return host:port of an endpoint, as advertised."""
         host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
         return f"{host}:{endpoint.port}"
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function that reads or changes the node, at the present time, while the server's thread does not."""
+        """Run a function that reads or changes the node, at the present time, while the server's thread does not use the node."""
         with self.lock:
             self.node.advance(self._now_ms())
             result = function()
@@ -147,12 +146,12 @@ class BrokerServer:
         return result
 
     def wait(self) -> None:
-        """Return when the server has ended; for a process that does nothing else."""
+        """Block until the server has ended; for a process that does nothing else."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Close all connections and the port and end the thread. Twice does no harm."""
+        """Close all connections and ports and end the thread. Repeating it has no effect."""
         self._stopping = True
         if self._thread is None:
             self._close_sockets()
@@ -169,7 +168,7 @@ class BrokerServer:
             while not self._stopping:
                 self._step()
         finally:
-            # Other nodes of the cluster may go on, and this one's requests are known to them.
+            # Other nodes of the cluster may continue, and have to forget this node's requests.
             with self.lock:
                 self._close_sockets()
 
@@ -206,7 +205,7 @@ class BrokerServer:
                 return
             if events & selectors.EVENT_WRITE:
                 peer.send(self.node.faults.bytes_at_a_time)
-            # Once more: those that were read before in this turn may have taken the memory.
+            # Check again: connections that were read before in this step may have used the memory.
             if events & selectors.EVENT_READ and self._may_be_read(peer):
                 self._receive(peer)
             self._runnable.append(peer)
@@ -229,7 +228,9 @@ class BrokerServer:
             self._drop(peer, "closed by the client")
 
     def _exchange(self) -> bool:
-        """Hand requests to the node and its answers to the sockets, until neither has more for the other; whether there were requests."""
+        """Exchange requests and responses between node and sockets until neither has more for the other; return whether there were
+        requests.
+        """
         any_requests = False
         self._deliver()
         self._runnable.extend(self._held_back.values())
@@ -251,7 +252,7 @@ class BrokerServer:
         try:
             self.node.receive(peer.id, peer.frames.popleft(), self._now_ms())
         except Exception as bug:
-            # A bug in the broker must not end the other connections.
+            # A bug in the broker must not close the other connections.
             _log.error("closing connection %d", peer.id, error=bug)
             self._drop(peer, "internal error")
         if peer.frames:
@@ -296,7 +297,7 @@ class BrokerServer:
         self._watch(peer, events)
 
     def _may_be_read(self, peer: Peer) -> bool:
-        """Whether there is memory for what the client sends. A large request is not read ahead while another one is in process."""
+        """Whether there is memory for the client's next bytes. Large requests are not read ahead while another one is in process."""
         return not peer.reader.large_bytes or (peer.memory.may_read(peer.id) and not self.node.is_busy(peer.id))
 
     def _watch(self, peer: Peer, events: int) -> None:
@@ -320,7 +321,7 @@ class BrokerServer:
         self._watch(peer, 0)
         peer.transport.close()
 
-    # Connections come and go
+    # Accepting and closing connections
 
     def _accept_from_now_on(self) -> None:
         for endpoint in self.endpoints:
@@ -336,13 +337,13 @@ class BrokerServer:
         except (BlockingIOError, ConnectionError):
             return
         except OSError as fault:
-            # Out of file descriptors, most likely. A listener stays ready, so without a pause this would spin.
+            # Most likely the process has no file descriptors left. The listener stays ready, so without a pause this loop would spin.
             _log.warning("cannot accept connections for now: %s", fault)
             self._accept_no_more()
             self._accept_again_ms = self._now_ms() + _ACCEPT_PAUSE_MS
             return
         if len(self._peers) >= self.node.settings.max_connections and self._logging_in:
-            # Who never logs in must not keep others out.
+            # A client that never logs in must not keep others out.
             self._drop(next(iter(self._logging_in.values())), "another one takes its place: max_connections")
         if len(self._peers) >= self.node.settings.max_connections:
             _log.warning("connection refused: max_connections=%d", self.node.settings.max_connections)
@@ -369,7 +370,7 @@ class BrokerServer:
         self._watch(peer, selectors.EVENT_READ)
 
     def _do_upkeep(self, now_ms: int) -> int:
-        """Accept again after a pause, end idle connections; return when to be called again."""
+        """Accept again after a pause, and close idle connections; return when to be called again."""
         if self._accept_again_ms and self._accept_again_ms <= now_ms:
             self._accept_again_ms = 0
             self._accept_from_now_on()
@@ -381,7 +382,7 @@ class BrokerServer:
         return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms, next_login_ms, next_turn_ms)
 
     def _end_late_logins(self, now_ms: int) -> int:
-        """End connections whose time for the handshake and the login is over; return when the next one's is."""
+        """Close connections whose time for handshake and login is over; return when the next one's is."""
         limit_ms = self.node.settings.connections_max_login_ms
         for peer in list(self._logging_in.values()):
             if now_ms < peer.accepted_ms + limit_ms:
@@ -390,10 +391,10 @@ class BrokerServer:
         return NEVER_MS
 
     def _end_late_request(self, memory: ReceiveMemory, now_ms: int) -> int:
-        """End the connection whose request keeps the others' waiting for memory; return when there may be another one."""
+        """Close the connection whose request blocks the others' memory for too long; return when to check again."""
         late = memory.late(now_ms)
         if late is not None:
-            text = "connection %d ends: its request is not complete, and others wait for memory: %s=%d"
+            text = "connection %d is closed: its request is not complete, and others wait for memory: %s=%d"
             _log.warning(text, late, memory.name, memory.limit_bytes)
             self._drop(self._peers[late], "its request was not complete in time")
         return memory.next_deadline_ms
@@ -438,11 +439,11 @@ class BrokerServer:
                 sock.close()
 
     def wakeup(self) -> None:
-        """Let the thread look at its node again; from any thread, also after close()."""
+        """Wake the thread, so that it runs its next step; from any thread, also after close()."""
         try:
             self._wake_write.send(b"\0")
         except BlockingIOError:
-            # Wake-ups that were not read yet fill the buffer; one of them is enough.
+            # The buffer is full of unread wake-ups, of which one is enough.
             pass
         except OSError:
             if not self._stopping:

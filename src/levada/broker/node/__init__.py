@@ -1,1 +1,1 @@
-"""One node, without sockets, threads or a clock: requests come in, go through the same steps, and are answered at once or later."""
+"""One node, without sockets, threads or a clock: requests pass the same steps, and are answered at once or deferred."""

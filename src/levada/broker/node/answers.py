@@ -23,7 +23,7 @@ Answered = TypeVar("Answered")
 
 
 def answer_later(ask: Callable[[], Promise[R]], refuse: Callable[[BrokerError], Response]) -> Answer:
-    """Return the answer of `ask`, and what `refuse` makes of a BrokerError that it raises or that its promise is rejected with."""
+    """Return the promised response of `ask`. A BrokerError, raised or in the promise, becomes the response that `refuse` makes of it."""
     try:
         asked = ask()
     except BrokerError as error:
@@ -44,7 +44,7 @@ def answer_each(
     answer: Callable[[Call, Topic, Wanted], Answered],
     failure: Callable[[Wanted, ErrorCode], Answered],
 ) -> list[Answered]:
-    """Return the answers for partitions of a topic, in order. failure: makes the one for a BrokerError of `answer`, or of the topic."""
+    """Return the answers for a topic's partitions, in order. failure: makes the answer for a BrokerError of the topic or of `answer`."""
     try:
         topic = find_topic(call, name, ZERO_UUID, by_id=False)
     except BrokerError as error:
@@ -59,9 +59,9 @@ def answer_each(
 
 
 def by_topic(cluster: Cluster, partitions: Iterable[Owned]) -> list[tuple[Topic, list[int]]]:
-    """Return the partitions of each topic, in order, where groups know them by its id.
+    """Return the partitions of each topic, in order. Deleted topics are left out.
 
-    A topic that was deleted has no name any more and is left out.
+    Groups know topics by their ids.
     """
     found: dict[Topic, list[int]] = {}
     for owned in sorted(partitions):
@@ -72,7 +72,7 @@ def by_topic(cluster: Cluster, partitions: Iterable[Owned]) -> list[tuple[Topic,
 
 
 def check_topics(call: Call, partitions: Iterable[Owned]) -> None:
-    """Raise TopicAuthorizationError where the client may not describe a topic of these: it is not shown what a group does with it."""
+    """Raise TopicAuthorizationError if the client may not describe one of the topics, whose use by the group it would otherwise see."""
     if not all(may(call, ResourceType.TOPIC, topic.name) for topic, _ in by_topic(call.state.cluster, set(partitions))):
         raise TopicAuthorizationError("The group has topics that the client is not authorized to describe.")
 

@@ -1,10 +1,10 @@
-"""Fetch sessions: what a client has asked for and was told, so that requests and answers name only what changed (KIP-227, E10).
+"""Fetch sessions, by which requests and responses contain only what has changed (KIP-227).
 
-A session is opened by a full request (epoch 0) and carried on by incremental ones, whose epochs count up. It belongs to no connection: its
-id is all that names it. An incremental answer leaves out partitions of which there is nothing new: no records, no error, and the high
-watermark and log start that the client was last told. There is room for so many sessions. When it is used up, a new one takes the place of
-one that was not used for EVICTION_MS, or of one that is that old and smaller; otherwise the client gets no session, and asks for everything
-each time.
+A full request (epoch 0) opens a session; incremental ones, whose epochs count up, continue it. A session belongs to no connection: its id
+is enough to use it. An incremental response leaves out partitions without news: no records, no error, and the same high watermark and log
+start offset as the client was last sent. The number of sessions is limited. When the limit is reached, a new session replaces one that was
+not used for EVICTION_MS, or one that is that old and smaller. Otherwise the client gets no session, and its next request is a full one
+again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTHING_TOLD = -1
 
 
 class Wanted(NamedTuple):
-    """A partition to be read. topic: its name, "" where topics are named by their ids."""
+    """A partition to be fetched. topic: its name, "" if topics are given by id."""
 
     topic: str
     topic_id: UUID
@@ -36,13 +36,13 @@ class Wanted(NamedTuple):
 
 
 Told: TypeAlias = tuple[Wanted, PartitionData]
-"""A partition and the answer for it."""
+"""A partition and its part of the response."""
 
 _Key: TypeAlias = tuple[str, UUID, int]
 
 
 class _Cached:
-    """A partition of a session. high_watermark, log_start_offset: as the client was last told; -1 after an error."""
+    """A partition of a session. high_watermark, log_start_offset: as the client was last sent; -1 after an error."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -52,18 +52,18 @@ class _Cached:
         self.log_start_offset = _NOTHING_TOLD
 
     def is_news(self, data: PartitionData) -> bool:
-        """Whether an answer says something that the client has not been told."""
+        """Whether a response has something that the client was not sent yet."""
         known = (self.high_watermark, self.log_start_offset)
         return bool(data.records) or data.error_code != ErrorCode.NONE or known != (data.high_watermark, data.log_start_offset)
 
     def tell(self, data: PartitionData) -> None:
-        """The client is told this. After an error it is told again even if nothing else changes."""
+        """Note what the client is sent. After an error the partition is sent again even if nothing has changed."""
         self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else _NOTHING_TOLD
         self.log_start_offset = data.log_start_offset
 
 
 class FetchSession:
-    """epoch: of the next request."""
+    """A session. epoch: of the next request."""
 
     def __init__(self, session_id: int, by_id: bool, now_ms: int) -> None:
         self.id = session_id
@@ -76,7 +76,7 @@ class FetchSession:
         return len(self._partitions)
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[_Key]) -> None:
-        """Take over what a request adds or changes, and what it gives up."""
+        """Apply the partitions that a request adds or changes, and those that it removes."""
         for key in forgotten:
             self._partitions.pop(key, None)
         for one in wanted:
@@ -84,11 +84,13 @@ class FetchSession:
             cached.wanted = one
 
     def wanted(self) -> list[Wanted]:
-        """Return what is to be read, in order."""
+        """Return the partitions to be fetched, in order."""
         return [cached.wanted for cached in self._partitions.values()]
 
     def tell(self, answers: Iterable[Told]) -> list[Told]:
-        """Return what is news to the client. Partitions with records go behind all others, so that each gets its turn."""
+        """Return those answers that have news for the client. Partitions with records move behind all others, so that each gets its
+        turn.
+        """
         news = []
         for one, data in answers:
             cached = self._partitions.get(_key(one))
@@ -101,17 +103,17 @@ class FetchSession:
 
 
 class Context(NamedTuple):
-    """One request: what is to be read, and how its answers become a response."""
+    """One request: the partitions to be fetched, and how their answers become a response."""
 
     wanted: Sequence[Wanted]
     respond: Callable[[Sequence[Told], int], tuple[int, Sequence[Told]]]
-    """Takes all answers and the time; returns the session's id, and the answers to send. Raises BrokerError for the whole response."""
+    """Called with all answers and the time; returns the session's id and the answers to send. Raises BrokerError for the whole response."""
     is_incremental: bool = False
-    """Whether the request carries on a session."""
+    """Whether the request continues a session."""
 
 
 class FetchSessions:
-    """The sessions of one node, at most `slots`. random: where their ids come from."""
+    """The sessions of one node, at most `slots`. random: source of their ids."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots
@@ -122,11 +124,11 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions."""
+        """Remove all sessions."""
         self._sessions.clear()
 
     def context(self, request: FetchRequest, version: int, now_ms: int) -> Context:
-        """Find or begin the session of a request.
+        """Find the session of a request, or prepare a new one.
 
         Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
@@ -160,7 +162,7 @@ class FetchSessions:
         return session
 
     def _open(self, answers: Sequence[Told], by_id: bool, now_ms: int) -> int:
-        """Open a session for what was just answered in full; return its id, 0 when there is no room."""
+        """Open a session after a full response; return its id, 0 if there is no room."""
         if not self._make_room(len(answers), now_ms):
             return NO_SESSION
         session_id = self._random.randint(1, MAX_ID)
@@ -197,7 +199,7 @@ def _without_session(answers: Sequence[Told], now_ms: int) -> tuple[int, Sequenc
 
 def _carry_on(session: FetchSession, expected: int, answers: Sequence[Told]) -> Sequence[Told]:
     if session.epoch != expected:
-        # Another request has carried the session on while this one waited for records.
+        # Another request has continued the session while this one waited for records.
         raise _wrong_epoch(session, expected)
     return session.tell(answers)
 
@@ -215,5 +217,5 @@ def _key(wanted: Wanted) -> _Key:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch after this one. 0 opens a session, so it is left out."""
+    """Return the next epoch. It is never 0, which opens a session."""
     return 1 if epoch == MAX_EPOCH else epoch + 1

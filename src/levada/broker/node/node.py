@@ -1,9 +1,9 @@
 """One broker of a cluster, without sockets, threads or a clock.
 
-A driver reports connections and passes whole frames with the time; the node keeps answers until the driver fetches them. Per connection
-requests are carried out strictly one after the other and answered in that order, although a Fetch may wait in the purgatory meanwhile: such
-a connection is muted, and what else arrives on it waits. A request that cannot be read, or whose version is not served, closes its
-connection (E3, H13); ApiVersions alone is answered, so that client and broker can find a common version (H9).
+A driver reports connections, and passes whole frames with the time. The node keeps responses until the driver fetches them. The requests of
+one connection are processed one after another and answered in that order. While one of them waits, such as a Fetch in the purgatory, the
+connection is muted, and later requests wait. A request that cannot be decoded, or whose version is not served, closes its connection. Only
+ApiVersions is answered in every version, so that client and broker can find a common one (KIP-511).
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ NOT_SERVED = -1
 
 
 class BrokerNode:
-    """A broker. Settings are Kafka's in snake_case, see BrokerSettings.
+    """A broker. Its settings are Kafka's in snake_case (BrokerSettings).
 
-    listeners: by which clients may come, the same on every node of a cluster. rack: where it stands, for readers with a client.rack.
-    cluster, faults: share them between nodes; without them the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get
-    milliseconds since the epoch. random: where ids come from; give a seeded one to get the same every time. storage: where a cluster of its
-    own is kept; call cluster.restore() before the node serves.
+    listeners: the same on every node of a cluster. rack: of the node, for consumers with client.rack. cluster, faults: to share them
+    between nodes; without them the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get milliseconds since the epoch.
+    random: source of ids; with a fixed seed they are the same every time. storage: of a cluster of its own; then call cluster.restore()
+    before the node serves.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class BrokerNode:
 
     @property
     def settings(self) -> BrokerSettings:
-        """The node's settings as they are now."""
+        """The node's present settings."""
         return self._state.settings
 
     @property
@@ -135,22 +135,22 @@ class BrokerNode:
         return self._state.node_id
 
     def measure_work(self, work_ns: Callable[[], int]) -> None:
-        """Let request_percentage count work. work_ns: how much there was so far, in nanoseconds of one processor."""
+        """Set the clock for request_percentage. work_ns: returns the processor time used so far, in nanoseconds."""
         self._state.work_ns = work_ns
 
     @property
     def wall_offset_ms(self) -> int:
-        """What now_ms lacks to be milliseconds since the epoch."""
+        """What to add to now_ms to get milliseconds since the epoch."""
         return self._state.wall_offset_ms
 
     @wall_offset_ms.setter
     def wall_offset_ms(self, offset: int) -> None:
         self._state.wall_offset_ms = offset
 
-    # What a test or a tool asks for directly
+    # For tests and tools
 
     def advertise(self, host: str, port: int, listener: str = "") -> None:
-        """Tell clients of a listener to reach this node here. listener: by default the first one."""
+        """Advertise this address to clients of a listener, by default the first one."""
         self.cluster.join(Node(self.id, host, port, self._rack), self._listener(listener).name)
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> Topic:
@@ -162,55 +162,55 @@ class BrokerNode:
         self.cluster.remove(self._state.find_topic(name, ZERO_UUID, by_id=False))
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
-        """Change settings of a group as IncrementalAlterConfigs does; None stands for the default. ConfigError with the reason."""
+        """Change settings of a group as IncrementalAlterConfigs does; None restores the default. Raises ConfigError with the reason."""
         known = self.cluster.group_config(group)
         overrides = {name: text for name, text in {**known.overrides, **_texts(config)}.items() if text is not None}
         self.cluster.configure_group(group, known.with_overrides(overrides))
 
     def time_out_transaction(self, transactional_id: str) -> None:
-        """Abort an open transaction as if its timeout had passed. IllegalStateError when none is open."""
+        """Abort an open transaction as if its timeout had passed. Raises IllegalStateError if none is open."""
         carry_out(self._state, self.cluster.transactions.abort(transactional_id, self._state.wall_ms(self._now_ms)), self._now_ms)
 
     def expire_transactional_id(self, transactional_id: str) -> None:
-        """Forget a transactional id as if it had not been used for long. IllegalStateError while a transaction of it is open."""
+        """Remove a transactional id as if it had expired. Raises IllegalStateError while its transaction is open."""
         self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
 
     def sessions(self) -> list[Session]:
-        """Return a copy of what is known of each connection, in the order in which they came."""
+        """Return a copy of each connection's session, in the order in which they connected."""
         return [replace(connection.session) for connection in self._connections.values()]
 
     def forget_fetch_sessions(self) -> None:
-        """Evict all fetch sessions: clients are told FETCH_SESSION_ID_NOT_FOUND, and open new ones."""
+        """Remove all fetch sessions: clients get FETCH_SESSION_ID_NOT_FOUND, and open new ones."""
         self._state.fetch_sessions.clear()
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
-        """The log of a partition; UnknownTopicOrPartitionError when there is none."""
+        """Return the log of a partition. Raises UnknownTopicOrPartitionError."""
         return self._state.hosted_partition(self.cluster.topic(topic), partition).log
 
-    # What a driver calls
+    # For drivers
 
     def connect(self, conn_id: int, address: str = "", listener: str = "") -> None:
-        """A client has connected. address: host:port of it, as far as there is one. listener: by which it came, "" for the first one."""
+        """A client has connected. address: its host:port, if it has one. listener: the one it has connected to, "" for the first one."""
         found = self._listener(listener)
         login = None if found.logins is None else Login(found.logins)
         self._connections[conn_id] = Connection(Session(connection_id=conn_id, address=address, listener=found, login=login))
 
     def identify(self, conn_id: int, name: str) -> None:
-        """A client has shown a certificate with this subject, "" for none. Where clients log in, that says who they are instead."""
+        """A client has sent a certificate with this subject, "" for none. On listeners with logins, the login decides instead."""
         connection = self._connections.get(conn_id)
         if connection is not None and name and connection.session.login is None:
             connection.session.principal = f"User:{name}"
 
     def disconnect(self, conn_id: int) -> None:
-        """A client has disconnected; its waiting requests are dropped, and its share sessions end."""
+        """A client has disconnected: drop its waiting requests, and close its share sessions."""
         self._connections.pop(conn_id, None)
         self._purgatory.cancel(conn_id)
         if self._state.shares.sessions.of_connection(conn_id):
-            # Others may be given the records, and their answers are sent in a step of the node's own.
+            # Other members may get the records. Their responses are sent in a step of the node, not in this call.
             self._state.do_later(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
     def has_to_log_in(self, conn_id: int) -> bool:
-        """Whether the client of a connection has not logged in, where it has to."""
+        """Whether the client of a connection still has to log in."""
         connection = self._connections.get(conn_id)
         return connection is not None and connection.session.login is not None and not connection.session.login.user
 
@@ -220,7 +220,7 @@ class BrokerNode:
         return connection is not None and connection.muted
 
     def receive(self, conn_id: int, frame: Frame, now_ms: int) -> None:
-        """A whole frame has come in, without its size."""
+        """A whole frame was received; it is passed without its size."""
         connection = self._connections.get(conn_id)
         if connection is not None:
             self._begin(now_ms)
@@ -230,16 +230,16 @@ class BrokerNode:
             self._state.groups.keep(now_ms)
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
-        """Return and forget what is to be sent, in order: (connection, frame with its size), or None to close the connection."""
+        """Remove and return what is to be sent, in order: (connection, frame with its size), or None to close the connection."""
         return [(conn_id, None if pieces is None else b"".join(pieces)) for conn_id, pieces in self.outgoing_pieces()]
 
     def outgoing_pieces(self) -> list[tuple[int, list[Bytes] | None]]:
-        """Return the same as outgoing(), each frame in pieces, with the records as they stand in the log."""
+        """Return the same as outgoing(), each frame in pieces, with slices of the log as records."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
     def advance(self, now_ms: int) -> int:
-        """Do what is due, and return when there is something to do next."""
+        """Do what is due, and return when to be called again."""
         self._begin(now_ms)
         self._now_ms = self.cluster.now_ms = now_ms
         for act in self.faults.released(self.id):
@@ -250,14 +250,14 @@ class BrokerNode:
         try:
             self._state.groups.keep(now_ms)
         except BrokerError as fault:
-            # Nobody waits for an answer to this; it is tried again with the next step.
-            _log.error("what has become of groups cannot be written down yet: %s", fault)
+            # No client waits for this; it is tried again in the next step.
+            _log.error("changes of groups cannot be stored yet: %s", fault)
         return min(self._purgatory.next_deadline_ms(), next_chore_ms)
 
     # Inside
 
     def _begin(self, now_ms: int) -> None:
-        """Know the time from now on: the groups that were kept were loaded before anybody had told it."""
+        """Start the node's time. Stored groups were loaded before it was known."""
         if not self._has_begun:
             self._has_begun = True
             self._state.groups.begin(now_ms)
@@ -270,7 +270,7 @@ class BrokerNode:
         self._cleaning.interval_ms = self.settings.log_cleaner_backoff_ms
 
     def _told_of_start(self) -> dict[str, str]:
-        """Tell the settings that follow from how the node was started, by Kafka's names."""
+        """Return the settings that follow from how the node was started, by Kafka's names."""
         at = {name: self.cluster.nodes_at(name)[self.id] for name in self._listeners}
         addresses = ",".join(f"{name}://{_host_and_port(node)}" for name, node in at.items())
         mechanisms = [one for listener in self._listeners.values() if listener.logins is not None for one in listener.logins.mechanisms]
@@ -356,7 +356,7 @@ class BrokerNode:
         return self.faults.max_version(name, newest)
 
     def _run(self, now_ms: int) -> None:
-        # A queue, not recursion: an answer may let the next request run, which may complete a request of another connection, and so on.
+        # A queue, not recursion: a response may start the next request, which may complete a request of another connection, and so on.
         self._now_ms = self.cluster.now_ms = now_ms
         while self._runnable:
             connection = self._runnable.popleft()
@@ -368,7 +368,7 @@ class BrokerNode:
         try:
             login = connection.session.login
             if login is not None and not login.permits(decode_request_start(frame).api_key, self._now_ms):
-                # Nothing of it is decoded: before the login that would be work for anybody.
+                # It is not decoded: before the login, any client could cause that work.
                 self._close(connection, "it has to log in first")
                 return
             request = decode_request(frame)
@@ -430,7 +430,7 @@ class BrokerNode:
 
 
 class _Exchange:
-    """One request from its decoding to its answer, with the faults that a test asked for."""
+    """One request from decoding to response, with the faults that a test has requested."""
 
     def __init__(self, node: BrokerNode, connection: Connection, frame: RequestFrame, api: Api, size_bytes: int) -> None:
         self._node = node
@@ -450,7 +450,7 @@ class _Exchange:
         )
 
     def run(self) -> None:
-        """Carry the request out, unless a fault prevents it, and answer now or when its promise resolves."""
+        """Handle the request, unless a fault prevents it, and answer now or when its promise resolves."""
         answer = self._handle() if self._fault.applied else None
         if self._fault.error_code is not ErrorCode.NONE:
             answer = self._refusal(self._fault.error_code)
@@ -521,7 +521,7 @@ def _texts(config: Mapping[str, str | float | None]) -> dict[str, str | None]:
 
 @contextmanager
 def _sparing_others(partition: Partition, what: str) -> Iterator[None]:
-    """Log a damaged log or a failing disk of one partition within this block, so that the other partitions are still served."""
+    """Log errors of one partition (a damaged log, a failing disk) within this block, so that the other partitions are still served."""
     try:
         yield
     except (BrokerError, CorruptRecordError) as fault:

@@ -20,7 +20,7 @@ _log = Log("levada.broker")
 class Delayed:
     """An operation that waits.
 
-    is_ready: whether it can be completed before its deadline. complete: does it; called once. owner: for cancel().
+    is_ready: whether it can be completed before its deadline. complete: completes it; called once. owner: for cancel().
     """
 
     __slots__ = ("complete", "done", "is_ready", "keys", "owner")
@@ -34,7 +34,7 @@ class Delayed:
 
 
 class Purgatory:
-    """Waiting operations by key, by owner and by deadline."""
+    """The waiting operations, by key, by owner and by deadline."""
 
     def __init__(self) -> None:
         self._watchers: dict[Hashable, dict[Delayed, None]] = {}
@@ -46,37 +46,37 @@ class Purgatory:
         return sum(len(operations) for operations in self._owned.values())
 
     def add(self, operation: Delayed, deadline_ms: int) -> None:
-        """Let the operation wait. The caller has just seen that it is not ready."""
+        """Add an operation that the caller has found not to be ready."""
         heappush(self._deadlines, (deadline_ms, next(self._sequence), operation))
         self._owned.setdefault(operation.owner, {})[operation] = None
         for key in operation.keys:
             self._watchers.setdefault(key, {})[operation] = None
 
     def has(self, owner: Hashable) -> bool:
-        """Whether an operation of an owner waits."""
+        """Whether an owner has a waiting operation."""
         return owner in self._owned
 
     def wake(self, key: Hashable, now_ms: int) -> None:
-        """Something about `key` changed: complete those of its watchers that are ready now."""
+        """Complete those operations with this key that are ready now."""
         for operation in list(self._watchers.get(key, ())):
             if not operation.done and operation.is_ready():
                 self._complete(operation, now_ms)
 
     def expire(self, now_ms: int) -> None:
-        """Complete every operation whose deadline has come."""
+        """Complete every operation whose deadline has passed."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             operation = heappop(self._deadlines)[2]
             if not operation.done:
                 self._complete(operation, now_ms)
 
     def next_deadline_ms(self) -> int:
-        """Return when expire() has something to do, NEVER_MS if nothing waits."""
+        """Return when expire() has to be called, NEVER_MS if nothing waits."""
         while self._deadlines and self._deadlines[0][2].done:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else NEVER_MS
 
     def cancel(self, owner: Hashable) -> None:
-        """Forget all operations of an owner without completing them."""
+        """Remove all operations of an owner without completing them."""
         for operation in list(self._owned.get(owner, ())):
             self._forget(operation)
 

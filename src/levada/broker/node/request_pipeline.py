@@ -1,6 +1,6 @@
-"""The steps that every request goes through before its API serves it.
+"""The steps that every request passes before its handler is called.
 
-A step is called with the request and with the rest of the chain. It calls the rest and returns its answer, or answers by itself. Kafka's
+A step is called with the request and the rest of the chain. It either calls the rest and returns its answer, or answers itself. Kafka's
 order is authenticate, authorize, count against quotas, serve. The node authenticates before it decodes a request.
 """
 
@@ -24,17 +24,17 @@ _NS_PER_S = 1_000_000_000
 
 
 def chain(steps: Sequence[Step], serve: Handler) -> Handler:
-    """Return the handler that goes through the steps, the first one first, and then serves."""
+    """Return the handler that passes a request through these steps, in order, and then serves it."""
     return reduce(lambda rest, step: partial(_take, step, rest), reversed(steps), serve)
 
 
 def serve(call: Call) -> Answer:
-    """Let the request's API carry it out."""
+    """Call the handler of the request's API."""
     return call.api.handle(call)
 
 
 def introduce(call: Call, rest: Handler) -> Answer:
-    """Keep what the client says about itself. Its software is kept once ApiVersions has found the names to be well formed."""
+    """Note the client's id, and its software after a successful ApiVersions, which checks the names."""
     call.session.client_id = call.client_id
     answer = rest(call)
     if isinstance(answer, ApiVersionsResponse) and answer.error_code == ErrorCode.NONE and call.version >= _HAS_SOFTWARE:
@@ -44,13 +44,13 @@ def introduce(call: Call, rest: Handler) -> Answer:
 
 
 def authorize(call: Call, rest: Handler) -> Answer:
-    """Refuse what the client may do nothing of. Where a request names several things, its API asks about each."""
+    """Refuse a request that the client may not make. If it names several resources, its handler checks each of them."""
     code = refusal(call)
     return rest(call) if code is ErrorCode.NONE else call.api.refuse(call.request, call.version, code)
 
 
 def count(call: Call, rest: Handler) -> Answer:
-    """Count the time that a request takes against its client's quota (KIP-124); a request without an answer costs nothing."""
+    """Count the request's processing time against the client's quota (KIP-124). A request without a response is not counted."""
     state = call.state
     if state.throttles.are_off or not state.throttles.has_quota(REQUEST_PERCENTAGE, call.quoted):
         return rest(call)
@@ -68,4 +68,4 @@ def _take(step: Step, rest: Handler, call: Call) -> Answer:
 
 
 HANDLE = chain((introduce, authorize, count), serve)
-"""What a node does with a request."""
+"""How a node handles a request."""

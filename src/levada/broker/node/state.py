@@ -1,4 +1,4 @@
-"""What an API handler works on: the node's state, and one request."""
+"""What an API handler gets: the node's state, and one request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _no_work() -> int:
 
 
 class VersionRange(NamedTuple):
-    """The versions of an API that are advertised."""
+    """The advertised versions of an API."""
 
     api_key: int
     min_version: int
@@ -46,11 +46,11 @@ class VersionRange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BrokerState:
-    """Everything a node knows. wall_offset_ms turns the node's now_ms into milliseconds since the epoch.
+    """The state of a node. wall_offset_ms: added to the node's now_ms, it gives milliseconds since the epoch.
 
-    settings: as they are now. started: tells, by Kafka's names, what follows from how the broker was started.
+    settings: the present ones. started: returns the settings that follow from how the broker was started, by Kafka's names.
 
-    work_ns: tells how much work was done so far, in nanoseconds of one processor, for request_percentage.
+    work_ns: returns the processor time used so far, in nanoseconds, for request_percentage.
     """
 
     settings: BrokerSettings
@@ -69,11 +69,11 @@ class BrokerState:
 
     @property
     def told_settings(self) -> BrokerSettings:
-        """The settings with all that is told of the broker."""
+        """The settings, including those that only DescribeConfigs needs."""
         return self.settings.beside(self.started())
 
     def is_one_broker(self, name: str) -> bool:
-        """Whether a resource is this broker, and not all brokers (""). INVALID_REQUEST (BrokerError) for another one."""
+        """Whether a resource names this broker, or all brokers (""). Raises INVALID_REQUEST (BrokerError) for another broker."""
         if name and not _WHOLE.fullmatch(name):
             raise BrokerError(f"a broker is named by its number, not by {name!r}", code=ErrorCode.INVALID_REQUEST)
         if name and int(name) != self.node_id:
@@ -81,21 +81,21 @@ class BrokerState:
         return name != ""
 
     def broker_config(self, name: str) -> BrokerConfig:
-        """Return what was changed of this broker, or of all ("")."""
+        """Return the dynamic settings of this broker, or of all brokers ("")."""
         settings, is_shared = self.told_settings, not self.is_one_broker(name)
         own, shared, _ = settings.layers
         return BrokerConfig(settings, shared if is_shared else own, is_shared=is_shared)
 
     def wall_ms(self, now_ms: int) -> int:
-        """Return one of the node's times in milliseconds since the epoch."""
+        """Return a node's time in milliseconds since the epoch."""
         return now_ms + self.wall_offset_ms
 
     def do_later(self, at_ms: int, act: Callable[[int], None]) -> None:
-        """Do something of the node's own, which no client waits for, at a time; `act` is passed the time then."""
+        """Call a function at a time, with that time; for work that no client waits for."""
         self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
 
     def find_topic(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
-        """Return the topic a request means; the error depends on how it was named."""
+        """Return the topic of a request. The error depends on whether it is given by name or by id."""
         topic = self.cluster.topic_by_id(topic_id) if by_id else self.cluster.topic(name)
         if topic is None and by_id:
             raise BrokerError("this server does not host this topic id", code=ErrorCode.UNKNOWN_TOPIC_ID)
@@ -104,14 +104,14 @@ class BrokerState:
         return topic
 
     def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
-        """Return a partition to read from, led by any broker. Raises UnknownTopicOrPartitionError."""
+        """Return a partition to read from, whichever node leads it. Raises UnknownTopicOrPartitionError."""
         partition = self.cluster.partition(topic, index)
         if partition.is_internal:
             self.cluster.internal_topics.observe(self.wall_ms(self.cluster.now_ms))
         return partition
 
     def lead_partition(self, topic: Topic, index: int) -> Partition:
-        """Return the partition if this node leads it, else raise what Kafka answers."""
+        """Return a partition that this node leads. Raises Kafka's errors for one that it does not lead."""
         partition = self.hosted_partition(topic, index)
         if partition.leader != self.node_id:
             led_by = "no node" if partition.leader == NO_LEADER else f"node {partition.leader}"
@@ -119,14 +119,14 @@ class BrokerState:
         return partition
 
     def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
-        """Return a partition that another node leads, when an error is about that: its answer names the leader (KIP-951)."""
+        """Return a partition with another leader, if the error is about leaders: the response then names the leader (KIP-951)."""
         if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
             return None
         partition = topic.partitions[index]
         return partition if partition.leader not in (self.node_id, NO_LEADER) else None
 
     def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
-        """Raise the error a test has asked for in this partition, if any."""
+        """Raise the error that a test has requested for this partition, if any."""
         code = self.faults.partition_error(api, partition)
         if code is not ErrorCode.NONE:
             raise broker_error(code, f"{partition}: planned by a test")
@@ -134,9 +134,9 @@ class BrokerState:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request on its way through the node.
+    """One request.
 
-    client_id: as its header has it. size_bytes: of the request. throttle_ms: for how long the client is to be muted with the answer.
+    client_id: from its header. size_bytes: of the request. throttle_ms: for how long the client is muted after the response.
     """
 
     state: BrokerState
@@ -151,22 +151,22 @@ class Call:
 
     @property
     def connection_id(self) -> int:
-        """The connection it came over, as whatever waits for it is owned."""
+        """The id of its connection, which owns whatever waits for it."""
         return self.session.connection_id
 
     def check_writable(self, topic: Topic) -> None:
-        """Raise InvalidTopicError for a topic that this client may not write to, whatever its rights."""
+        """Raise InvalidTopicError for a topic that this client may not write to, whatever its permissions."""
         if topic.is_internal and self.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopicError(f"{topic.name} is an internal topic, which only coordinators write to")
 
     @property
     def nodes(self) -> Mapping[int, Node]:
-        """All nodes, at the addresses of the listener by which the client came."""
+        """All nodes, with their addresses at the client's listener."""
         return self.state.cluster.nodes_at(self.session.listener.name)
 
     @property
     def origin(self) -> ClientOrigin:
-        """Who asks, as descriptions of groups tell it."""
+        """The client, as descriptions of groups show it."""
         return ClientOrigin(self.client_id or "", "/" + self.session.host)
 
     @property
@@ -176,17 +176,17 @@ class Call:
 
     @property
     def quoted(self) -> Quoted:
-        """Whose quotas the request counts against."""
+        """The client whose quotas the request counts against."""
         return Quoted(self.session.principal.partition(":")[2], self.client_id or "")
 
     def throttle(self, pause_ms: int) -> None:
-        """Mute the client for at least so long, once it was answered."""
+        """Mute the client for at least this long after the response."""
         self.throttle_ms = max(self.throttle_ms, pause_ms)
 
     def mutate(self, partitions: int, *, strict_since: int) -> None:
-        """Count partitions that are created or deleted against the client's quota.
+        """Count created or deleted partitions against the client's quota.
 
-        Where it is used up, requests of versions from strict_since on are refused, and others are carried out and mute the client longer.
+        If it is used up, requests of versions from strict_since on are refused; older ones are carried out and mute the client for longer.
         Raises BrokerError (THROTTLING_QUOTA_EXCEEDED).
         """
         try:
@@ -198,7 +198,7 @@ class Call:
 
 
 class Unanswered(NamedTuple):
-    """The request has no response (acks=0). close: it failed, and closing the connection is the only way to say so (E2)."""
+    """The request has no response (acks=0). close: it has failed, and closing the connection is the only way to tell the client."""
 
     close: bool
 
@@ -207,10 +207,10 @@ Answer: TypeAlias = Response | Promise[Response] | Unanswered
 
 
 class Api(NamedTuple):
-    """How one API is served.
+    """One API and its handler.
 
-    oldest: the lowest version really served; advertised_oldest: the lowest one claimed. refuse: the response that carries an error code in
-    every place a client looks at, for a request of this version. is_silent: whether a request has no response at all.
+    oldest: the lowest version that is served. advertised_oldest: the lowest one in ApiVersions. refuse: returns a response for a request of
+    this version, with an error code in every place that clients read. is_silent: whether a request has no response at all.
     """
 
     request: type[Request]

@@ -1,7 +1,7 @@
-"""The quotas of clients: what users, client ids and addresses are allowed, as AlterClientQuotas has said (KIP-546).
+"""The quotas of clients: the limits for users, client ids and addresses that AlterClientQuotas has set (KIP-546).
 
-An entity is a user, a client id, both of them, or an address; in place of each name may stand the default of that type. Of the entities
-that fit a client, the most specific one that has a quota of a kind decides about that kind (KIP-55).
+An entity is a user, a client id, both of them, or an address; each name may also be the default of its type. Of the entities that match a
+client, the most specific one with a quota of a kind decides about that kind (KIP-55).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 _MOST_REMEMBERED: Final = 10_000
-"""Clients whose quotas are found without a look at each entity that might fit. Client ids are theirs to choose, so there is a limit."""
+"""The size of the cache of clients' quotas. Clients choose their ids, so it has to be limited."""
 
 Entity: TypeAlias = frozenset[tuple[str, str | None]]
-"""A name for each type that the entity has, None for the default."""
+"""A name for each type that the entity has; None for the type's default."""
 
 Meter: TypeAlias = tuple[str | None, str | None]
-"""The user and the client id whose use is measured together; None where all users, or all client ids, are."""
+"""The user and the client id whose use is measured together; None for all users or all client ids."""
 
 
 class Quota(NamedTuple):
-    """A limit, and whose use counts against it."""
+    """A limit, and the meter whose use counts against it."""
 
     limit: float
     meter: Meter
@@ -38,7 +38,7 @@ class Quota(NamedTuple):
 class ClientQuotas:
     """All quotas, by entity.
 
-    kept: what was kept before, as `keep` was given it. keep: called with all of them when they have changed.
+    kept: what `keep` was called with last, before a restart. keep: called with all quotas after each change.
     """
 
     def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:
@@ -68,7 +68,7 @@ class ClientQuotas:
             self._found.clear()
 
     def of(self, key: str, user: str, client_id: str) -> Quota | None:
-        """Return the quota of a kind that holds for a client, None where nothing limits it."""
+        """Return the effective quota of a kind for a client, None if there is no limit."""
         asked = key, user, client_id
         if asked not in self._found:
             if len(self._found) >= _MOST_REMEMBERED:
@@ -85,7 +85,7 @@ class ClientQuotas:
 
 
 def _by_precedence(user: str, client_id: str) -> Iterable[tuple[Entity, Meter]]:
-    """Yield the entities that fit a client, the most specific one first, with whose use each of them limits."""
+    """Yield the entities that match a client, the most specific one first, each with its meter."""
     for named_user in (user, None):
         for named_client in (client_id, None):
             yield frozenset({(USER, named_user), (CLIENT_ID, named_client)}), (user, client_id)

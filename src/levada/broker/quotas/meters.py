@@ -1,4 +1,4 @@
-"""How much a client has used of a quota, measured as Kafka does: over a window of samples, or with a bucket of tokens. No clock in here."""
+"""Meters of the use of a quota, as in Kafka: a rate over a window of samples, or a token bucket. They have no clock."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from typing import Final
 
 LONGEST_MS: Final = 2**31 - 1
-"""The longest throttle time that an answer can tell. A quota may be so small that its throttle time is beyond all numbers."""
+"""The longest throttle time that a response can hold. With a very small quota the computed time may be far longer."""
 
 
 class SampledRate:
     """The use per second over the last samples (quota.window.num of quota.window.size.seconds each).
 
-    The window is never shorter than all of its samples but one: who has been idle may use ten seconds' worth at once.
+    The window is never shorter than all samples but one, so an idle client may use the quota of that time at once.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -22,7 +22,7 @@ class SampledRate:
         self._samples: deque[list[float]] = deque()
 
     def record(self, value: float, now_ms: int) -> None:
-        """Something was used; a negative value takes back what was not used after all."""
+        """Record a use. A negative value takes back what was not used after all."""
         if not self._samples or now_ms - self._samples[-1][0] >= self._sample_ms:
             self._samples.append([now_ms, 0.0])
             if len(self._samples) > self._most:
@@ -30,20 +30,20 @@ class SampledRate:
         self._samples[-1][1] += value
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how long nothing may be used until the rate is at the limit again; 0 where it is not above."""
+        """Return for how long nothing may be used until the rate is at the limit again; 0 if it is not above."""
         used = self.used(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = used * 1000 / window_ms
         return round(min((rate - limit) / limit * window_ms, LONGEST_MS)) if rate > limit else 0
 
     def used(self, now_ms: int) -> float:
-        """Return what was used within the window."""
+        """Return the use within the window."""
         while self._samples and now_ms - self._samples[0][0] >= self._most * self._sample_ms:
             self._samples.popleft()
         return sum(used for _, used in self._samples)
 
     def is_idle(self, since_ms: int) -> bool:
-        """Whether nothing was used since a time."""
+        """Whether there was no use since a time."""
         return not self._samples or self._samples[-1][0] < since_ms
 
     def _window_ms(self, now_ms: int) -> float:
@@ -53,7 +53,7 @@ class SampledRate:
 
 
 class TokenBucket:
-    """Tokens that come back at the quota's rate, up to so many samples' worth (KIP-599). It may be overdrawn, and has to fill then."""
+    """A bucket that fills with tokens at the quota's rate, up to a maximum (KIP-599). It may be overdrawn and then has to fill again."""
 
     def __init__(self, samples: int, sample_ms: int) -> None:
         self._burst_s = samples * sample_ms / 1000
@@ -66,12 +66,12 @@ class TokenBucket:
         self._tokens = min(self._burst_s * limit, self._tokens - value)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return when there are no tokens missing any more; 0 where none are."""
+        """Return for how long the bucket is still overdrawn; 0 if it is not."""
         self._fill(limit, now_ms)
         return round(min(-self._tokens / limit * 1000, LONGEST_MS)) if self._tokens < 0 else 0
 
     def is_idle(self, since_ms: int) -> bool:
-        """Whether nothing was asked since a time."""
+        """Whether there was no use since a time."""
         return self._filled_ms < since_ms
 
     def _fill(self, limit: float, now_ms: int) -> None:

@@ -1,6 +1,6 @@
-"""For how long clients are to be muted, by what they have used of their quotas (KIP-219).
+"""How long clients are muted for exceeding their quotas (KIP-219).
 
-Each node counts what it is asked itself; what is asked of the controller is counted for the cluster.
+Each node counts its own requests. Requests to the controller are counted for the whole cluster.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 IDLE_MS = 3_600_000
-"""What was used before is forgotten after so long, as in Kafka."""
+"""The use of a client that was idle for this long is forgotten, as in Kafka."""
 _Key: TypeAlias = tuple[str, Meter]
 
 
 class Quoted(NamedTuple):
-    """Whom quotas are for. user: the name of its principal, without the type. client_id: "" for none."""
+    """A client as quotas see it. user: the principal's name without its type. client_id: "" for none."""
 
     user: str
     client_id: str
 
 
 class Throttles:
-    """What clients have used. samples, sample_ms: of the window over which rates are measured."""
+    """The use of quotas by client. samples, sample_ms: of the window over which rates are measured."""
 
     def __init__(self, quotas: ClientQuotas, samples: int, sample_ms: int) -> None:
         self._quotas = quotas
@@ -44,7 +44,7 @@ class Throttles:
         return self._quotas.of(key, *client) is not None
 
     def record(self, key: str, client: Quoted, amount: float, now_ms: int, *, longest_ms: int | None = None) -> int:
-        """Count what a client has used; return for how long it is to be muted. longest_ms: at most for so long."""
+        """Count the use of a quota; return for how long the client is muted, at most longest_ms."""
         quota = self._quotas.of(key, *client)
         if quota is None:
             return 0
@@ -54,10 +54,10 @@ class Throttles:
         return pause_ms if longest_ms is None else min(pause_ms, longest_ms)
 
     def record_read(self, key: str, client: Quoted, amount: int, now_ms: int) -> tuple[int, bool]:
-        """Count what a client is about to be given; return for how long it is to be muted, and whether it is given that all the same.
+        """Count bytes before they are sent; return for how long the client is muted, and whether they are sent.
 
-        What is above the quota is not given, and not counted: the client asks for it again. But one batch that is larger than a whole
-        window's worth is, or it would be refused for ever.
+        Bytes above the quota are neither sent nor counted: the client fetches them again. The exception is a single batch that is larger
+        than the quota of a whole window, which could otherwise never be sent.
         """
         quota = self._quotas.of(key, *client)
         if quota is None:
@@ -70,16 +70,16 @@ class Throttles:
         return pause_ms, pause_ms == 0 or is_first
 
     def window_bytes(self, key: str, client: Quoted, otherwise: int) -> int:
-        """Return as much as a client may use within a whole window."""
+        """Return how many bytes a client may use within a whole window."""
         quota = self._quotas.of(key, *client)
         if quota is None:
             return otherwise
         return min(int(quota.limit * max(self._samples - 1, 1) * self._sample_ms / 1000), otherwise)
 
     def mutate(self, client: Quoted, partitions: int, now_ms: int, *, strict: bool) -> int:
-        """Count partitions that are created or deleted; return for how long the client is to be muted.
+        """Count created or deleted partitions; return for how long the client is muted.
 
-        strict: raise BrokerError (THROTTLING_QUOTA_EXCEEDED) where the quota was used up before, instead of counting them.
+        strict: if the quota was used up before, raise BrokerError (THROTTLING_QUOTA_EXCEEDED) instead of counting.
         """
         quota = self._quotas.of(CONTROLLER_MUTATION_RATE, *client)
         if quota is None:
@@ -88,11 +88,11 @@ class Throttles:
         if strict and bucket.throttle_ms(quota.limit, now_ms):
             raise QuotaExceededError(bucket.throttle_ms(quota.limit, now_ms))
         bucket.record(partitions, quota.limit, now_ms)
-        # A client whose requests may be refused is muted by a refusal only (KIP-599).
+        # A client whose requests may be refused is only muted by a refusal (KIP-599).
         return 0 if strict else bucket.throttle_ms(quota.limit, now_ms)
 
     def forget_idle(self, now_ms: int) -> None:
-        """Forget clients that have not used anything for long."""
+        """Remove the meters of clients that were idle for long."""
         since_ms = now_ms - IDLE_MS
         self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_idle(since_ms)}
         self._buckets = {meter: bucket for meter, bucket in self._buckets.items() if not bucket.is_idle(since_ms)}
@@ -102,7 +102,7 @@ class Throttles:
 
 
 class QuotaExceededError(BrokerError):
-    """A strict quota is used up. throttle_ms: until there is some of it again."""
+    """A strict quota is used up. throttle_ms: until it can be used again."""
 
     def __init__(self, throttle_ms: int) -> None:
         super().__init__("The throttling quota has been exceeded.", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)

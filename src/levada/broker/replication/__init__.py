@@ -1,1 +1,1 @@
-"""Replicas of partitions: what each node holds, who is in sync, and when requests that wait for replicas are answered."""
+"""Replicas of partitions: their logs, the in-sync replicas, elections, and requests that wait for replication."""

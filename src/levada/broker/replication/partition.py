@@ -1,16 +1,18 @@
-"""One partition: its replicas, which of them are in sync, who leads, and what may be appended (E6, E7, I13-I17).
+"""A partition: its replicas, its ISR and its leader, and what may be appended (KIP-101, KIP-392, KIP-455).
 
-A record is committed when every replica in sync has it. The high watermark is the offset after the last such record: readers see no
-further, and acks=all is answered from there on. So whichever replica in sync leads next has every record that was ever acknowledged so;
-only an unclean election, of a replica that is not in sync, loses some. Three rules keep that true:
+A record is committed when all in-sync replicas have it. The high watermark is the offset after the last committed record: consumers read
+up to it, and producers with acks=all get their response when their records are below it. So any in-sync replica that becomes leader has
+all records that were acknowledged with acks=all. Only an unclean election, of a replica that is not in sync, loses some. Three rules ensure
+this:
 
-- The leader counts what a follower has copied since its own election. What the follower held before may belong to a leader that lost it.
-- A replica joins those in sync when it has everything up to the leader's end, and leaves them when it has not caught up for
+- The leader counts what a follower has copied since the leader's election. What the follower had before may come from a leader that lost
+  it.
+- A replica joins the ISR when it has everything up to the leader's end. It leaves the ISR when it has not caught up for
   replica.lag.time.max.ms, or when its node stops.
-- The high watermark does not move while fewer replicas are in sync than min.insync.replicas asks for.
+- The high watermark does not move while the ISR is smaller than min.insync.replicas.
 
-In Kafka followers fetch all the time, and a new leader learns the high watermark from their fetches. Here replicate() is one step after
-each append, which may leave followers out, and a leader from among those in sync knows the high watermark at once.
+In Kafka followers fetch continuously, and a new leader learns the high watermark from these fetches. Here replicate() is one step after
+each append, which may leave out followers, and a new leader from the ISR knows the high watermark at once.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ NO_LEADER = -1
 
 
 class Appended(NamedTuple):
-    """Where a batch stands now. log_append_time_ms is -1 when its records kept their own timestamps; a duplicate tells them."""
+    """The position of an appended batch, or of a duplicate's original. log_append_time_ms: -1 if the records kept their own timestamps."""
 
     base_offset: int
     end_offset: int
@@ -47,9 +49,9 @@ class Appended(NamedTuple):
 
 
 class Partition:
-    """replicas: by node, the preferred leader first. isr: the nodes in sync. leader: -1 while no node that may lead is alive.
+    """A partition. replicas: by node, the preferred leader first. isr: the in-sync nodes. leader: -1 while no node can lead.
 
-    reassignment: to other nodes, while it is under way.
+    reassignment: the one in progress, None without one.
     """
 
     def __init__(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> None:
@@ -67,13 +69,13 @@ class Partition:
         self._leading.lead(self.leader_epoch)
 
     def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
-        """Keep each node's replica in files. For a partition without records."""
+        """Store each node's replica in files. For a partition without records."""
         self._files = files
         for node_id, replica in self.replicas.items():
             replica.keep_in(files(node_id))
 
     def resume(self) -> None:
-        """Go on with replicas that were kept. All are there, so whichever has the newest log leads: it has every committed record."""
+        """Continue with stored replicas. All are present, so the one with the newest log becomes leader: it has every committed record."""
         logs = {node_id: (replica.epochs.current, replica.log.end_offset) for node_id, replica in self.replicas.items()}
         newest = max(logs.values())
         self.isr = tuple(node_id for node_id, log in logs.items() if log == newest)
@@ -83,10 +85,10 @@ class Partition:
 
     @property
     def config(self) -> TopicConfig:
-        """The topic's settings as they are at the leader."""
+        """The topic's settings at the leader."""
         return self._configs.get(self.leader, self._config)
 
-    # What the leader holds; while there is none, what the last one held.
+    # The leader's replica. Without a leader, that of the last leader.
 
     @property
     def log(self) -> PartitionLog:
@@ -95,42 +97,42 @@ class Partition:
 
     @property
     def epochs(self) -> LeaderEpochs:
-        """Where leader epochs begin in the leader's log."""
+        """The leader epochs in the leader's log."""
         return self._leading.epochs
 
     @property
     def producers(self) -> ProducerStates:
-        """What the leader knows of producers."""
+        """The leader's producer state."""
         return self._leading.producers
 
     @property
     def transactions(self) -> PartitionTransactions:
-        """What the leader knows of transactions."""
+        """The transactions in the leader's log."""
         return self._leading.transactions
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which readers of committed data see records."""
+        """The last stable offset: up to it consumers with read_committed can read."""
         return self._leading.last_stable_offset
 
     def readable_end(self, isolation_level: int) -> int:
-        """Return the offset up to which a reader sees records."""
+        """Return the offset up to which a consumer can read."""
         return self._leading.readable_end(isolation_level)
 
     def holds(self, end_offset: int, epoch: int) -> bool:
-        """Whether the leader has what was appended up to an offset, the last of it in a leader epoch."""
+        """Whether the leader has what was appended up to an offset, the last of it in this leader epoch."""
         return end_offset <= self.log.end_offset and self.epochs.at(end_offset - 1) == epoch
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer has written to the partition in its present transaction, so that its coordinator need not be asked."""
+        """Whether a producer has written to the partition in its present transaction, so that no verification is needed."""
         return self.transactions.first_offset_of(producer_id) is not None and self.producers.epoch_of(producer_id) == epoch
 
     # Appending
 
     def append(self, data: RecordBytes, now_ms: int, *, allow_zstd: bool = True) -> Appended:
-        """Check a produced batch and append it; a duplicate is answered with its original's place and appended nowhere (I15).
+        """Check a produced batch and append it. A duplicate is not appended; its response has the original's position.
 
-        now_ms: milliseconds since the epoch. allow_zstd: the request's version knows it. Raises BrokerError with the code Kafka answers.
+        now_ms: milliseconds since the epoch. allow_zstd: the request's version allows it. Raises BrokerError with Kafka's error code.
         """
         batch = admit(data, self.name, self.config, now_ms, allow_zstd=allow_zstd)
         duplicate = self.producers.check(batch)
@@ -142,7 +144,7 @@ class Partition:
         return self._write(compressed_for(batch, self.name, self.config), now_ms)
 
     def append_marker(self, marker: EndTransactionMarker, now_ms: int) -> Appended:
-        """End a producer's transaction. Raises BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T19)."""
+        """Append the marker that ends a transaction. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (BrokerError)."""
         self.producers.check_marker(marker.producer_id, marker.epoch, marker.coordinator_epoch, strict=marker.strict)
         return self._write(marker.encode(now_ms), now_ms)
 
@@ -162,25 +164,25 @@ class Partition:
             )
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Raise if a client's leader epoch (-1: none) is not the current one (KIP-320)."""
+        """Raise BrokerError unless a client's leader epoch (-1: none) is the current one (KIP-320)."""
         if epoch == -1 or epoch == self.leader_epoch:
             return
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise BrokerError(f"{self.name}: leader epoch {epoch}, current {self.leader_epoch}", code=code)
 
     def configure(self, config: TopicConfig, at: Mapping[int, TopicConfig]) -> None:
-        """The topic's settings have changed. at: as they are at nodes with settings of their own."""
+        """Apply changed topic settings. at: the settings at nodes whose broker settings differ."""
         self._config = config
         self._configs = at
         for node_id, replica in self.replicas.items():
             replica.configure(at.get(node_id, config))
 
-    # Deleting
+    # DeleteRecords
 
     def delete_records(self, offset: int) -> int:
-        """Let the log start at an offset, -1 for the high watermark (DeleteRecords); return that offset. Followers take it over.
+        """Raise the log start offset, -1 for up to the high watermark; return it. Followers take it over.
 
-        Raises OFFSET_OUT_OF_RANGE for an offset beyond the high watermark, POLICY_VIOLATION unless cleanup.policy has delete.
+        Raises OFFSET_OUT_OF_RANGE beyond the high watermark, POLICY_VIOLATION unless cleanup.policy includes delete.
         """
         wanted = self.log.high_watermark if offset == -1 else offset
         if not 0 <= wanted <= self.log.high_watermark:
@@ -191,15 +193,15 @@ class Partition:
         return wanted
 
     def low_watermark(self, alive: Collection[int]) -> int:
-        """Return the lowest offset that a log of these nodes starts at."""
+        """Return the lowest log start offset of these nodes' replicas."""
         return min(replica.log.start_offset for node_id, replica in self.replicas.items() if node_id in alive or replica is self._leading)
 
     # Replication
 
     def nearest(self, in_rack: Collection[int], offset: int) -> int:
-        """Return the node that a reader should fetch an offset from: the leader, unless only followers are in its rack (KIP-392).
+        """Return the node that a consumer should fetch an offset from: the leader, unless only followers are in its rack (KIP-392).
 
-        in_rack: the nodes in the reader's rack. Only nodes in sync that have the offset are chosen, of these the one with the newest log.
+        in_rack: the nodes in the consumer's rack. Of those that are in sync and have the offset, the one with the newest log is chosen.
         """
         ends = {
             node_id: replica.log.end_offset
@@ -210,12 +212,12 @@ class Partition:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """Whether as many replicas are in sync as min.insync.replicas asks for; of fewer replicas, whether all are."""
+        """Whether the ISR is as large as min.insync.replicas, or has all replicas if there are fewer."""
         in_sync = len(self.isr)
         return in_sync == len(self.replicas) or in_sync >= self.config.min_insync_replicas
 
     def check_in_sync(self) -> None:
-        """Raise NOT_ENOUGH_REPLICAS when acks=all cannot be honoured (E7)."""
+        """Raise NOT_ENOUGH_REPLICAS if the ISR is too small for acks=all."""
         if not self.has_enough_in_sync:
             raise BrokerError(
                 f"{self.name}: {len(self.isr)} replicas in sync, {self.config.min_insync_replicas} needed",
@@ -223,7 +225,7 @@ class Partition:
             )
 
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
-        """Let the replicas on some nodes copy what they lack, and commit what all in sync have then."""
+        """Let the followers on these nodes copy what they lack, and advance the high watermark to what all in-sync replicas have."""
         if self.leader == NO_LEADER:
             return
         if len(self.replicas) == 1:
@@ -243,7 +245,7 @@ class Partition:
             replica.log.advance_high_watermark(self.log.high_watermark)
 
     def drop_lagging(self, since_ms: int) -> bool:
-        """Take the replicas out of those in sync that have not had everything since a time; return whether there were any."""
+        """Remove replicas that have not been caught up since a time from the ISR; return whether there were any."""
         lagging = {node_id for node_id in self.isr if self._is_behind(node_id) and self.replicas[node_id].caught_up_ms < since_ms}
         self.isr = tuple(node_id for node_id in self.isr if node_id not in lagging)
         self._commit()
@@ -258,17 +260,17 @@ class Partition:
             return
         end_offset = self.log.end_offset
         for node_id in self.isr:
-            if node_id != self.leader:  # The leader fetches from no other node.
+            if node_id != self.leader:  # The leader does not fetch from other nodes.
                 end_offset = min(end_offset, self.replicas[node_id].fetched_offset)
         self.log.advance_high_watermark(end_offset)
 
     # Elections
 
     def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
-        """Let a node lead, in a new leader epoch. A node without a replica takes over the leader's, as after a reassignment.
+        """Make a node the leader, in a new leader epoch. A node without a replica takes over the former leader's, as after a reassignment.
 
-        The election is unclean when the node is not in sync: what it lacks is lost. lose_from: the node has lost the batches that reach
-        beyond this offset, as with a disk that was not flushed, so it is not in sync either.
+        If the node is not in sync, the election is unclean: records that it lacks are lost. lose_from: the node has lost the batches that
+        reach beyond this offset, as on a disk that was not flushed, and so is not in sync either.
         """
         if node_id not in self.replicas:
             self._reassign_leader(node_id)
@@ -290,11 +292,11 @@ class Partition:
 
     @property
     def original_replicas(self) -> tuple[int, ...]:
-        """The nodes that have replicas, without those that a reassignment adds."""
+        """The nodes with replicas, without those that a reassignment adds."""
         return tuple(self.replicas) if self.reassignment is None else self.reassignment.before
 
     def reassign(self, target: tuple[int, ...]) -> None:
-        """Begin to move to other nodes; replicate() ends it. One that is under way is replaced."""
+        """Begin a reassignment, which replicate() completes. It replaces one in progress."""
         wanted = Reassignment(self.original_replicas, target)
         for node_id in [known for known in self.replicas if known not in wanted.meanwhile]:
             self._drop(node_id)
@@ -306,7 +308,7 @@ class Partition:
         self.reassignment = wanted
 
     def cancel_reassignment(self, alive: Collection[int], now_ms: int) -> None:
-        """Go back to where it was before. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        """Cancel the reassignment. Raises NO_REASSIGNMENT_IN_PROGRESS."""
         if self.reassignment is None:
             raise BrokerError(f"{self.name} is not being reassigned", code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         self._keep_only(self.reassignment.before, alive, now_ms)
@@ -338,7 +340,9 @@ class Partition:
         self.isr = tuple(node_id if known == former else known for known in self.isr)
 
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
-        """A node has stopped. The last replica in sync stays that, so that none that lacks records is taken for it."""
+        """A node has stopped: remove it from the ISR, unless it is the last in-sync replica, which no replica without all records may
+        replace.
+        """
         others = tuple(known for known in self.isr if known != node_id)
         self.isr = others or self.isr
         if self.leader == node_id:
@@ -347,7 +351,7 @@ class Partition:
             self._commit()
 
     def elect_any(self, alive: Collection[int], now_ms: int) -> None:
-        """Elect a leader from among those in sync, or, with unclean.leader.election.enable, any; without one the partition has none."""
+        """Elect a leader from the ISR, or any with unclean.leader.election.enable; without a candidate the partition has no leader."""
         preferred = [node_id for node_id in self.replicas if node_id in alive]
         candidates = [node_id for node_id in preferred if node_id in self.isr] or (preferred if self.config.may_elect_unclean else [])
         if candidates:
@@ -356,12 +360,12 @@ class Partition:
             self.leader = NO_LEADER
             self.leader_epoch += 1
 
-    # Time
+    # Retention and expiration
 
     def retain(self, now_ms: int) -> None:
-        """Apply retention.ms and retention.bytes, unless records wait for replicas: what is not committed must stay.
+        """Apply retention.ms and retention.bytes, unless records wait for replication: uncommitted records must stay.
 
-        Followers take over where the leader's log starts when they copy from it next.
+        Followers take over the leader's log start offset with the next replication.
         """
         if self.config.deletes and self.log.high_watermark == self.log.end_offset:
             age = self.config.retention_ms
@@ -369,10 +373,10 @@ class Partition:
             self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)
 
     def expire_producers(self, before_ms: int) -> None:
-        """Forget producers that have not written since a time, unless a transaction of theirs is open."""
+        """Remove producers that have not written since a time, unless they have an open transaction."""
         for replica in self.replicas.values():
             replica.producers.expire(before_ms, keep=replica.transactions.open_producers)
 
     def forget_producers(self) -> None:
-        """Forget all producers, unless a transaction of theirs is open."""
+        """Remove all producers without an open transaction."""
         self.expire_producers(MAX_INT64)

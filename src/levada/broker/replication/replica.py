@@ -1,8 +1,8 @@
-"""A node's copy of one partition: its records, and what they tell about leader epochs, producers and transactions.
+"""A node's replica of a partition: its log, and the leader epochs, producers and transactions in it.
 
-A leader's replica is appended to; a follower's copies what its leader has. Before it copies, it drops what the leader does not have:
-records that a former leader took and the present one never got (KIP-101). Everything a replica knows beside its records follows from them
-(I17), so after a truncation it is read from the log again.
+The leader's replica is appended to; a follower's replica copies the leader's log. Before it copies, it drops what the leader does not have:
+records of a former leader that the present one never got (KIP-101). Everything that a replica knows beside its records follows from the
+records, so after a truncation they are read again.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from levada.types import IsolationLevel
 
 
 class ReplicaFiles(LogFiles, Protocol):
-    """The files of one replica: its log, and what is known of its leader epochs and producers."""
+    """The files of one replica: its log, its leader epochs and its producer snapshots."""
 
     def load(self, replica: Replica) -> None:
-        """Fill a new replica with what was kept of it, and keep what becomes of it from now on."""
+        """Fill a new replica with the stored content, and store its changes from now on."""
 
     def move_to(self, node_id: int) -> None:
-        """Another node has this replica from now on."""
+        """Move the files to another node."""
 
 
 class Replica:
-    """caught_up_ms: when it last held everything its leader had. fetched_offset: up to where its present leader knows it to have copied."""
+    """A replica. caught_up_ms: when it last had all records of the leader. fetched_offset: up to where the present leader has seen it
+    copy.
+    """
 
     def __init__(self, config: TopicConfig) -> None:
         self.files: ReplicaFiles = NO_FILES
@@ -43,35 +45,35 @@ class Replica:
         self.fetched_offset = 0
 
     def keep_in(self, files: ReplicaFiles) -> None:
-        """Take over what files hold, and keep everything there from now on. For a replica without records."""
+        """Load the content of files, and store all changes there from now on. For a replica without records."""
         self.files = files
         self.log.keep_in(files)
         files.load(self)
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which readers of committed data see records."""
+        """The last stable offset: up to it consumers with read_committed can read."""
         high_watermark = self.log.high_watermark
         first_unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
 
     def readable_end(self, isolation_level: int) -> int:
-        """Return the offset up to which a reader sees records."""
+        """Return the offset up to which a consumer can read."""
         return self.last_stable_offset if isolation_level == IsolationLevel.READ_COMMITTED else self.log.high_watermark
 
     def lead(self, epoch: int) -> None:
-        """Begin to lead: what is appended from now on belongs to this epoch."""
+        """Become the leader: batches that are appended from now on belong to this epoch."""
         self.epochs.begin(epoch, self.log.end_offset)
 
     def append(self, batch: RecordBatch, *, log_append_time_ms: int | None, now_ms: int) -> int:
-        """Append a checked batch as the leader; return the base offset it got."""
+        """Append a checked batch as the leader; return its base offset."""
         base_offset = self.log.append(batch, leader_epoch=self.epochs.current, log_append_time_ms=log_append_time_ms)
         timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
         self._remember(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
         return base_offset
 
     def follow(self, leader: Replica, now_ms: int) -> None:
-        """Become equal to the leader's replica: drop what it does not have, copy what it has, and take over where its log starts."""
+        """Copy the leader's replica: drop what it does not have, append what it has, and take over its log start offset."""
         common_end = self._common_end(leader)
         if common_end < max(self.log.start_offset, leader.log.start_offset):
             self._restart(leader.log.start_offset)
@@ -93,20 +95,20 @@ class Replica:
             self.recall(batch)
 
     def recall(self, batch: RecordBatch) -> None:
-        """Learn from a batch of its log again."""
+        """Update the producers and transactions for a batch of the log."""
         self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
 
     def configure(self, config: TopicConfig) -> None:
-        """The topic's settings have changed."""
+        """Apply changed topic settings."""
         self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.roll_ms)
 
     def delete_before(self, offset: int) -> None:
-        """Make the records before an offset unreadable, and forget the aborted transactions that only they belonged to."""
+        """Raise the log start offset, and remove aborted transactions without records behind it."""
         self.log.advance_start(offset)
         self.transactions.forget_before(self.log.start_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
-        """Drop old records (retention.bytes, retention.ms), and the aborted transactions that only they belonged to."""
+        """Delete old segments (retention.bytes, retention.ms), and remove aborted transactions without other records."""
         self.log.retain(retention_bytes=retention_bytes, oldest_timestamp_ms=oldest_timestamp_ms)
         self.transactions.forget_before(self.log.start_offset)
 
@@ -120,7 +122,7 @@ class Replica:
         self.transactions.forget_all()
 
     def _common_end(self, leader: Replica) -> int:
-        """Return the offset up to which both logs are the same: where the newest epoch that both have ends first (KIP-101, KIP-279)."""
+        """Return the offset up to which both logs are equal: the earlier end of the newest epoch that both have (KIP-101, KIP-279)."""
         epoch = self.epochs.current
         while True:
             theirs = leader.epochs.end_of(epoch, leader.log.end_offset)
@@ -136,7 +138,7 @@ class Replica:
         self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=now_ms)
 
     def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Keep what a batch says about its producer and its transaction."""
+        """Update the producers and transactions for a batch."""
         marker = read_marker(batch) if batch.is_control else None
         if marker is not None:
             producer_id, epoch, committed, coordinator_epoch, _ = marker

@@ -1,4 +1,4 @@
-"""Waiting until what was appended is committed: on all replicas in sync (E7)."""
+"""Waiting until appended batches are committed, that is, on all in-sync replicas (acks=all)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levada.error_codes import ErrorCode
 
 
 class Written(NamedTuple):
-    """Up to where a partition has to be replicated. leader, epoch: whose leader appended it, in which leader epoch."""
+    """What has to be replicated. leader, epoch: the node that has appended it, and its leader epoch."""
 
     partition: Partition
     end_offset: int
@@ -21,21 +21,21 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, partition: Partition, appended: Appended) -> Written:
-        """Return what a partition has just appended, or found to be a duplicate."""
+        """Return this for a batch that was just appended, or was found to be a duplicate."""
         return cls(partition, appended.end_offset, partition.leader, partition.epochs.at(appended.end_offset - 1))
 
     @property
     def is_lost(self) -> bool:
-        """Whether a leader has been elected that does not have it."""
+        """Whether a leader without these records was elected."""
         return not self.partition.holds(self.end_offset, self.epoch)
 
     @property
     def is_committed(self) -> bool:
-        """Whether it is on all replicas in sync."""
+        """Whether they are on all in-sync replicas."""
         return not self.is_lost and self.end_offset <= self.partition.log.high_watermark
 
     def outcome(self, state: BrokerState) -> ErrorCode | None:
-        """Return what a producer that waits for all replicas is told, None while it has to wait."""
+        """Return the error code for a producer with acks=all, None while it has to wait."""
         if not state.cluster.has(self.partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self.partition.leader != self.leader or self.is_lost:
@@ -53,9 +53,9 @@ def when_replicated(
     timeout_ms: int,
     finish: Callable[[Sequence[ErrorCode]], None],
 ) -> None:
-    """Call finish() with the outcome of each of what was written, once all are known, or after a timeout. owner: as in Purgatory.
+    """Call finish() with the error codes for all of `written`, once they are known or after a timeout. owner: as in Purgatory.
 
-    What is not known by then is REQUEST_TIMED_OUT: it may still be committed.
+    After the timeout, unknown ones are REQUEST_TIMED_OUT: they may still be committed later.
     """
 
     def outcomes() -> list[ErrorCode | None]:

@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): what a partition's leader knows of the records that it gives to members one by one."""
+"""Share groups (KIP-932): the state of the records that a partition's leader delivers to members one by one."""

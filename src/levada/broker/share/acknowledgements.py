@@ -1,4 +1,4 @@
-"""What a member says of records that it has acquired: batches of offsets, with one type for all of them or one for each (KIP-932)."""
+"""Acknowledgements of records that a member has acquired: batches of offsets with one type for all of them or one for each (KIP-932)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 EVENTS: Mapping[int, Event] = {0: Event.GAP, 1: Event.ACCEPT, 2: Event.RELEASE, 3: Event.REJECT, 4: Event.RENEW}
-"""By the types in requests. A gap is an offset without a record, or one whose record is of no interest to programs, such as a marker."""
+"""By the types in requests. A gap is an offset without a record, or one whose record is not for programs, such as a marker."""
 
 RENEW = 4
 
 
 class Told(Protocol):
-    """A batch of acknowledgements as ShareFetch and ShareAcknowledge have it."""
+    """A batch of acknowledgements in ShareFetch or ShareAcknowledge."""
 
     first_offset: int
     last_offset: int
@@ -25,7 +25,7 @@ class Told(Protocol):
 
 
 class Acknowledgement(NamedTuple):
-    """Records from one offset to another, both included, and what became of them."""
+    """The outcome for records from one offset to another, both included."""
 
     first: int
     last: int
@@ -33,7 +33,7 @@ class Acknowledgement(NamedTuple):
 
 
 def acknowledgements(batches: Sequence[Told], *, may_renew: bool) -> list[Acknowledgement]:
-    """Return what batches of one partition say, in order. may_renew: whether the request announces that it renews locks.
+    """Return the acknowledgements in batches of one partition, in order. may_renew: whether the request announces that it renews locks.
 
     Raises INVALID_REQUEST for batches that are not in order, or have unknown types, and INVALID_RECORD_STATE for an offset
     that ends a batch and begins the next one.
@@ -67,4 +67,4 @@ def _runs(batch: Told, *, may_renew: bool) -> Iterator[Acknowledgement]:
 
 
 def _invalid(fault: str) -> BrokerError:
-    return BrokerError(f"acknowledgements that cannot be understood: {fault}", code=ErrorCode.INVALID_REQUEST)
+    return BrokerError(f"invalid acknowledgements: {fault}", code=ErrorCode.INVALID_REQUEST)

@@ -1,7 +1,7 @@
-"""The records in flight of a share partition: those that were acquired once, and are not done with up to the first of them.
+"""The records in flight of a share partition: from the first record that is not finished to the last one that was ever acquired.
 
-Records in the same state that follow one another are one range, so that what a change costs depends on how many ranges it touches and not
-on how many records these hold. Ranges are in order, do not overlap, and only have gaps where the log has none of their offsets.
+Consecutive records in the same state form one range, so the cost of a change depends on the number of ranges that it touches, not of
+records. Ranges are in order and do not overlap. Between them there are gaps only where the log has no such offsets.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _FIRST = attrgetter("first")
 
 
 class InFlightRange(NamedTuple):
-    """Records from one offset to another, both included, that are alike.
+    """Records from one offset to another, both included, in the same state.
 
-    batch: the first offset of what was acquired together with them for the first time. member: who has them. locked_until_ms: until when.
+    batch: the first offset of the records that were first acquired with them. member: who has acquired them. locked_until_ms: until when.
     """
 
     first: int
@@ -36,31 +36,31 @@ class InFlightRange(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many there are, with offsets that turn out not to exist."""
+        """How many offsets there are, including those without a record."""
         return self.last - self.first + 1
 
     @property
     def is_final(self) -> bool:
-        """Whether the group is done with them."""
+        """Whether the records are finished: acknowledged or archived."""
         return self.state in FINAL
 
     def within(self, first: int, last: int) -> InFlightRange:
-        """Return the part between two offsets, of which there is one."""
+        """Return the part between two offsets, which must not be empty."""
         return self._replace(first=max(self.first, first), last=min(self.last, last))
 
     def acquired(self, member: str, until_ms: int) -> InFlightRange:
-        """Return the records as a member's."""
+        """Return the records as acquired by a member."""
         state = after(self.state, Event.ACQUIRE)
         return self._replace(state=state, deliveries=self.deliveries + 1, member=member, locked_until_ms=until_ms)
 
     def renewed(self, until_ms: int) -> InFlightRange:
-        """Return the records locked for longer."""
+        """Return the records with their locks extended."""
         return self._replace(state=after(self.state, Event.RENEW), locked_until_ms=until_ms)
 
     def moved(self, event: Event, max_deliveries: int) -> InFlightRange:
-        """Return the records after an event that takes them from their member, if they have one.
+        """Return the records after an event that takes them from the member that has them, if any.
 
-        Records that would be available again are not if they were delivered max_deliveries times.
+        Records that were delivered max_deliveries times do not become available again.
         """
         if event in COUNTED and self.deliveries >= max_deliveries:
             event = Event.EXHAUST
@@ -68,7 +68,7 @@ class InFlightRange(NamedTuple):
         return self._replace(state=after(self.state, event), deliveries=deliveries, member=NO_MEMBER, locked_until_ms=NEVER_MS)
 
     def stored(self) -> InFlightRange:
-        """Return what is stored of the records: if they are acquired, that they are available."""
+        """Return the stored form of the records: acquired ones are stored as available."""
         return self.moved(Event.LOSE_LEADER, 0) if self.state is RecordState.ACQUIRED else self
 
     def _continues(self, before: InFlightRange) -> bool:
@@ -92,14 +92,14 @@ class InFlightRanges:
         self._splice(len(self._ranges), len(self._ranges), [added])
 
     def between(self, first: int, last: int) -> list[InFlightRange]:
-        """Return the ranges between two offsets, both included; of the outer ones the parts that lie between them."""
+        """Return the ranges between two offsets, both included. The outer ones are cut to these offsets."""
         if first > last:
             return []
         start, end = self._at(first, last)
         return [found.within(first, last) for found in self._ranges[start:end]]
 
     def first_from(self, offset: int, wanted: RecordState) -> int | None:
-        """Return the first offset from one on that is in a state."""
+        """Return the first offset in a state, from one on; None if there is none."""
         start, _ = self._at(offset, offset)
         for found in islice(self._ranges, start, None):
             if found.state is wanted:
@@ -107,12 +107,12 @@ class InFlightRanges:
         return None
 
     def end_of_batch(self, batch: int, offset: int) -> int:
-        """Return the offset after the last record of the batch that an offset is in."""
+        """Return the last offset that was acquired together with an offset's batch."""
         start, _ = self._at(offset, offset)
         return max(found.last for found in takewhile(lambda found: found.batch == batch, islice(self._ranges, start, None))) + 1
 
     def change(self, first: int, last: int, changed: Callable[[InFlightRange], InFlightRange]) -> None:
-        """Replace the records between two offsets, both included, by what `changed` makes of their ranges."""
+        """Replace the records between two offsets, both included, by what `changed` returns for their ranges."""
         start, end = self._at(first, last)
         if first > last or start == end:
             return
@@ -125,14 +125,14 @@ class InFlightRanges:
         self._splice(start, end, pieces)
 
     def drop_before(self, offset: int) -> None:
-        """Forget what is before an offset."""
+        """Remove what is before an offset."""
         start, _ = self._at(offset, offset)
         del self._ranges[:start]
         if self._ranges and self._ranges[0].first < offset:
             self._ranges[0] = self._ranges[0]._replace(first=offset)
 
     def drop_from(self, offset: int) -> None:
-        """Forget what is at an offset and behind it."""
+        """Remove what is at an offset and behind it."""
         start, _ = self._at(offset, offset)
         del self._ranges[start + 1 :]
         if self._ranges[start:]:
@@ -141,18 +141,18 @@ class InFlightRanges:
                 self._ranges.append(cut._replace(last=offset - 1))
 
     def first_unfinished(self) -> int | None:
-        """Return the first offset that the group is not done with."""
+        """Return the first offset that is not finished, None if there is none."""
         return next((found.first for found in self._ranges if not found.is_final), None)
 
     def _at(self, first: int, last: int) -> tuple[int, int]:
-        """Return the indexes of the first range that reaches to `first` or behind it, and of the first one that begins behind `last`."""
+        """Return the indexes of the first range that reaches `first` or lies behind it, and of the first one that begins behind `last`."""
         start = max(bisect_right(self._ranges, first, key=_FIRST) - 1, 0)
         if start < len(self._ranges) and self._ranges[start].last < first:
             start += 1
         return start, max(bisect_right(self._ranges, last, key=_FIRST), start)
 
     def _splice(self, start: int, end: int, pieces: Iterable[InFlightRange]) -> None:
-        """Put ranges in the place of others, and make one of those that are alike and follow one another."""
+        """Replace ranges by others, and join neighbours in the same state."""
         before = max(start - 1, 0)
         self._ranges[before : end + 1] = _joined([*self._ranges[before:start], *pieces, *self._ranges[end : end + 1]])
 

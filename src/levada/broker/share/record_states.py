@@ -1,19 +1,19 @@
 """The states of a record for one share group, as the leader of its partition keeps them (KIP-932).
 
-The members of a share group read the same partitions, and each record is given to one of them at a time. Members move records by fetching
-and by acknowledging. Time moves them as well: a member has a record for as long as the lock on it lasts. So does the end of a member's
-share session, and so do the log and a change of leaders.
+The members of a share group read the same partitions, and each record is delivered to one of them at a time. Members move records by
+fetching and by acknowledging. Time moves them, because a member's lock on a record expires. The end of a member's share session, changes of
+the log and changes of the leader move them as well.
 
-- Available: it can be acquired. Every record behind those that were ever acquired is available, and is not written down as such.
-- Acquired: one member has it, until its lock ends. Only that member may say what became of it.
+- Available: it can be acquired. All records behind the last acquired one are available; their state is not stored.
+- Acquired: one member has it, until its lock expires. Only that member can acknowledge it.
 - Acknowledged: it was processed.
-- Archived: it is not delivered any more: it was rejected, it does not exist, or it was delivered as often as the group allows.
+- Archived: it is not delivered any more: it was rejected, does not exist, or has reached the group's delivery count limit.
 
-What can never be: a record that two members have; a record that is delivered again after it was acknowledged or archived; a record that is
+What can never happen: a record that two members have; a record that is delivered after it was acknowledged or archived; a record that is
 delivered more often than the group allows. None of these has a row in TRANSITIONS.
 
-How often a record was delivered is counted when it is acquired. Only what becomes of a record is stored, not that it was acquired, so a new
-leader does not count the delivery under way.
+Deliveries are counted when a record is acquired. Only the outcome of a delivery is stored, not that the record was acquired. So a new
+leader does not count the delivery in progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from levada.errors import IllegalStateError
 
 
 class RecordState(StrEnum):
-    """The values are for people; kept_shares has the numbers that are stored."""
+    """The state of a record. kept_shares has the numbers for stored records."""
 
     AVAILABLE = "available"
     ACQUIRED = "acquired"
@@ -34,7 +34,7 @@ class RecordState(StrEnum):
 
 
 class Event(StrEnum):
-    """What moves a record."""
+    """The events that move a record."""
 
     ACQUIRE = "be given to a member"
     ACCEPT = "be accepted"
@@ -66,14 +66,14 @@ TRANSITIONS: Mapping[tuple[RecordState, Event], RecordState] = {
 }
 
 COUNTED = frozenset({Event.RELEASE, Event.TIME_OUT, Event.LOSE_SESSION})
-"""What makes a record available again after a delivery that counts. After the last one, EXHAUST happens instead."""
+"""Events that make a record available again after a delivery that counts. After the last delivery, EXHAUST happens instead."""
 
 FINAL = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
-"""What nothing follows: the group is done with the record."""
+"""The states that no state follows: the record is finished."""
 
 
 def after(state: RecordState, event: Event) -> RecordState:
-    """Return the state that an event leads to. IllegalStateError for a transition that can never be."""
+    """Return the state after an event. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

@@ -1,4 +1,4 @@
-"""What APIs of share groups have in common: whose request it is, and what it acknowledges (KIP-932)."""
+"""The common part of ShareFetch and ShareAcknowledge: the member, and the acknowledgements of each partition (KIP-932)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToldPartition(Protocol):
 
     @property
     def acknowledgement_batches(self) -> Sequence[Told]:
-        """What is acknowledged there."""
+        """Its acknowledgements."""
 
 
 class ToldTopic(Protocol):
@@ -40,7 +40,7 @@ class ToldTopic(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What became of one partition: no error, or one with the partition of a new leader, if that is what it is about."""
+    """The result for one partition: no error, or an error, with the new leader if the error is about leaders."""
 
     code: ErrorCode = ErrorCode.NONE
     reason: str | None = None
@@ -51,27 +51,27 @@ Outcomes: TypeAlias = Mapping[SharedPart, Outcome]
 
 
 def check_share_groups(call: Call) -> None:
-    """Raise UNSUPPORTED_VERSION on a cluster without share groups."""
+    """Raise UNSUPPORTED_VERSION if the cluster has no share groups."""
     if not call.state.cluster.features.level(SHARE_GROUPS):
         raise BrokerError("share.version is 0", code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 def check_member(call: Call) -> tuple[str, str]:
-    """Return group and member of a request. Raises UNSUPPORTED_VERSION and INVALID_REQUEST."""
+    """Return the group and the member of a request. Raises UNSUPPORTED_VERSION and INVALID_REQUEST."""
     check_share_groups(call)
     group, member = call.request.group_id, call.request.member_id
     if group is None or not member:
-        raise BrokerError("a share session belongs to a group and a member", code=ErrorCode.INVALID_REQUEST)
+        raise BrokerError("a share session needs a group and a member", code=ErrorCode.INVALID_REQUEST)
     return group, member
 
 
 def has_acknowledgements(topics: Iterable[ToldTopic]) -> bool:
-    """Whether a request acknowledges anything."""
+    """Whether a request has acknowledgements."""
     return any(partition.acknowledgement_batches for topic in topics for partition in topic.partitions)
 
 
 def acknowledge_each(call: Call, topics: Iterable[ToldTopic]) -> Outcomes:
-    """Acknowledge each partition on its own."""
+    """Handle the acknowledgements of each partition separately."""
     outcomes: dict[SharedPart, Outcome] = {}
     for topic in topics:
         for partition in topic.partitions:
@@ -82,14 +82,14 @@ def acknowledge_each(call: Call, topics: Iterable[ToldTopic]) -> Outcomes:
 
 
 def open_share(call: Call, part: SharedPart, now_ms: int) -> OpenShare:
-    """Return a partition as the request's group reads it. Raises what is answered for a partition that cannot be read from here."""
+    """Return the share partition of the request's group. Raises the error of a partition that cannot be read here."""
     topic = find_topic(call, "", part.topic_id, by_id=True)
     partition = call.state.lead_partition(topic, part.partition)
     return call.state.shares.open(call.request.group_id, topic, partition, now_ms)
 
 
 def failure(call: Call, part: SharedPart, error: BrokerError) -> Outcome:
-    """Return an error as the outcome of a partition."""
+    """Return an error as the result of a partition."""
     topic = call.state.cluster.topic_by_id(part.topic_id)
     return Outcome(error.code, error.reason, call.state.new_leader(topic, part.partition, error.code))
 

@@ -1,15 +1,14 @@
-"""One partition as one share group reads it: which records are in flight, who has them, and up to where the group is done (KIP-932).
+"""A share partition, that is, a partition as one share group reads it: records in flight, their members, and the start offset (KIP-932).
 
-A group is done with everything before start_offset, the share-partition start offset. Records from there up to next_offset are in flight;
-behind that, nothing was ever acquired. A fetch reads from the first record that is available. What it reads is acquired by whole record
-batches, so that a member gets a few more records than it asked for rather than a part of a batch that has to be decompressed twice; a
-member that asks for strict limits (KIP-1206) gets exactly as many as it wants. So no more than max_in_flight records are in flight, but
-for the rest of one batch.
+Everything before start_offset, the share-partition start offset (SPSO), is finished. Records from there up to next_offset are in flight;
+behind it, nothing was ever acquired. A fetch reads from the first available record. Records are acquired by whole record batches, so a
+member may get a few more records than it asked for; otherwise parts of a batch would be decompressed twice. A member that asks for strict
+limits (KIP-1206) gets exactly as many as it wants. So at most max_in_flight records are in flight, plus the rest of one batch.
 
-A record that cannot be processed may take those with it that are delivered in the same batch. So records that have failed often are given
-out in ever smaller numbers, and for the last time one by one.
+A record that cannot be processed may make the others fail that are delivered in the same batch. So records that have failed often are
+delivered in smaller and smaller batches, and for the last time one by one.
 
-Everything here happens at once and in virtual time; locks end when expire() is called with a time behind them.
+Nothing here waits or reads a clock. Locks expire when expire() is called with a later time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BY_BATCH, BY_RECORD = 0, 1
 
 
 class Limits(NamedTuple):
-    """What a group allows. lock_ms: how long a member may keep a record. max_deliveries: of one record. max_in_flight: in records."""
+    """The limits of a group. lock_ms: duration of a lock. max_deliveries: delivery count limit of a record. max_in_flight: in records."""
 
     lock_ms: int
     max_deliveries: int
@@ -39,12 +38,14 @@ class Limits(NamedTuple):
 
     @property
     def suspect_deliveries(self) -> int:
-        """From how many deliveries on a record is given out with fewer others."""
+        """The number of deliveries from which on a record is delivered with fewer others."""
         return max(2, (self.max_deliveries + 1) // 2)
 
 
 class LogBatch(NamedTuple):
-    """A record batch that was read: its first and last offset. is_aborted: its transaction was, and the group reads committed data."""
+    """A record batch that was read: its first and last offset. is_aborted: the group reads committed data, and the transaction was
+    aborted.
+    """
 
     first: int
     last: int
@@ -52,7 +53,7 @@ class LogBatch(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a member asks for. batch_size: how many records it wants to acknowledge at once, as far as batches allow."""
+    """What a member asks for. batch_size: how many records it wants in one acquired batch, as far as record batches allow."""
 
     max_records: int
     batch_size: int
@@ -60,7 +61,7 @@ class Asked(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Records that a member has been given, from one offset to another, both included, and how often they were delivered by now."""
+    """Records that a member has acquired, from one offset to another, both included, and their number of deliveries."""
 
     first: int
     last: int
@@ -68,8 +69,10 @@ class Acquired(NamedTuple):
 
 
 class SharePartition:
-    """See the module's theory. start_offset: where the group begins to read. in_flight: what was stored of records from there on, in
-    order."""
+    """The records of one partition for one share group.
+
+    start_offset: where the group begins. in_flight: the stored records from there on, in order.
+    """
 
     def __init__(self, start_offset: int, in_flight: Iterable[InFlightRange] = ()) -> None:
         self.start_offset = start_offset
@@ -78,9 +81,9 @@ class SharePartition:
         for stored in in_flight:
             self._ranges.add(stored)
             self.next_offset = stored.last + 1
-        # Nothing before it is available.
+        # No record before this offset is available.
         self._searched_until = start_offset
-        # When locks end that may be held still, with the offsets of the records: a heap.
+        # A heap of the expiry times of locks, with the offsets of their records. Some of these locks may have been released.
         self._locks: list[tuple[int, int, int]] = []
 
     def __iter__(self) -> Iterator[InFlightRange]:
@@ -88,34 +91,34 @@ class SharePartition:
 
     @property
     def in_flight(self) -> int:
-        """How many offsets lie between the first record that the group is not done with and the last one that was acquired."""
+        """The number of offsets from the first unfinished record to the last one that was acquired."""
         return self.next_offset - self.start_offset
 
     @property
     def finished(self) -> int:
-        """How many of the records in flight the group is done with."""
+        """The number of finished records in flight."""
         return sum(found.records for found in self._ranges if found.is_final)
 
     @property
     def fetch_offset(self) -> int:
-        """From where to read what can be acquired next."""
+        """The offset from which to read records to acquire."""
         available = self._ranges.first_from(self._searched_until, RecordState.AVAILABLE)
         self._searched_until = self.next_offset if available is None else available
         return self._searched_until
 
     @property
     def next_deadline_ms(self) -> int:
-        """When a lock may end next."""
+        """When the next lock may expire."""
         return self._locks[0][0] if self._locks else NEVER_MS
 
     def has_room(self, limits: Limits) -> bool:
-        """Whether anything could be acquired if it were in the log."""
+        """Whether records could be acquired if the log had any."""
         return self.fetch_offset < self.next_offset or self.in_flight < limits.max_in_flight
 
-    # What members do
+    # Requests of members
 
     def acquire(self, member: str, asked: Asked, batches: Sequence[LogBatch], limits: Limits, now_ms: int) -> list[Acquired]:
-        """Give records to a member. batches: what was read from fetch_offset on."""
+        """Acquire records for a member. batches: what was read from fetch_offset on."""
         offset = self.fetch_offset
         room, last = self._room(asked, offset, batches, limits)
         if room <= 0:
@@ -136,9 +139,9 @@ class SharePartition:
         return acquired
 
     def acknowledge(self, member: str, told: Sequence[Acknowledgement], limits: Limits, now_ms: int) -> None:
-        """Take over what a member says of its records, all of it or nothing. What the group is done with already is passed over.
+        """Apply a member's acknowledgements, all or none. Records that are finished already are skipped.
 
-        Raises INVALID_RECORD_STATE for records that the member does not hold, INVALID_REQUEST for records that were never acquired.
+        Raises INVALID_RECORD_STATE for records that the member has not acquired, INVALID_REQUEST for records that were never acquired.
         """
         for one in told:
             self._check(member, one)
@@ -151,17 +154,17 @@ class SharePartition:
         self._advance_start()
 
     def give_back(self, member: str, limits: Limits) -> bool:
-        """A member's session has ended: what it had is available again. Return whether it had anything."""
+        """Release the records of a member whose session has ended; return whether it had any."""
         parts = [found for found in self._ranges if found.state is RecordState.ACQUIRED and found.member == member]
         for part in parts:
             self._move(part, Event.LOSE_SESSION, limits)
         self._advance_start()
         return bool(parts)
 
-    # What time, leaders and the log do
+    # Events of time, leaders and the log
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
-        """End the locks whose time has come; return whether there were any."""
+        """Expire the locks whose time has come; return whether there were any."""
         ended = False
         while self._locks and self._locks[0][0] <= now_ms:
             _, first, last = heappop(self._locks)
@@ -173,14 +176,14 @@ class SharePartition:
         return ended
 
     def change_leader(self) -> None:
-        """Another node leads: it knows what was stored, which is everything but who has acquired what."""
+        """Another node leads: it knows what is stored, which is everything except who has acquired which records."""
         for part in [found for found in self._ranges if found.state is RecordState.ACQUIRED]:
             self._ranges.change(part.first, part.last, InFlightRange.stored)
             self._searched_until = min(self._searched_until, part.first)
         self._locks.clear()
 
     def follow_log(self, log_start: int, log_end: int) -> None:
-        """Forget what the log does not have any more: records that were deleted, and records that an unclean election has lost."""
+        """Remove what the log does not have any more: deleted records, and records that an unclean election has lost."""
         if log_start > self.start_offset:
             self._ranges.drop_before(log_start)
             self.start_offset, self.next_offset = log_start, max(self.next_offset, log_start)
@@ -199,11 +202,11 @@ class SharePartition:
         room = min(asked.max_records, limits.max_in_flight - self.in_flight)
         if room > 0:
             return room, batches[-1].last
-        # As many as may be are in flight, but some of them are available again.
+        # The maximum is in flight, but some of these records are available again.
         return min(asked.max_records, self.next_offset - offset), min(batches[-1].last, self.next_offset - 1)
 
     def _acquire_new(self, acquisition: _Acquisition, asked: Asked, batches: Sequence[LogBatch]) -> None:
-        """Give a member records that were never acquired before."""
+        """Acquire records that were never acquired before."""
         fresh = [batch for batch in batches if batch.last >= self.next_offset]
         first, until = max(fresh[0].first, self.next_offset), acquisition.left
         last = next((batch.last for batch in fresh if batch.last - first + 1 >= until), fresh[-1].last)
@@ -217,7 +220,7 @@ class SharePartition:
         self._add(acquisition, first, last, last)
 
     def _add(self, acquisition: _Acquisition, first: int, acquired_last: int, last: int) -> None:
-        """Begin to keep records as one batch, of which a member gets the first ones."""
+        """Add records as one batch, of which the member gets the first ones."""
         fresh = InFlightRange(first, last, first, RecordState.AVAILABLE)
         self._ranges.add(fresh)
         self._ranges.change(first, acquired_last, acquisition.take)
@@ -225,7 +228,7 @@ class SharePartition:
         self._searched_until = min(self._searched_until, first)
 
     def _without_aborted(self, taken: Sequence[Acquired], batches: Sequence[LogBatch]) -> list[Acquired]:
-        """Archive what belongs to aborted transactions; return the rest."""
+        """Archive the records of aborted transactions; return the others."""
         aborted = [batch for batch in batches if batch.is_aborted]
         left = list(taken)
         for batch in aborted:
@@ -235,7 +238,7 @@ class SharePartition:
         return left
 
     def _archive_compacted(self, offset: int, first_read: int) -> None:
-        """Archive what is not in the log any more between where it was read from and what was read first."""
+        """Archive offsets that compaction has removed, between where the read began and the first record that it found."""
         for part in self._ranges.between(offset, first_read - 1):
             if part.state is RecordState.AVAILABLE:
                 self._ranges.change(part.first, part.last, lambda found: found.moved(Event.COMPACT, 0))
@@ -262,16 +265,16 @@ class SharePartition:
         self._searched_until = min(self._searched_until, part.first)
 
     def _advance_start(self) -> None:
-        """Forget records at the start that the group is done with."""
+        """Advance the start offset past finished records."""
         unfinished = self._ranges.first_unfinished()
         self.start_offset = self.next_offset if unfinished is None else unfinished
         self._ranges.drop_before(self.start_offset)
 
 
 class _Acquisition:
-    """Which records one request is given. room: how many, at most; as many more as the rest of a batch has, unless `mode` is BY_RECORD.
+    """The records that one request acquires. room: how many at most, and the rest of the last batch, unless `mode` is BY_RECORD.
 
-    chosen: what is to be taken of the records in flight.
+    chosen: what to acquire of the records in flight.
     """
 
     def __init__(self, member: str, until_ms: int, mode: int, room: int, limits: Limits) -> None:
@@ -284,7 +287,7 @@ class _Acquisition:
         self._limits = limits
 
     def choose(self, held: Sequence[InFlightRange], batch_records: int) -> None:
-        """Choose among what was read of one batch, which has so many records. Suspect ones are chosen alone."""
+        """Choose among the records in flight of one batch, which has so many records. Records that have failed often are chosen alone."""
         ready = [found for found in held if found.state is RecordState.AVAILABLE]
         if not ready or self.left <= 0:
             return
@@ -297,13 +300,13 @@ class _Acquisition:
         self.left = 0
 
     def take(self, found: InFlightRange) -> InFlightRange:
-        """Take records."""
+        """Acquire records."""
         acquired = found.acquired(self._member, self.until_ms)
         self.taken.append(Acquired(acquired.first, acquired.last, acquired.deliveries))
         return acquired
 
     def _choose(self, ready: Sequence[InFlightRange], count: int) -> None:
-        """Choose so many records, or fewer if the limit is strict."""
+        """Choose up to so many records; without a strict limit, the rest of the last range as well."""
         wanted = min(count, self.left) if self._mode == BY_RECORD else count
         self.left -= wanted
         for found in ready:
@@ -312,7 +315,7 @@ class _Acquisition:
             wanted -= found.records
 
     def _choose_suspects(self, ready: Sequence[InFlightRange], batch_records: int) -> None:
-        """Choose fewer records the more often they were delivered, and one for the last time by itself."""
+        """Choose fewer records the more often they were delivered, and only one if it is its last delivery."""
         suspect = self._limits.suspect_deliveries
         others = list(takewhile(lambda found: not self._is_last_chance(found), ready))
         if not others:
@@ -322,7 +325,7 @@ class _Acquisition:
         before = sum(found.records for found in takewhile(lambda found: found.deliveries < suspect, others))
         deliveries = next((found.deliveries for found in others if found.deliveries >= suspect), suspect)
         fewer = max(1, batch_records >> (deliveries - suspect + 1))
-        # As in Kafka: behind more than that of records that are not suspect, the suspect ones are not held back.
+        # As in Kafka: if more records than that can be acquired before them, these are not limited.
         if before < fewer:
             count = min(count, fewer)
         self._choose(others, count)
@@ -332,7 +335,7 @@ class _Acquisition:
 
 
 def _outside(one: Acquired, batch: LogBatch) -> list[Acquired]:
-    """Return the parts of what was acquired that are not in a batch."""
+    """Return the parts of acquired records that are not in a batch."""
     parts = (one._replace(last=min(one.last, batch.first - 1)), one._replace(first=max(one.first, batch.last + 1)))
     return [part for part in parts if part.first <= part.last]
 

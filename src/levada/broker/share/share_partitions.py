@@ -1,4 +1,4 @@
-"""The share partitions that a node leads: opened for members, read from their logs, and closed as sessions end (KIP-932)."""
+"""The share partitions that a node leads: opened for members, read from their logs, and released as sessions end (KIP-932)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LIST_OFFSETS_VERSION = 11
 
 
 class OpenShare(NamedTuple):
-    """A partition as a group reads it, up to date with its log and its locks."""
+    """A share partition, up to date with its log and its locks."""
 
     key: ShareKey
     state: ShareState
@@ -36,26 +36,26 @@ class OpenShare(NamedTuple):
 
     @property
     def has_room(self) -> bool:
-        """Whether anything could be acquired if it were in the log."""
+        """Whether records could be acquired if the log had any."""
         return self.share.has_room(self.config.share_limits)
 
     @property
     def available_bytes(self) -> int:
-        """How many bytes a member could be given records of."""
+        """How many bytes of records a member could acquire."""
         if not self.has_room:
             return 0
         return self.partition.log.bytes_between(self.share.fetch_offset, self.partition.readable_end(self.config.share_isolation_level))
 
 
 class Delivery(NamedTuple):
-    """What a member is given of one partition: the batches that hold its records, and which of their records are its."""
+    """The answer for one partition: the batches with the acquired records, and which records these are."""
 
     records: RecordBytes
     acquired: Sequence[Acquired]
 
 
 class SharePartitions:
-    """Share partitions of one node. wall_ms: turns the node's time into milliseconds since the epoch."""
+    """The share partitions of one node. wall_ms: turns the node's time into milliseconds since the epoch."""
 
     def __init__(
         self, *, node_id: int, cluster: Cluster, slots: int, timers: Timers, purgatory: Purgatory, wall_ms: Callable[[int], int]
@@ -69,9 +69,9 @@ class SharePartitions:
         self._timed: dict[ShareKey, int] = {}
 
     def open(self, group: str, topic: Topic, partition: Partition, now_ms: int) -> OpenShare:
-        """Return a partition that this node leads, as a group reads it.
+        """Return the share partition of a group for a partition that this node leads.
 
-        Raises UNKNOWN_TOPIC_OR_PARTITION when the group has not subscribed to its topic.
+        Raises UNKNOWN_TOPIC_OR_PARTITION if the group has not subscribed to its topic.
         """
         key = ShareKey(group, topic.id, partition.name.partition)
         state = self._cluster.share_states.find(key)
@@ -91,7 +91,7 @@ class SharePartitions:
         return opened
 
     def acquire(self, opened: OpenShare, member: str, asked: Asked, max_bytes: int, now_ms: int, *, at_least_one: bool) -> Delivery:
-        """Read from a partition and give a member what it acquires of that. at_least_one: read a batch that is larger than max_bytes."""
+        """Read from a partition and acquire records for a member. at_least_one: read one batch even if it is larger than max_bytes."""
         share, log = opened.share, opened.partition.log
         readable = opened.available_bytes
         data = log.read(share.fetch_offset, min(max_bytes, readable), at_least_one=at_least_one and readable > 0)
@@ -101,14 +101,14 @@ class SharePartitions:
         return Delivery(_holding(data, batches, acquired), acquired)
 
     def acknowledge(self, opened: OpenShare, member: str, told: Sequence[Acknowledgement], now_ms: int) -> None:
-        """Take over what a member says of its records (SharePartition.acknowledge)."""
+        """Apply a member's acknowledgements (SharePartition.acknowledge)."""
         opened.share.acknowledge(member, told, opened.config.share_limits, now_ms)
         self._store(opened.key, opened.state, now_ms)
         self._watch_locks(opened, now_ms)
         self._purgatory.wake(opened.key, now_ms)
 
     def end_session(self, session: ShareSession, now_ms: int) -> None:
-        """Close a session, and take back what its member has."""
+        """Close a session, and release the records that its member has acquired."""
         self.sessions.close(session)
         keys = [ShareKey(session.group, part.topic_id, part.partition) for part in session.parts]
         for key in keys:
@@ -122,7 +122,7 @@ class SharePartitions:
             self._purgatory.wake(key, now_ms)
 
     def end_sessions_of(self, connection: int, now_ms: int) -> None:
-        """A connection has ended, and its sessions with it."""
+        """Close the sessions of a connection that has ended."""
         for session in self.sessions.of_connection(connection):
             self.end_session(session, now_ms)
 
@@ -132,7 +132,7 @@ class SharePartitions:
         self._cluster.share_states.store(key, state, self._wall_ms(now_ms))
 
     def _first_offset(self, partition: Partition, config: GroupConfig, now_ms: int) -> int:
-        """Return where a group begins that has never read from a partition."""
+        """Return the offset from which a group begins to read a partition."""
         timestamp = LATEST
         if config.share_reset_to_earliest:
             timestamp = EARLIEST
@@ -148,7 +148,7 @@ class SharePartitions:
         return [LogBatch(batch.base_offset, batch.last_offset, _is_aborted(batch, aborted)) for batch in batches]
 
     def _watch_locks(self, opened: OpenShare, now_ms: int) -> None:
-        """Come back when the next lock ends."""
+        """Set a timer for the next lock that expires."""
         key, at_ms = opened.key, opened.share.next_deadline_ms
         if at_ms < self._timed.get(key, NEVER_MS):
             self._timed[key] = at_ms
@@ -163,7 +163,7 @@ class SharePartitions:
             self._purgatory.wake(key, now_ms)
 
     def _led(self, key: ShareKey) -> ShareState | None:
-        """Return a state that this node has."""
+        """Return a state if this node leads its partition."""
         state = self._cluster.share_states.find(key)
         topic = self._cluster.topic_by_id(key.topic_id)
         if state is None or topic is None:
@@ -183,7 +183,7 @@ def _is_aborted(batch: RecordBatch, aborted: Iterable[AbortedTransaction]) -> bo
 
 
 def _holding(data: memoryview, batches: Sequence[RecordBatch], acquired: Sequence[Acquired]) -> RecordBytes:
-    """Return what was read, from the first batch that holds acquired records to the last one."""
+    """Return the bytes from the first batch with acquired records to the last one."""
     if not acquired:
         return b""
     before = sum(batch.size_bytes for batch in batches if batch.last_offset < acquired[0].first)

@@ -1,8 +1,8 @@
-"""Share sessions: which partitions a member of a share group reads at this node (KIP-932).
+"""Share sessions: the partitions that a member of a share group reads at this node (KIP-932).
 
-A member opens a session with epoch 0, names all its partitions, and from then on only what changes; each request, a fetch or an
-acknowledgement, carries the next epoch, and -1 closes the session. A session belongs to a member and to a connection: when it is closed
-or its connection ends, the records that the member has acquired go back. A node has room for so many sessions and evicts none.
+A member opens a session with epoch 0 and names all its partitions; after that, only changes. Each request, ShareFetch or ShareAcknowledge,
+has the next epoch, and -1 closes the session. A session belongs to a member and to a connection: when it is closed or its connection ends,
+the records that the member has acquired are released. The number of sessions is limited, and none is evicted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 
 
 class SharedPart(NamedTuple):
-    """A partition by its topic's id."""
+    """A partition, with its topic's id."""
 
     topic_id: UUID
     partition: int
 
 
 class ShareSession:
-    """epoch: of the next request. failed: partitions whose last answer was an error, which are answered again when that is over."""
+    """A session. epoch: of the next request. failed: partitions whose last answer was an error; they are sent again when the error is
+    over.
+    """
 
     def __init__(self, group: str, member: str, connection: int) -> None:
         self.group = group
@@ -38,23 +40,23 @@ class ShareSession:
 
     @property
     def parts(self) -> list[SharedPart]:
-        """What is to be read, in order."""
+        """Return the partitions to be read, in order."""
         return list(self._parts)
 
     def update(self, added: Iterable[SharedPart], forgotten: Iterable[SharedPart]) -> None:
-        """Take over what a request adds and what it gives up."""
+        """Apply the partitions that a request adds and removes."""
         for part in added:
             self._parts.setdefault(part)
         for part in forgotten:
             self._parts.pop(part, None)
 
     def served(self, part: SharedPart) -> None:
-        """A partition was read from: others have their turn before it."""
+        """Move a partition that was read behind all others."""
         if part in self._parts:
             self._parts[part] = self._parts.pop(part)
 
     def follow(self) -> None:
-        """A request was taken: the next one carries the next epoch."""
+        """Count a request: the next one has the next epoch."""
         self.epoch = next_epoch(self.epoch)
 
 
@@ -72,7 +74,7 @@ class ShareSessions:
         return self._sessions.get((session.group, session.member)) is session
 
     def open(self, group: str, member: str, connection: int) -> ShareSession:
-        """Open a session, in the place of the one that the member may have. Raises SHARE_SESSION_LIMIT_REACHED."""
+        """Open a session, which replaces the one that the member may have. Raises SHARE_SESSION_LIMIT_REACHED."""
         self._sessions.pop((group, member), None)
         if len(self._sessions) >= self._slots:
             raise BrokerError(f"there are {self._slots} share sessions already", code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -80,7 +82,7 @@ class ShareSessions:
         return session
 
     def find(self, group: str, member: str, epoch: int) -> ShareSession:
-        """Return the session that a request goes on with or closes.
+        """Return the session that a request continues or closes.
 
         Raises SHARE_SESSION_NOT_FOUND, and INVALID_SHARE_SESSION_EPOCH for another epoch than the next one.
         """
@@ -95,7 +97,7 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> None:
-        """Forget a session, unless its member has opened another one."""
+        """Remove a session, unless its member has opened another one."""
         if session in self:
             del self._sessions[session.group, session.member]
 

@@ -1,7 +1,7 @@
-"""What is kept of share groups' partitions, for all nodes of a cluster: what Kafka's share coordinators have in __share_group_state.
+"""The positions of share groups in their partitions, for all nodes of a cluster: the content of Kafka's __share_group_state.
 
-A group's coordinator begins to keep a partition when the group subscribes to its topic. Where the group starts is decided when somebody
-first reads from the partition, and is only stored once something has become of a record.
+A group's coordinator creates the state of a partition when the group subscribes to its topic. The start offset is decided when a member
+first reads from the partition. It is stored with the first change of a record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from levada.broker.share.share_partition import SharePartition
 
 
 class ShareKey(NamedTuple):
-    """A partition as one share group reads it."""
+    """A partition and a share group that reads it."""
 
     group: str
     topic_id: UUID
@@ -22,9 +22,9 @@ class ShareKey(NamedTuple):
 
 
 class ShareState:
-    """partition: None before somebody has read from it. is_stored: whether anything was stored.
+    """The state of a share partition. partition: None before the first read. is_stored: whether anything was stored.
 
-    led_by: the node that has read from it last, and the leader epoch then.
+    led_by: the node that has read from it last, and its leader epoch.
     """
 
     def __init__(self) -> None:
@@ -33,23 +33,23 @@ class ShareState:
         self.led_by: tuple[int, int] | None = None
 
     def forget_unstored(self) -> None:
-        """Nobody reads any more: decide anew where to start, unless that was stored."""
+        """No member reads any more: decide the start offset again, unless it was stored."""
         if not self.is_stored:
             self.partition = None
 
 
 class Kept(Protocol):
-    """Where states are written down."""
+    """The port by which states are stored."""
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
-        """A state has changed. now_ms: since the epoch."""
+        """Write a changed state. now_ms: since the epoch."""
 
     def forget(self, key: ShareKey) -> None:
-        """There is no such state any more."""
+        """Write that a state was deleted."""
 
 
 class ShareStates:
-    """States by key. There is one where a group has subscribed to a topic or offsets were set, even if nobody has read yet."""
+    """All states by key. A state exists once a group has subscribed to a topic or offsets were set, even before the first read."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[ShareKey, ShareState]] = {}
@@ -57,30 +57,30 @@ class ShareStates:
         self._begun: Callable[[], None] = lambda: None
 
     def watch(self, begun: Callable[[], None]) -> None:
-        """Call back before the state of a partition is kept that was not kept before."""
+        """Register a callback that is called before a new state is created."""
         self._begun = begun
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the groups of which something is kept."""
+        """Yield the groups that have states."""
         return iter(self._groups)
 
     def keep_in(self, kept: Kept) -> None:
-        """Write down what changes from now on."""
+        """Write each change from now on."""
         self._kept = kept
 
     def keep_all(self, kept: Kept, now_ms: int) -> None:
-        """Write down what there is, and what changes from now on. now_ms: since the epoch."""
+        """Write all states, and each change from now on. now_ms: since the epoch."""
         self._kept = kept
         for states in self._groups.values():
             for key, state in states.items():
                 kept.keep(key, state, now_ms)
 
     def clear(self) -> None:
-        """Forget everything, because the topic that holds it was deleted."""
+        """Remove everything, because the topic __share_group_state was deleted."""
         self._groups.clear()
 
     def restore(self, key: ShareKey, partition: SharePartition | None, *, is_kept: bool) -> None:
-        """Take over what was written down of a state."""
+        """Load a stored state."""
         if is_kept:
             state = self.begin(key)
             state.partition, state.is_stored = partition, partition is not None
@@ -88,11 +88,11 @@ class ShareStates:
             self.forget(key)
 
     def find(self, key: ShareKey) -> ShareState | None:
-        """Return a state, None where nothing is kept."""
+        """Return a state, None if there is none."""
         return self._groups.get(key.group, {}).get(key)
 
     def begin(self, key: ShareKey, now_ms: int = 0) -> ShareState:
-        """Return the state of a partition that is kept from now on, if it was not before. now_ms: since the epoch."""
+        """Return the state of a partition; create it if there is none. now_ms: since the epoch."""
         states = self._groups.setdefault(key.group, {})
         if key not in states:
             self._begun()
@@ -102,23 +102,23 @@ class ShareStates:
         return states[key]
 
     def store(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
-        """Something has become of records of a partition. now_ms: since the epoch."""
+        """Store the changed records of a partition. now_ms: since the epoch."""
         state.is_stored = True
         if self._kept is not None:
             self._kept.keep(key, state, now_ms)
 
     def start_at(self, key: ShareKey, offset: int, now_ms: int) -> None:
-        """Let a group go on at an offset, whatever was in flight. now_ms: since the epoch."""
+        """Let a group continue at an offset, and drop its records in flight. now_ms: since the epoch."""
         state = self.begin(key, now_ms)
         state.partition = SharePartition(offset)
         self.store(key, state, now_ms)
 
     def of_group(self, group: str) -> dict[ShareKey, ShareState]:
-        """Return what is kept of a group."""
+        """Return the states of a group."""
         return dict(self._groups.get(group, {}))
 
     def forget(self, key: ShareKey) -> None:
-        """Keep a partition no longer."""
+        """Delete the state of a partition."""
         states = self._groups.get(key.group, {})
         if states.pop(key, None) is not None and self._kept is not None:
             self._kept.forget(key)
@@ -126,12 +126,12 @@ class ShareStates:
             self._groups.pop(key.group, None)
 
     def forget_group(self, group: str) -> None:
-        """Keep nothing of a group."""
+        """Delete all states of a group."""
         for key in self.of_group(group):
             self.forget(key)
 
     def forget_topic(self, topic_id: UUID) -> None:
-        """A topic was deleted."""
+        """Delete the states of a deleted topic."""
         for group in list(self._groups):
             for key in [key for key in self._groups[group] if key.topic_id == topic_id]:
                 self.forget(key)

@@ -8,7 +8,7 @@ from levada.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaft
 
 
 def handle(call: Call) -> AddRaftVoterResponse:
-    """Say that the quorum is what it is."""
+    """Refuse: the voters are fixed."""
     request: AddRaftVoterRequest = call.request
     if request.cluster_id not in (None, call.state.cluster.id):
         return AddRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move replicas to other folders of their node (KIP-113). A node has one, so nothing ever moves."""
+"""AlterReplicaLogDirs: move replicas to other log directories of their node (KIP-113). A node has only one, so nothing moves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levada.protocol.messages.alter_replica_log_dirs import (
 
 
 def handle(call: Call) -> AlterReplicaLogDirsResponse:
-    """Answer for each replica on its own."""
+    """Handle each replica separately."""
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs and versions this broker serves, and at which levels of features (H8, H9, KIP-584)."""
+"""ApiVersions: the APIs and versions that this broker serves, and its feature levels (KIP-511, KIP-584)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _HAS_SOFTWARE = 3
 _ANY_NODE = -1
 
-# Older clients refuse an answer with a feature whose least level is 0 (KAFKA-17011).
+# Older clients do not accept a feature whose minimum level is 0 (KAFKA-17011).
 _KNOWS_LEVEL_0 = 4
 
 
 def handle(call: Call) -> ApiVersionsResponse:
-    """Answer with every served range."""
+    """Return all served version ranges."""
     request: ApiVersionsRequest = call.request
     if call.version >= _HAS_SOFTWARE and not (_names_software(request) and _names_node_and_cluster_or_neither(request)):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
@@ -42,12 +42,12 @@ def handle(call: Call) -> ApiVersionsResponse:
 
 
 def refuse(request: ApiVersionsRequest | None, version: int, code: ErrorCode) -> ApiVersionsResponse:
-    """Answer with an error and no ranges."""
+    """Return a response with this error and without ranges."""
     return ApiVersionsResponse(error_code=code)
 
 
 def unsupported(own_range: VersionRange) -> ApiVersionsResponse:
-    """Answer a version that is not served; to be encoded as version 0. It names the range of ApiVersions itself (KIP-511)."""
+    """Return the response to a version that is not served, to be encoded as version 0. It has the range of ApiVersions only (KIP-511)."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own_range)])
 
 
@@ -60,7 +60,7 @@ def _names_node_and_cluster_or_neither(request: ApiVersionsRequest) -> bool:
 
 
 def _means_this_node(call: Call, request: ApiVersionsRequest) -> bool:
-    """Whether a client that names its cluster or node (version 5) has reached the one it meant."""
+    """Whether the client has reached the cluster and node that it names (version 5)."""
     right_cluster = request.cluster_id in (None, call.state.cluster.id)
     return right_cluster and request.node_id in (_ANY_NODE, call.state.node_id)
 

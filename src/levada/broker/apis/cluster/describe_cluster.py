@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers, and what a client may do with the cluster (KIP-700, KIP-919)."""
+"""DescribeCluster: the brokers, and the client's authorized operations on the cluster (KIP-700, KIP-919)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(call: Call) -> DescribeClusterResponse:
-    """Describe the brokers that are up; those that are down, which are fenced, on request."""
+    """Return the brokers that are up, and on request those that are down, which are fenced."""
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: where this node keeps its replicas, and how large they are (KIP-113, KIP-827)."""
+"""DescribeLogDirs: the log directory of this node, and the sizes of its replicas (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HAS_ERROR_CODE = 3
 
 
 def handle(call: Call) -> DescribeLogDirsResponse:
-    """A node has one folder. Of the partitions named those are told that it has a replica of; of none named, all."""
+    """Return the node's one log directory, with its replicas of the named partitions. If none are named, return all."""
     node_id, cluster = call.state.node_id, call.state.cluster
     topics = call.request.topics
     wanted = cluster.partitions(None if topics is None else ((topic.topic, topic.partitions) for topic in topics))
@@ -34,7 +34,7 @@ def handle(call: Call) -> DescribeLogDirsResponse:
 
 
 def refuse(request: DescribeLogDirsRequest, version: int, code: ErrorCode) -> DescribeLogDirsResponse:
-    """Answer with an error; where a response has none for itself, of a folder without a name."""
+    """Return a response with this error. Versions without an error of their own get it in a log directory without a name."""
     return DescribeLogDirsResponse(error_code=code, results=[] if version >= _HAS_ERROR_CODE else [DescribeLogDirsResult(error_code=code)])
 
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who votes on the cluster's metadata (KIP-595). Here it is the controller alone, and the other nodes follow it."""
+"""DescribeQuorum: the voters on the cluster's metadata (KIP-595). The controller is the only voter, and the other nodes are observers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HAS_NODES = 2
 
 
 def handle(call: Call) -> DescribeQuorumResponse:
-    """Answer for the partition of the metadata; there is no other."""
+    """Return the quorum of the metadata partition; there is no other."""
     request: DescribeQuorumRequest = call.request
     cluster = call.state.cluster
     is_known = all((topic.topic_name, wanted.partition_index) == _KNOWN for topic in request.topics for wanted in topic.partitions)

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: which metrics the cluster wants of a client, and under which id it knows it (KIP-714)."""
+"""GetTelemetrySubscriptions: the client metrics that the cluster subscribes to, and the client's instance id (KIP-714)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySub
 
 
 def handle(call: Call) -> GetTelemetrySubscriptionsResponse:
-    """Tell it."""
+    """Return the subscription."""
     request: GetTelemetrySubscriptionsRequest = call.request
     telemetry = call.state.cluster.telemetry
     try:

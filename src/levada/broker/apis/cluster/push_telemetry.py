@@ -1,4 +1,4 @@
-"""PushTelemetry: take the metrics of a client (KIP-714)."""
+"""PushTelemetry: accept metrics of a client (KIP-714)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.record.compression import Codec
 
 
 def handle(call: Call) -> PushTelemetryResponse:
-    """Keep the pushed metrics, for EmbeddedKafka.pushed_metrics()."""
+    """Store the pushed metrics, for EmbeddedKafka.pushed_metrics()."""
     request: PushTelemetryRequest = call.request
     pushed = Pushed(
         request.client_instance_id, call.client_id, request.subscription_id, request.terminating, Codec.NONE, bytes(request.metrics)

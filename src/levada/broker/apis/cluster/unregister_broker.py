@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker that is down (KIP-500)."""
+"""UnregisterBroker: unregister a broker that is down (KIP-500)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 
 
 def handle(call: Call) -> UnregisterBrokerResponse:
-    """Forget it until it is started again."""
+    """Unregister it until it is started again."""
     try:
         call.state.cluster.unregister(call.request.broker_id)
     except BrokerError as error:

@@ -1,4 +1,4 @@
-"""UnregisterController: forget a controller that is down. Here the controller is one of the brokers, and none is registered for itself."""
+"""UnregisterController: refused, because no controllers are registered here: one of the brokers is the controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from levada.protocol.messages.unregister_controller import UnregisterControllerR
 
 
 def handle(call: Call) -> UnregisterControllerResponse:
-    """Say that there is none of that id."""
+    """Answer that there is no controller with this id."""
     return UnregisterControllerResponse(error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
 
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures: change the levels of features, all or none of them (KIP-584)."""
+"""UpdateFeatures: change feature levels, all or none (KIP-584)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def handle(call: Call) -> UpdateFeaturesResponse:
-    """Check all changes, and make them unless one is refused."""
+    """Check all changes, and apply them unless one is refused."""
     request: UpdateFeaturesRequest = call.request
     try:
         changes = {update.feature: _change(update, call.version) for update in request.feature_updates}

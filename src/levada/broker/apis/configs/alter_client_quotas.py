@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set and remove what clients are allowed (KIP-546). Each entity is altered on its own, wholly or not at all."""
+"""AlterClientQuotas: set and remove quotas (KIP-546). The changes of one entity are applied all or none."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from levada.protocol.messages.alter_client_quotas import (
 )
 
 _MOST: Mapping[str, float] = {PRODUCER_BYTE_RATE: 2.0**63, CONSUMER_BYTE_RATE: 2.0**63, CONNECTION_CREATION_RATE: 2.0**31}
-"""The quotas that are whole numbers, and what they have to be below."""
+"""Quotas that are whole numbers, with their upper bounds (excluded)."""
 _OF_CLIENTS = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE})
 _OF_ADDRESSES = frozenset({CONNECTION_CREATION_RATE})
 _PRECISION = 1e-6
 
 
 def handle(call: Call) -> AlterClientQuotasResponse:
-    """Alter each entity; the request as a whole is refused where it names a type twice for one."""
+    """Handle each entity separately. The whole request is refused if an entity names a type twice."""
     request: AlterClientQuotasRequest = call.request
     if any(len({part.entity_type for part in entry.entity}) < len(entry.entity) for entry in request.entries):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     answers: dict[Entity, EntryResponse] = {}
     for entry in request.entries:
         entity: Entity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
-        # Of an entity that stands here twice only the first change is made, and the answer is the error about the second one, as in Kafka.
+        # If an entity occurs twice, the first change is applied, and the response has the error of the second one, as in Kafka.
         answers[entity] = _failure(entry, _invalid("Ignoring duplicate entity")) if entity in answers else _alter(call, entity, entry)
     return AlterClientQuotasResponse(entries=list(answers.values()))
 
@@ -65,7 +65,7 @@ def _alter(call: Call, entity: Entity, entry: EntryData) -> EntryResponse:
 
 
 def _changes(entity: Entity, ops: list[OpData]) -> dict[str, float | None]:
-    """Return an entity's new limits, None for one to be removed. Raises BrokerError with the reason."""
+    """Return an entity's new limits; None removes one. Raises BrokerError with the reason."""
     if len({op.key for op in ops}) < len(ops):
         raise _invalid("Duplicate quota key")
     keys = _keys_for(dict(entity))
@@ -73,7 +73,7 @@ def _changes(entity: Entity, ops: list[OpData]) -> dict[str, float | None]:
 
 
 def _keys_for(names: Mapping[str, str | None]) -> frozenset[str]:
-    """Return the quotas that an entity may have."""
+    """Return the quotas that an entity can have."""
     if not names:
         raise _invalid("Invalid empty client quota entity")
     for kind, name in names.items():
@@ -101,7 +101,7 @@ def _is_address(text: str) -> bool:
 def _limit(op: OpData, keys: frozenset[str]) -> float:
     if op.key not in keys:
         raise _invalid(f"Invalid configuration key {op.key}")
-    # Written so that it refuses what is not a number, too.
+    # This form of the comparison refuses NaN as well.
     if not op.value > 0:
         raise _invalid(f"Quota {op.key} must be greater than 0")
     if op.key not in _MOST:
@@ -110,7 +110,7 @@ def _limit(op: OpData, keys: frozenset[str]) -> float:
         raise _invalid(f"Proposed value for {op.key} is too large.")
     if abs(op.value - round(op.value)) > _PRECISION:
         raise _invalid(f"Configuration {op.key} cannot be a fractional value.")
-    # Never 0, which no rate could be measured by.
+    # Never 0, by which the meters would divide.
     return float(round(op.value)) or op.value
 
 

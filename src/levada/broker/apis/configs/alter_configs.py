@@ -1,4 +1,4 @@
-"""AlterConfigs: put settings in the place of all that a resource has (KIP-133), as clients did before IncrementalAlterConfigs."""
+"""AlterConfigs: replace all settings of a resource (KIP-133), as clients did before IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C = TypeVar("C", bound=ResourceConfig)
 
 
 def handle(call: Call) -> AlterConfigsResponse:
-    """Change each resource on its own, wholly or not at all."""
+    """Handle each resource separately; its changes are applied all or none."""
     outcomes = single.alter_each(call, call.request.resources, _replaced)
     return AlterConfigsResponse(responses=[_answer(wanted, *outcome) for wanted, outcome in outcomes])
 

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: which entities have quotas, by a filter (KIP-546)."""
+"""DescribeClientQuotas: the entities with quotas that match a filter (KIP-546)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from levada.protocol.messages.describe_client_quotas import (
 _EXACT, _DEFAULT, _ANY = range(3)
 
 Match: TypeAlias = Callable[[str | None], bool]
-"""Whether a name fits a component of the filter; None is the default of its type."""
+"""Whether a name matches a component of the filter; None is the default of its type."""
 
 
 def handle(call: Call) -> DescribeClientQuotasResponse:
-    """Return the entities that fit the filter, with all their quotas."""
+    """Return the entities that match the filter, with all their quotas."""
     request: DescribeClientQuotasRequest = call.request
     try:
         wanted = _matches(request.components)

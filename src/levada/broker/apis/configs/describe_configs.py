@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics and groups, and of this broker (KIP-133, KIP-226)."""
+"""DescribeConfigs: the settings of topics, groups, client metrics subscriptions, and of this broker (KIP-133, KIP-226)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _PROTECTED_AS = {
 }
 _UNKNOWN_TYPE = 0
 _ANSWERS_KEPT = 16
-"""Of descriptions of brokers: they have some 300 settings, which rarely change, and a question about them is a few bytes."""
+"""The size of the cache of broker descriptions. They have some 300 settings, which rarely change, and a request is only a few bytes."""
 
 
 def handle(call: Call) -> DescribeConfigsResponse:
-    """Describe each resource on its own."""
-    # Once each: a small request that names a broker a thousand times must not cost a thousand answers.
+    """Handle each resource separately."""
+    # Each resource once: a small request that names a broker a thousand times must not cause a thousand descriptions.
     resources = {_key(wanted): wanted for wanted in call.request.resources}
     return DescribeConfigsResponse(results=[_describe(call, wanted) for wanted in resources.values()])
 
@@ -65,7 +65,7 @@ def _describe(call: Call, wanted: DescribeConfigsResource) -> DescribeConfigsRes
 
 
 def check_config(call: Call, resource_type: int, name: str) -> None:
-    """Raise AuthorizationError unless the client may do with a resource's settings what the request is for."""
+    """Raise AuthorizationError unless the client has the permissions on a resource's settings that the request needs."""
     protected = _PROTECTED_AS.get(resource_type)
     if protected is not None:
         check(call, protected, CLUSTER_NAME if protected is ResourceType.CLUSTER else name)
@@ -89,7 +89,7 @@ def _settings(call: Call, wanted: DescribeConfigsResource) -> Iterator[DescribeC
 
 
 def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synonyms: bool) -> Iterator[DescribeConfigsResourceResult]:
-    """Describe a topic or a group as it is at the broker with these settings."""
+    """Yield the settings of a topic or a group, with the defaults of these broker settings."""
     for name, text, overridden in config.under(settings).effective():
         broker_name = config.SETTINGS[name].broker_setting
         synonyms = origins(settings.layers, dotted(broker_name)) if broker_name else []
@@ -112,7 +112,7 @@ def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synon
 def _of_brokers(
     layers: tuple[frozenset[tuple[str, str]], ...], is_one: bool, with_synonyms: bool, with_documentation: bool
 ) -> list[DescribeConfigsResourceResult]:
-    """Describe a broker, or what was changed for all of them. layers: those of its settings."""
+    """Return the settings of a broker, or the dynamic ones of all brokers. layers: of its settings."""
     known = Layers(*map(dict, layers))
     return [
         DescribeConfigsResourceResult(

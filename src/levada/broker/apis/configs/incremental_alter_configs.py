@@ -26,7 +26,7 @@ C = TypeVar("C", bound=ResourceConfig)
 
 
 class Wanted(Protocol):
-    """What a request wants of one resource."""
+    """The part of a request about one resource."""
 
     resource_type: int
     resource_name: str
@@ -37,15 +37,15 @@ W_contra = TypeVar("W_contra", contravariant=True)
 
 
 class Changed(Protocol[W_contra]):
-    """How the settings of a resource are after a change. Raises BrokerError or ConfigError; then nothing is changed."""
+    """Returns the settings of a resource after the changes of a request. Raises BrokerError or ConfigError; then nothing is changed."""
 
     def __call__(self, config: C, wanted: W_contra, /) -> C:
-        """Return them."""
+        """Return the settings."""
         ...
 
 
 class Outcome(NamedTuple):
-    """What became of one resource."""
+    """The result for one resource."""
 
     code: ErrorCode
     message: str | None
@@ -55,7 +55,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 def handle(call: Call) -> IncrementalAlterConfigsResponse:
-    """Change each resource on its own, wholly or not at all; one that stands twice in the request is refused both times."""
+    """Handle each resource separately; its changes are applied all or none. A resource that occurs twice is refused both times."""
     outcomes = alter_each(call, call.request.resources, lambda config, wanted: changed(config, wanted.configs))
     return IncrementalAlterConfigsResponse(responses=[_answer(wanted, *outcome) for wanted, outcome in outcomes])
 
@@ -66,7 +66,7 @@ def refuse(request: IncrementalAlterConfigsRequest, version: int, code: ErrorCod
 
 
 def alter_each(call: Call, resources: Sequence[W], changed: Changed[W]) -> list[tuple[W, Outcome]]:
-    """Change resources, each on its own; return what became of each. changed: the settings of one after what is wanted of it."""
+    """Change each resource separately; return the results. changed: returns the settings of one after the changes of the request."""
     counts = Counter((wanted.resource_type, wanted.resource_name) for wanted in resources)
     return [
         (wanted, _alter(call, wanted, changed, repeated=counts[wanted.resource_type, wanted.resource_name] > 1)) for wanted in resources
@@ -89,7 +89,7 @@ def _alter(call: Call, wanted: W, changed: Changed[W], *, repeated: bool) -> Out
 
 
 def _change(call: Call, wanted: W, changed: Changed[W]) -> Callable[[], None]:
-    """Check the changes of one resource; return what makes them."""
+    """Check the changes of one resource; return the function that applies them."""
     cluster, name = call.state.cluster, wanted.resource_name
     if wanted.resource_type == TOPIC:
         topic = call.state.find_topic(name, ZERO_UUID, by_id=False)
@@ -103,13 +103,13 @@ def _change(call: Call, wanted: W, changed: Changed[W]) -> Callable[[], None]:
         try:
             return partial(cluster.configure_metrics, name, changed(cluster.metrics_config(name), wanted))
         except ConfigError as error:
-            # Of subscriptions alone Kafka says that the request is invalid, and not the setting.
+            # Only for client metrics, Kafka answers INVALID_REQUEST instead of INVALID_CONFIG.
             raise BrokerError(str(error), code=ErrorCode.INVALID_REQUEST) from error
     raise BrokerError(f"settings of resource type {wanted.resource_type} cannot be changed here", code=ErrorCode.INVALID_REQUEST)
 
 
 def changed(config: C, changes: list[AlterableConfig]) -> C:
-    """Return a resource's settings after some changes. Raises BrokerError or ConfigError with the reason; then none of them counts."""
+    """Return a resource's settings after changes. Raises BrokerError or ConfigError with the reason; then none is applied."""
     if len({change.name for change in changes}) < len(changes):
         raise BrokerError("a setting is changed more than once", code=ErrorCode.INVALID_REQUEST)
     overrides: dict[str, str | None] = dict(config.overrides)

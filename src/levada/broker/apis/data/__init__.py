@@ -1,1 +1,1 @@
-"""APIs that write and read records, and say where logs begin and end."""
+"""APIs that write and read records, and look up offsets."""

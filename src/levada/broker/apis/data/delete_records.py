@@ -1,4 +1,4 @@
-"""DeleteRecords: move the start of logs forward, on all replicas that are up (KIP-107)."""
+"""DeleteRecords: raise the log start offset, on all replicas that are up (KIP-107)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Delete at once where this node leads; answer when the logs of all nodes that are up start there, or after the request's timeout."""
+    """Delete at once if this node leads. Answer when the logs of all nodes that are up start there, or after the request's timeout."""
     deletion = _Deletion(call)
     if deletion.is_done():
         return deletion.response
@@ -63,7 +63,7 @@ class _Waiting(NamedTuple):
 
 
 class _Deletion:
-    """One request, and what it waits for."""
+    """One request, and the partitions that it waits for."""
 
     def __init__(self, call: Call) -> None:
         self._cluster = call.state.cluster
@@ -78,7 +78,7 @@ class _Deletion:
         )
 
     def is_done(self) -> bool:
-        """Whether nothing is to be waited for any more."""
+        """Whether there is nothing left to wait for."""
         for waiting in list(self.waiting):
             waiting.result.low_watermark = waiting.partition.low_watermark(self._cluster.alive)
             if waiting.result.low_watermark >= waiting.offset:
@@ -86,7 +86,7 @@ class _Deletion:
         return not self.waiting
 
     def fail_what_is_left(self) -> None:
-        """The time is up: records are deleted, but not everywhere yet."""
+        """The timeout has passed: records are deleted, but not on all replicas yet."""
         for waiting in self.waiting:
             waiting.result.low_watermark, waiting.result.error_code = _UNKNOWN, ErrorCode.REQUEST_TIMED_OUT
 

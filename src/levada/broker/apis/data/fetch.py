@@ -1,8 +1,8 @@
-"""Fetch: read record batches, waiting until there are enough of them (E9).
+"""Fetch: read record batches, and wait until there are enough bytes (fetch.min.bytes).
 
-A request that cannot be answered at once waits in the purgatory, woken by appends to its partitions. While it waits only sizes are
-compared; records are read when the answer is made. A reader of committed data is answered up to the last stable offset, and woken by
-markers as well. What is read, and which of the answers are sent, is the fetch session's to say (fetch_sessions).
+A request that cannot be answered at once waits in the purgatory and is woken by appends to its partitions. While it waits only sizes are
+compared; records are read for the response. A read_committed consumer gets records up to the last stable offset, and is woken by markers
+as well. The fetch session decides which partitions are read and which answers are sent (fetch_sessions).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from levada.types import IsolationLevel, TopicPartition
 
 _HAS_RACK = 11
 _NAMES_LEADERS = 16
-# Kafka puts them behind the partitions that it has.
+# Kafka puts partitions that it does not have behind the others.
 _NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Answer at once if there is enough, nothing to wait for, or an error to report; else wait for up to max_wait_ms."""
+    """Answer at once if there are enough bytes, nothing to wait for, or an error to report. Otherwise wait for up to max_wait_ms."""
     request: FetchRequest = call.request
     try:
         fetch = _Fetch(call, call.state.fetch_sessions.context(request, call.version, call.now_ms))
@@ -75,7 +75,7 @@ def _refuse_topic(topic: FetchTopic, code: ErrorCode) -> FetchableTopicResponse:
 
 
 class _Place(NamedTuple):
-    """What is read from. preferred: the node to be asked instead, -1 for this one."""
+    """The replica to read from. preferred: the node to fetch from instead, -1 for this one."""
 
     partition: Partition
     replica: Replica
@@ -83,7 +83,7 @@ class _Place(NamedTuple):
 
 
 class _Fetch:
-    """One request and how to answer it. Partitions are looked up again each time: a topic may be deleted meanwhile."""
+    """One request. Partitions are looked up again for the response: a topic may be deleted meanwhile."""
 
     def __init__(self, call: Call, context: Context) -> None:
         self._call = call
@@ -100,12 +100,12 @@ class _Fetch:
         self._min_bytes = min(self._request.min_bytes, self._max_bytes)
 
     def names(self) -> Iterator[TopicPartition]:
-        """The partitions whose appends are of interest."""
+        """The partitions whose appends wake the request."""
         for wanted in self._context.wanted:
             yield self._found(wanted).partition.name
 
     def is_ready(self) -> bool:
-        """Whether min_bytes are there, an error has to be reported, or nothing was asked for."""
+        """Whether min_bytes are there, an error has to be reported, or no partition was asked for."""
         available = 0
         for wanted in self._context.wanted:
             try:
@@ -118,7 +118,7 @@ class _Fetch:
         return not self._context.wanted or available >= self._min_bytes
 
     def answer(self, now_ms: int) -> FetchResponse:
-        """Read what there is, within the limits; the first batch found is returned even beyond them (KIP-74)."""
+        """Read within the limits. The first batch is returned even if it exceeds them (KIP-74)."""
         budget = _Budget(self._max_bytes)
         answers = [(wanted, self._read(wanted, budget)) for wanted in self._context.wanted]
         answers.sort(key=lambda told: told[1].error_code in _NOT_THERE)
@@ -130,7 +130,7 @@ class _Fetch:
         return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._leaders_named(responses))
 
     def _may_be_given(self, answers: Sequence[Told], now_ms: int) -> bool:
-        """Count what was read against the client's quota; whether it is given this."""
+        """Count the bytes against the client's quota; return whether they are sent."""
         if not self._counts:
             return True
         read = sum(len(data.records or b"") for _, data in answers)
@@ -139,7 +139,7 @@ class _Fetch:
         return given
 
     def _nothing(self, now_ms: int) -> tuple[int, Sequence[Told]]:
-        """Answer without partitions (N29). A session goes on; none is opened for what was not answered."""
+        """Answer without partitions, as Kafka does for a throttled client. A session continues; a new one is not opened."""
         return self._context.respond((), now_ms) if self._context.is_incremental else (NO_SESSION, ())
 
     def _bytes_for(self, replica: Replica, offset: int) -> int:
@@ -167,7 +167,7 @@ class _Fetch:
         )
 
     def _aborted(self, replica: Replica, offset: int) -> list[AbortedTransaction] | None:
-        """Return the aborted transactions that the answer's records may belong to; up to the log's end, as Kafka does for small logs."""
+        """Return the aborted transactions that the records may belong to, up to the log's end, as Kafka does for small logs."""
         if self._request.isolation_level != IsolationLevel.READ_COMMITTED:
             return None
         aborted = replica.transactions.aborted_between(offset, replica.log.end_offset)
@@ -199,14 +199,14 @@ class _Fetch:
         return _Place(partition, replica, self._preferred(partition, offset))
 
     def _readable(self, topic: Topic, index: int) -> Partition:
-        """Return a partition that this node leads, or, where readers choose replicas by rack, has a replica of."""
+        """Return a partition that this node leads, or, with replica.selector.class, has a replica of."""
         partition = self._state.hosted_partition(topic, index)
         if self._chooses_replicas and partition.leader != NO_LEADER and self._state.node_id in partition.replicas:
             return partition
         return self._state.lead_partition(topic, index)
 
     def _preferred(self, partition: Partition, offset: int) -> int:
-        """Return the node to read from instead of this one, the leader; -1 for none."""
+        """Return the node to fetch from instead of this one, which is the leader; -1 for none."""
         if not self._chooses_replicas or not self._request.rack_id or partition.leader != self._state.node_id:
             return _UNKNOWN
         nodes = self._state.cluster.nodes
@@ -216,7 +216,7 @@ class _Fetch:
 
 
 class _Budget:
-    """How many bytes one response may still take."""
+    """How many more bytes one response may have."""
 
     def __init__(self, size: int) -> None:
         self.left = max(size, 0)
@@ -232,7 +232,7 @@ def _failure(index: int, code: ErrorCode) -> PartitionData:
 
 
 def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
-    """Put partitions of the same topic that follow one another together."""
+    """Group consecutive partitions of the same topic."""
     return [
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=[data for _, data in answers])
         for (topic, topic_id), answers in groupby(told, lambda one: (one[0].topic, one[0].topic_id))

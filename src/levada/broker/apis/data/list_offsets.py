@@ -1,4 +1,4 @@
-"""ListOffsets: the ends of a log, and the first record at or after a time (KIP-79)."""
+"""ListOffsets: the ends of a log, and the first record at or after a timestamp (KIP-79)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HAS_LEADER_EPOCH = 4
 
 
 def handle(call: Call) -> ListOffsetsResponse:
-    """Answer for every partition on its own, and once: as in Kafka, one that is named twice is refused."""
+    """Handle each partition separately. As in Kafka, a partition that occurs twice is refused."""
     request: ListOffsetsRequest = call.request
     counts = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     topics: dict[str, dict[int, ListOffsetsPartition]] = {}

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends (KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-320)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ API_NAME = OffsetForLeaderEpochRequest.NAME
 
 
 def handle(call: Call) -> OffsetForLeaderEpochResponse:
-    """Answer for every partition on its own."""
+    """Handle each partition separately."""
     request: OffsetForLeaderEpochRequest = call.request
     return OffsetForLeaderEpochResponse(
         topics=[_topic(topic, answer_each(call, topic.topic, topic.partitions, _answer, _failure)) for topic in request.topics]

@@ -1,4 +1,4 @@
-"""Produce: append one record batch to each partition (E6-E8)."""
+"""Produce: append one record batch to each partition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KNOWS_ZSTD = 7
 _NAMES_LEADERS = 10
 UNKNOWN = -1
 
-# Errors that Kafka finds only after it has looked up the log, so that the answer has a log start offset.
+# Kafka finds these errors only after it has looked up the log, so the response has a log start offset.
 _FOUND_AT_THE_LOG = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_RECORD,
@@ -48,7 +48,7 @@ _FOUND_AT_THE_LOG = (
 
 
 def handle(call: Call) -> Answer:
-    """Append each partition's batch; partitions succeed and fail on their own."""
+    """Append each partition's batch. Partitions succeed and fail separately."""
     request: ProduceRequest = call.request
     if request.acks not in (0, 1, ALL_IN_SYNC):
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -90,7 +90,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
 
 
 def is_silent(request: ProduceRequest) -> bool:
-    """Whether the request has no response: acks=0, and nothing else in Kafka."""
+    """Whether the request has no response, that is, acks=0."""
     return request.acks == 0
 
 
@@ -102,7 +102,9 @@ def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceRes
 
 
 class _Writer:
-    """Appends the batches of one request. refused: partitions that must not be written to. appended: what was, and its answer."""
+    """Appends the batches of one request. refused: errors of partitions that must not be written to. appended: batches, with their
+    answers.
+    """
 
     def __init__(self, call: Call, refused: Mapping[TopicPartition, BrokerError]) -> None:
         self._call = call
@@ -179,5 +181,5 @@ def _has_failure(response: ProduceResponse) -> bool:
     return any(partition.error_code for topic in response.responses for partition in topic.partition_responses)
 
 
-# Versions 0 to 2 are claimed and not served, as Kafka 4 does: older librdkafka switches modern record batches off unless it sees them.
+# As in Kafka 4, versions 0 to 2 are advertised but not served: older librdkafka does not use record batches without them.
 API = Api(ProduceRequest, 3, 13, handle, refuse, 0, is_silent)

@@ -26,7 +26,7 @@ OF_CLASSIC_PROTOCOL, OF_CONSUMER_PROTOCOL = 0, 1
 
 
 def handle(call: Call) -> ConsumerGroupDescribeResponse:
-    """Describe each group on its own, and once: a small request may name a large group a thousand times."""
+    """Describe each group separately, and only once: a small request may name a large group a thousand times."""
     return ConsumerGroupDescribeResponse(groups=[_describe(call, group_id) for group_id in dict.fromkeys(call.request.group_ids)])
 
 
@@ -60,7 +60,7 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
 
 
 def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Member:
-    """Describe a member. Its assignment includes partitions that it is still giving up, as no other member may have them yet."""
+    """Describe a member. Its assignment includes partitions that it still has to revoke, since no other member may have them yet."""
     return Member(
         member_id=member.id,
         instance_id=member.instance_id,

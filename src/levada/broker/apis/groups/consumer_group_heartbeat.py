@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member of a consumer group joins, is alive, has changed, or leaves (KIP-848)."""
+"""ConsumerGroupHeartbeat: a member of a consumer group joins, keeps its session, changes its subscription, or leaves (KIP-848)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_VERSION_WITH_OWN_IDS = 1
 
 
 def handle(call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Carry a heartbeat out."""
+    """Handle a heartbeat."""
     request: ConsumerGroupHeartbeatRequest = call.request
     try:
         if not call.state.cluster.features.level(GROUPS):
@@ -44,7 +44,7 @@ def refuse(request: ConsumerGroupHeartbeatRequest, version: int, code: ErrorCode
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or INVALID_REGULAR_EXPRESSION for what no group could take."""
+    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or INVALID_REGULAR_EXPRESSION for a request that no group could accept."""
     if (version >= FIRST_VERSION_WITH_OWN_IDS or request.member_epoch != JOINING) and not request.member_id:
         raise _invalid("MemberId can't be empty.")
     for name, text in (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id)):
@@ -94,7 +94,7 @@ def _answer(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup
 
 
 def by_topic(partitions: Iterable[Owned]) -> list[TopicPartitions]:
-    """Return partitions as messages have them, in order."""
+    """Return partitions grouped by topic, as in messages, in order."""
     found: dict[object, TopicPartitions] = {}
     for owned in sorted(partitions):
         found.setdefault(owned.topic_id, TopicPartitions(topic_id=owned.topic_id, partitions=[])).partitions.append(owned.partition)

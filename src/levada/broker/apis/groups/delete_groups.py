@@ -11,7 +11,7 @@ from levada.protocol.messages.delete_groups import DeletableGroupResult, DeleteG
 
 
 def handle(call: Call) -> DeleteGroupsResponse:
-    """Delete each group on its own."""
+    """Delete each group separately."""
     return DeleteGroupsResponse(results=[_delete(call, group_id) for group_id in dict.fromkeys(call.request.groups_names)])
 
 

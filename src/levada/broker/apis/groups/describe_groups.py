@@ -15,7 +15,7 @@ FIRST_VERSION_WITH_MISSING_GROUPS = 6
 
 
 def handle(call: Call) -> DescribeGroupsResponse:
-    """Describe each group on its own, and once: a small request may name a large group a thousand times."""
+    """Describe each group separately, and only once: a small request may name a large group a thousand times."""
     groups = [_describe(call, group_id) for group_id in dict.fromkeys(call.request.groups)]
     for group in groups:
         is_asked = call.request.include_authorized_operations and not group.error_code
@@ -56,7 +56,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
 
 
 def _member(group: ClassicGroup, member: ClassicMember, *, is_stable: bool) -> DescribedGroupMember:
-    """Describe a member. What it told the assignor is told of a stable group only; its last assignment always, as since Kafka 4.0."""
+    """Describe a member. Its metadata is returned for a stable group only, its last assignment always, as since Kafka 4.0."""
     return DescribedGroupMember(
         member_id=member.id,
         group_instance_id=member.instance_id,

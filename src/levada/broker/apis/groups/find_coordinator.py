@@ -1,4 +1,4 @@
-"""FindCoordinator: which node coordinates a group, a transactional id or a share partition. All nodes agree, and every node answers."""
+"""FindCoordinator: the node that coordinates a group, a transactional id or a share partition. Every node gives the same answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UUID_BYTES = 16
 
 
 def handle(call: Call) -> FindCoordinatorResponse:
-    """Name the coordinators."""
+    """Return the coordinators."""
     request: FindCoordinatorRequest = call.request
     if call.version >= FIRST_BATCHED_VERSION:
         found = {key: _find(call, key) for key in dict.fromkeys(request.coordinator_keys)}
@@ -43,7 +43,7 @@ def _find(call: Call, key: str) -> Coordinator:
     except BrokerError:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     node = call.nodes[placement.leader_of(key)]
-    # As Kafka says it where there is no error.
+    # Kafka returns this text when there is no error.
     message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)
 

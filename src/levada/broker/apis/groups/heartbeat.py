@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and hears of rebalances."""
+"""Heartbeat: a member of a classic group keeps its session, and learns of rebalances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 
 
 def handle(call: Call) -> HeartbeatResponse:
-    """Keep the member's session. While the group is loaded nothing is known of it, and nothing is wrong with a heartbeat."""
+    """Restart the member's session. While the group is loading, a heartbeat is accepted without any effect."""
     request: HeartbeatRequest = call.request
     groups = call.state.groups
     try:

@@ -15,7 +15,7 @@ FIRST_VERSION_WITHOUT_PROTOCOL = 7
 
 
 def handle(call: Call) -> Answer:
-    """Answer when the rebalance that this begins, or takes part in, has all members; in a consumer group at once."""
+    """Answer when the rebalance has all members. In a consumer group, answer at once."""
     request: JoinGroupRequest = call.request
 
     def join() -> Promise[JoinGroupResponse]:
@@ -37,7 +37,7 @@ def handle(call: Call) -> Answer:
 
 
 def refuse(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:
-    """Answer with an error, to the member id that the request names."""
+    """Return a response with this error and the member id of the request."""
     protocol_name = None if version >= FIRST_VERSION_WITHOUT_PROTOCOL else ""
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=protocol_name)
 

@@ -14,7 +14,7 @@ FIRST_VERSION_WITH_MEMBERS = 3
 
 
 def handle(call: Call) -> LeaveGroupResponse:
-    """Remove each member on its own; the rest rebalances once."""
+    """Remove each member separately. The others rebalance once."""
     request: LeaveGroupRequest = call.request
     members = _leavers(request, call.version)
     groups = call.state.groups
@@ -37,7 +37,7 @@ def refuse(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGr
 
 
 def _leavers(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
-    """Return who leaves, also of versions that know one member only."""
+    """Return the members that leave, also for versions with a single member."""
     return request.members if version >= FIRST_VERSION_WITH_MEMBERS else [MemberIdentity(member_id=request.member_id)]
 
 

@@ -13,7 +13,7 @@ from levada.protocol.messages.list_groups import ListedGroup, ListGroupsRequest,
 
 
 def handle(call: Call) -> ListGroupsResponse:
-    """List the groups of the states and types asked for; upper and lower case are the same, a name that nothing has finds nothing."""
+    """List the groups with these states and types, ignoring upper and lower case. An unknown name matches no group."""
     request: ListGroupsRequest = call.request
     try:
         call.state.groups.check_all_loaded()

@@ -1,4 +1,4 @@
-"""OffsetCommit: store how far a group has read."""
+"""OffsetCommit: commit the offsets of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_VERSION_BY_ID = 10
 
 
 def handle(call: Call) -> OffsetCommitResponse:
-    """Commit each partition on its own."""
+    """Commit each partition separately."""
     request: OffsetCommitRequest = call.request
 
     def check(partitions: Collection[TopicPartition]) -> None:

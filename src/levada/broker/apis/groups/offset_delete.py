@@ -1,4 +1,4 @@
-"""OffsetDelete: forget how far a group has read (KIP-496)."""
+"""OffsetDelete: delete committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levada.protocol.messages.offset_delete import (
 
 
 def handle(call: Call) -> OffsetDeleteResponse:
-    """Forget each partition's offset on its own; one without an offset is none the worse, one of a subscribed topic is refused."""
+    """Delete the offset of each partition separately. A partition without an offset is no error; one of a subscribed topic is refused."""
     request: OffsetDeleteRequest = call.request
     try:
         call.state.groups.check_named(request.group_id)

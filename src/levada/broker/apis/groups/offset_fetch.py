@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read."""
+"""OffsetFetch: the committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTHING = OffsetAndMetadata(UNKNOWN_OFFSET, NO_LEADER_EPOCH, "")
 
 
 def handle(call: Call) -> OffsetFetchResponse:
-    """Answer for each group on its own."""
+    """Handle each group separately."""
     return _response([_group(call, wanted) for wanted in _wanted(call.request, call.version)], call.version)
 
 
@@ -42,9 +42,9 @@ def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> Offset
 
 
 def _wanted(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """Return the groups that are asked about, also of versions that know one only."""
+    """Return the groups of the request, also for versions with a single group."""
     if version >= FIRST_VERSION_WITH_GROUPS:
-        # All that is known of a group once: a small request may ask for it a thousand times.
+        # All offsets of a group only once: a small request may ask for them a thousand times.
         return list({(one.group_id, None if one.topics is None else index): one for index, one in enumerate(request.groups)}.values())
     topics = None
     if request.topics is not None:
@@ -56,7 +56,7 @@ def _response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFet
     if version >= FIRST_VERSION_WITH_GROUPS:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
-    # Version 1 has no place for an error but the partitions.
+    # Version 1 has errors only in partitions.
     part_code = group.error_code if version < FIRST_VERSION_WITH_GROUP_ERROR else ErrorCode.NONE
     topics = [
         OffsetFetchResponseTopic(name=topic.name, partitions=[_old_part(part, part_code) for part in topic.partitions])
@@ -87,7 +87,7 @@ def _group(call: Call, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGr
 
 
 def _failure(wanted: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
-    """Answer for a group without its topics, but where a version has no place for an error besides."""
+    """Return the answer for a group with an error and without topics. A version without such an error has it in the partitions."""
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
     topics = [
@@ -117,7 +117,7 @@ def _topic(call: Call, group: str, wanted: OffsetFetchRequestTopics) -> OffsetFe
 
 
 def _name(call: Call, wanted: OffsetFetchRequestTopics) -> str:
-    """Return a topic's name. One that does not exist by name is no error: what was committed for it may be asked for."""
+    """Return a topic's name. An unknown name is no error: offsets may be committed for it."""
     if call.version >= FIRST_VERSION_BY_ID:
         return find_topic(call, "", wanted.topic_id, by_id=True).name
     check(call, ResourceType.TOPIC, wanted.name)

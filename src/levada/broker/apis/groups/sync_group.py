@@ -1,4 +1,4 @@
-"""SyncGroup: the leader of a classic group hands out the assignment, and every member gets its own."""
+"""SyncGroup: the leader of a classic group sends the assignment, and every member gets its part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES_PROTOCOL = 5
 
 
 def handle(call: Call) -> Answer:
-    """Answer when the leader's assignment is there."""
+    """Answer when the leader has sent the assignment."""
     request: SyncGroupRequest = call.request
 
     def sync() -> Promise[SyncGroupResponse]:

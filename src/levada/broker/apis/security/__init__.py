@@ -1,1 +1,1 @@
-"""APIs to log in with, and about users, access rules and delegation tokens."""
+"""APIs for logins, and about users, ACLs and delegation tokens."""

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: give users credentials of SCRAM, and take them away (KIP-554)."""
+"""AlterUserScramCredentials: set and delete SCRAM credentials of users (KIP-554)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from levada.protocol.messages.alter_user_scram_credentials import (
 )
 
 MOST_ITERATIONS = 16_384
-"""Kafka's limit for what it is given."""
+"""Kafka's limit for the iterations of a request."""
 Change: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def handle(call: Call) -> AlterUserScramCredentialsResponse:
-    """Alter each user on its own. A user that stands twice in the request is refused, with another mechanism too, as by Kafka."""
+    """Handle each user separately. As in Kafka, a user that occurs twice is refused, even with different mechanisms."""
     changes: dict[Key, ScramCredential | None] = {}
     errors: dict[str, BrokerError] = {}
     for wanted in _wanted(call.request):
@@ -51,7 +51,7 @@ def _wanted(request: AlterUserScramCredentialsRequest) -> list[Change]:
 
 
 def _checked(call: Call, wanted: Change) -> Key:
-    """Return whose credential is meant, and of which mechanism. Raises BrokerError for one that cannot be altered like this."""
+    """Return the user and the mechanism of a change. Raises BrokerError if the change is not allowed."""
     if not wanted.name:
         raise BrokerError("Username must not be empty", code=ErrorCode.UNACCEPTABLE_CREDENTIAL)
     if wanted.mechanism not in MECHANISMS:

@@ -1,4 +1,4 @@
-"""CreateAcls: add access rules (KIP-140)."""
+"""CreateAcls: create ACLs (KIP-140)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.protocol.messages.create_acls import AclCreationResult, CreateAclsRe
 
 
 def handle(call: Call) -> CreateAclsResponse:
-    """Add each rule on its own; one that is there already is no error."""
+    """Create each ACL separately. One that exists already is no error."""
     request: CreateAclsRequest = call.request
     try:
         authorizer = authorizer_of(call)
@@ -19,7 +19,7 @@ def handle(call: Call) -> CreateAclsResponse:
         return CreateAclsResponse(results=[AclCreationResult(error_code=error.code, error_message=error.reason) for _ in request.creations])
     bindings = [binding_of(asked) for asked in request.creations]
     if not all(map(is_definite, bindings)):
-        # As in Kafka, which fails before it looks at any of them.
+        # As in Kafka, the request fails before any ACL is checked.
         return refuse(request, call.version, ErrorCode.UNKNOWN_SERVER_ERROR)
     results = [_result(binding) for binding in bindings]
     authorizer.add(binding for binding, result in zip(bindings, results, strict=True) if not result.error_code)

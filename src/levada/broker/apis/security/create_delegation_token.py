@@ -1,4 +1,4 @@
-"""CreateDelegationToken: a token that logs in as a user, by default as who asks (KIP-48, KIP-373)."""
+"""CreateDelegationToken: create a token to log in as a user, by default the one who sends the request (KIP-48, KIP-373)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteAcls: remove the access rules that filters mean (KIP-140)."""
+"""DeleteAcls: delete the ACLs that match filters (KIP-140)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from levada.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteA
 
 
 def handle(call: Call) -> DeleteAclsResponse:
-    """Remove what any filter means, and tell for each what it has meant."""
+    """Delete the ACLs that match any filter, and return the matches of each filter."""
     request: DeleteAclsRequest = call.request
     results: list[DeleteAclsFilterResult] = []
-    # Once for each filter: a small request may repeat one a thousand times.
+    # Each filter only once: a small request may repeat one a thousand times.
     known: dict[AclBindingFilter, DeleteAclsFilterResult] = {}
     gone: set[AclBinding] = set()
     for asked in request.filters:

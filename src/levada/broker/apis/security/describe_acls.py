@@ -1,4 +1,4 @@
-"""DescribeAcls: the access rules that a filter means (KIP-140)."""
+"""DescribeAcls: the ACLs that match a filter (KIP-140)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.protocol.messages.describe_acls import AclDescription, DescribeAclsR
 
 
 def handle(call: Call) -> DescribeAclsResponse:
-    """List them, by resource."""
+    """Return the matching ACLs, by resource."""
     try:
         found = authorizer_of(call).matching(filter_of(call.request))
     except BrokerError as error:

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which mechanisms of SCRAM users have a credential of (KIP-554)."""
+"""DescribeUserScramCredentials: the mechanisms for which users have SCRAM credentials (KIP-554)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levada.protocol.messages.describe_user_scram_credentials import (
 
 
 def handle(call: Call) -> DescribeUserScramCredentialsResponse:
-    """Describe each user on its own, or all; one that stands twice in the request is refused."""
+    """Describe each user separately, or all users. A user that occurs twice is refused."""
     request: DescribeUserScramCredentialsRequest = call.request
     counts = Counter([user.name for user in request.users or ()] or call.state.cluster.access.scram_users.names())
     return DescribeUserScramCredentialsResponse(results=[_describe(call, user, repeated=count > 1) for user, count in counts.items()])

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: let a delegation token end sooner, or at once (KIP-48)."""
+"""ExpireDelegationToken: let a delegation token expire earlier, or at once (KIP-48)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.protocol.messages.expire_delegation_token import ExpireDelegationTok
 
 
 def handle(call: Call) -> ExpireDelegationTokenResponse:
-    """Find the token by its hmac, and say when it ends now."""
+    """Find the token by its HMAC, and return its new expiry time."""
     request: ExpireDelegationTokenRequest = call.request
     tokens = call.state.cluster.access.delegation_tokens
     code, expiry_ms = new_expiry(call, tokens.expire, bytes(request.hmac), request.expiry_time_period_ms)

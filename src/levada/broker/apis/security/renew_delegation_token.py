@@ -1,4 +1,4 @@
-"""RenewDelegationToken: let a delegation token live longer (KIP-48)."""
+"""RenewDelegationToken: extend the life of a delegation token (KIP-48)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levada.protocol.messages.renew_delegation_token import RenewDelegationToken
 
 
 def handle(call: Call) -> RenewDelegationTokenResponse:
-    """Find the token by its hmac, and say when it ends now."""
+    """Find the token by its HMAC, and return its new expiry time."""
     request: RenewDelegationTokenRequest = call.request
     tokens = call.state.cluster.access.delegation_tokens
     code, expiry_ms = new_expiry(call, tokens.renew, bytes(request.hmac), request.renew_period_ms)
@@ -26,7 +26,7 @@ def refuse(request: RenewDelegationTokenRequest, version: int, code: ErrorCode) 
 
 
 def new_expiry(call: Call, change: Callable[[bytes, int, str, int], int], token_hmac: bytes, period_ms: int) -> tuple[ErrorCode, int]:
-    """Change when a token ends; return the error code of the answer, and its time, 0 where the token or the user is refused."""
+    """Change a token's expiry time; return the response's error code and time. The time is 0 if the token or the user is refused."""
     try:
         check_may_use_tokens(call.session)
     except BrokerError as error:

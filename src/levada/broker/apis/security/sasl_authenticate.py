@@ -1,4 +1,4 @@
-"""SaslAuthenticate: one step of a login (KIP-152), or of the next one on the same connection (KIP-368)."""
+"""SaslAuthenticate: one step of a login (KIP-152), or of a re-authentication on the same connection (KIP-368)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_LOGIN = "SaslAuthenticate request received after successful authentication"
 
 
 def handle(call: Call) -> SaslAuthenticateResponse:
-    """Answer as the mechanism does; a login that fails ends the connection once the client was told."""
+    """Return the mechanism's answer. A failed login closes the connection after the response."""
     request: SaslAuthenticateRequest = call.request
     login = call.session.login
     if login is None:

@@ -1,4 +1,4 @@
-"""SaslHandshake: a client and a listener with logins agree on a mechanism (H15)."""
+"""SaslHandshake: client and broker choose a SASL mechanism."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-# After version 0 a client sends its tokens without request headers. All clients since Kafka 1.0 use version 1.
+# After version 0 a client sends SASL tokens without request headers. All clients since Kafka 1.0 use version 1.
 _OLDEST = 1
 
 
 def handle(call: Call) -> SaslHandshakeResponse:
-    """Take up the mechanism, or name those that there are."""
+    """Choose the mechanism. If it is not enabled, return the enabled ones."""
     request: SaslHandshakeRequest = call.request
     login = call.session.login
     if login is None:

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: let a share group without members go on from other offsets (KIP-932)."""
+"""AlterShareGroupOffsets: set the start offsets of a share group without members (KIP-932)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from levada.protocol.schema import ZERO_UUID
 
 
 def handle(call: Call) -> AlterShareGroupOffsetsResponse:
-    """Set each partition on its own, of a group without members. One that does not exist begins to."""
+    """Set each partition separately. A group that does not exist is created."""
     request: AlterShareGroupOffsetsRequest = call.request
     try:
         check_share_groups(call)

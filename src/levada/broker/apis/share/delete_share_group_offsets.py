@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: let a share group without members forget where it is in topics (KIP-932)."""
+"""DeleteShareGroupOffsets: delete the offsets of a share group without members, by topic (KIP-932)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levada.protocol.schema import ZERO_UUID
 
 
 def handle(call: Call) -> DeleteShareGroupOffsetsResponse:
-    """Forget each topic on its own, of a group without members."""
+    """Delete the offsets of each topic separately."""
     request: DeleteShareGroupOffsetsRequest = call.request
     try:
         check_share_groups(call)

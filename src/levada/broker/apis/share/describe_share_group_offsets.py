@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: where share groups are in their partitions (KIP-932, KIP-1226)."""
+"""DescribeShareGroupOffsets: the start offsets of share groups (KIP-932, KIP-1226)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_STORED = -1
 
 
 def handle(call: Call) -> DescribeShareGroupOffsetsResponse:
-    """Describe each group on its own, and all of one once: a small request may ask for it a thousand times."""
+    """Describe each group separately, and all partitions of one only once: a small request may ask for them a thousand times."""
     groups = {(one.group_id, None if one.topics is None else index): one for index, one in enumerate(call.request.groups)}
     return DescribeShareGroupOffsetsResponse(groups=[_describe(call, wanted) for wanted in groups.values()])
 
@@ -52,7 +52,7 @@ def _describe(call: Call, wanted: DescribeShareGroupOffsetsRequestGroup) -> Desc
 
 
 def _all(call: Call, group_id: str) -> list[DescribeShareGroupOffsetsRequestTopic]:
-    """Return the partitions that are kept for a group."""
+    """Return all partitions of a group that have a state."""
     found: dict[str, DescribeShareGroupOffsetsRequestTopic] = {}
     for key in sorted(call.state.cluster.share_states.of_group(group_id)):
         topic = call.state.cluster.topic_by_id(key.topic_id)
@@ -77,7 +77,7 @@ def _unseen(name: str, partitions: Iterable[int]) -> DescribeShareGroupOffsetsRe
 
 
 def _partition(call: Call, group_id: str, topic: Topic | None, index: int) -> DescribeShareGroupOffsetsResponsePartition:
-    """Describe a partition. What is not stored, for whatever reason, has no offset, and that is no error."""
+    """Describe a partition. Without a stored offset, the answer has none; that is no error."""
     state = None if topic is None else call.state.cluster.share_states.find(ShareKey(group_id, topic.id, index))
     if topic is None or state is None or state.partition is None or not state.is_stored:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NOT_STORED, lag=NOT_STORED)

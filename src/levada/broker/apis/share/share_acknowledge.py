@@ -1,4 +1,4 @@
-"""ShareAcknowledge: say what became of records that a member of a share group has acquired (KIP-932)."""
+"""ShareAcknowledge: acknowledge records that a member of a share group has acquired (KIP-932)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from levada.protocol.messages.share_acknowledge import (
 
 
 def handle(call: Call) -> ShareAcknowledgeResponse:
-    """Acknowledge each partition on its own; the last request of a session gives back what its member still has."""
+    """Acknowledge each partition separately. The last request of a session releases the records that its member still has."""
     request: ShareAcknowledgeRequest = call.request
     try:
         session = _session(call, request)
@@ -66,7 +66,7 @@ def _partition(part: SharedPart, outcome: Outcome) -> PartitionData:
 
 
 def _leaders(call: Call, outcomes: Outcomes) -> list[NodeEndpoint]:
-    """Return where the leaders are that the answer names."""
+    """Return the addresses of the leaders in the response."""
     nodes = call.nodes
     leaders = sorted({outcome.moved.leader for outcome in outcomes.values() if outcome.moved is not None})
     return [

@@ -1,7 +1,7 @@
 """ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
 
-A request that finds nothing to acquire waits in the purgatory, woken by appends to its partitions, and by records that come back. While
-it waits only sizes are compared; records are acquired when the answer is made.
+A request that finds nothing to acquire waits in the purgatory. It is woken by appends to its partitions, and by records that become
+available again. While it waits only sizes are compared; records are acquired for the response.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from levada.protocol.schema import Response
 
 
 def handle(call: Call) -> Answer:
-    """Acknowledge; then answer at once if there is enough, nothing to wait for, or an error to report, else wait for up to max_wait_ms."""
+    """Apply the acknowledgements. Then answer at once if there are enough bytes, nothing to wait for, or an error; otherwise wait."""
     request: ShareFetchRequest = call.request
     try:
         session = _session(call, request)
@@ -60,7 +60,7 @@ def _settle(promise: Promise[Response], fetch: _ShareFetch, now_ms: int) -> None
 
 
 def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
-    """Open the request's session, or go on with it."""
+    """Open the session of a request, or continue it."""
     group, member = check_member(call)
     wanted = [SharedPart(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     _check(request)
@@ -91,7 +91,7 @@ def _invalid(fault: str) -> BrokerError:
 
 
 class _ShareFetch:
-    """One request and how to answer it. Partitions are looked up again each time: a topic may be deleted meanwhile."""
+    """One request. Partitions are looked up again for the response: a topic may be deleted meanwhile."""
 
     def __init__(self, call: Call, session: ShareSession, acknowledged: Outcomes) -> None:
         self._call = call
@@ -105,7 +105,7 @@ class _ShareFetch:
         self._wants_records = most_bytes > 0 and self._request.max_records > 0
 
     def keys(self) -> Iterator[Hashable]:
-        """What changes when there may be more to acquire."""
+        """The keys that wake the request, because there may be more to acquire."""
         for part in self._session.parts:
             opened = self._open(part, self._call.now_ms)
             yield opened.partition.name
@@ -124,7 +124,7 @@ class _ShareFetch:
         return not self._session.parts or available >= max(self._request.min_bytes, 1)
 
     def answer(self, now_ms: int) -> ShareFetchResponse:
-        """Acquire what there is, within the limits."""
+        """Acquire records within the limits."""
         if self._is_over:
             return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         found: dict[SharedPart, Delivery | Outcome] = {}
@@ -143,7 +143,7 @@ class _ShareFetch:
         return self.response(self._news(found))
 
     def response(self, found: Mapping[SharedPart, Delivery | Outcome]) -> ShareFetchResponse:
-        """Return the response that tells what was found, and what became of the acknowledgements."""
+        """Return the response with the acquired records, and the results of the acknowledgements."""
         parts = sorted({**self._acknowledged, **found})
         outcomes = [*self._acknowledged.values(), *(one for one in found.values() if isinstance(one, Outcome))]
         return ShareFetchResponse(
@@ -157,7 +157,7 @@ class _ShareFetch:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the session has gone on or ended while the request waited."""
+        """Whether the session was continued or closed while the request waited."""
         is_open = self._session in self._call.state.shares.sessions
         return not is_open or self._session.epoch != self._next_epoch
 
@@ -165,7 +165,7 @@ class _ShareFetch:
         return open_share(self._call, part, now_ms)
 
     def _acquire(self, readable: Mapping[SharedPart, OpenShare], now_ms: int) -> dict[SharedPart, Delivery]:
-        """Acquire from each partition that has room for more in flight, with an equal part of max_bytes for those that have records."""
+        """Acquire from each partition with room for more in flight. Those with records share max_bytes equally."""
         request = self._request
         with_records = sum(opened.available_bytes > 0 for opened in readable.values())
         found: dict[SharedPart, Delivery] = {}
@@ -181,12 +181,12 @@ class _ShareFetch:
         return found
 
     def _count(self, acquired: Mapping[SharedPart, Delivery], now_ms: int) -> None:
-        """Charge the acquired records to the client's quota. They are sent even above it: the client holds their locks already."""
+        """Count the acquired records against the client's quota. They are sent even above it, since the client has locked them already."""
         size_bytes = sum(len(one.records) for one in acquired.values())
         self._call.throttle(self._call.state.throttles.record(CONSUMER_BYTE_RATE, self._call.quoted, size_bytes, now_ms))
 
     def _news(self, found: Mapping[SharedPart, Delivery | Outcome]) -> dict[SharedPart, Delivery | Outcome]:
-        """Return what the member has to be told: in a session that goes on nothing of partitions without records."""
+        """Return the answers to be sent. In a session that is continued, partitions without records are left out."""
         told: dict[SharedPart, Delivery | Outcome] = {}
         for part, one in found.items():
             is_failure = isinstance(one, Outcome)

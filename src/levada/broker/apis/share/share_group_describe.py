@@ -24,7 +24,7 @@ from levada.protocol.messages.share_group_describe import (
 
 
 def handle(call: Call) -> ShareGroupDescribeResponse:
-    """Describe each group on its own, and once: a small request may name a large group a thousand times."""
+    """Describe each group separately, and only once: a small request may name a large group a thousand times."""
     return ShareGroupDescribeResponse(groups=[_describe(call, group_id) for group_id in dict.fromkeys(call.request.group_ids)])
 
 

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: a member of a share group joins, is alive, has changed, or leaves (KIP-932)."""
+"""ShareGroupHeartbeat: a member of a share group joins, keeps its session, changes its subscription, or leaves (KIP-932)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_MEMBER_ID = 36
 
 
 def handle(call: Call) -> ShareGroupHeartbeatResponse:
-    """Carry a heartbeat out."""
+    """Handle a heartbeat."""
     request: ShareGroupHeartbeatRequest = call.request
     try:
         check_share_groups(call)
@@ -39,7 +39,7 @@ def refuse(request: ShareGroupHeartbeatRequest, version: int, code: ErrorCode) -
 
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
-    """Raise INVALID_REQUEST for what no group could take."""
+    """Raise INVALID_REQUEST for a request that no group could accept."""
     for name, text in (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id)):
         if text is not None and not text.strip():
             raise _invalid(f"{name} can't be empty.")

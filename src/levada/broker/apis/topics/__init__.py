@@ -1,1 +1,1 @@
-"""APIs about topics, their partitions, and where these are."""
+"""APIs about topics, their partitions and replicas."""

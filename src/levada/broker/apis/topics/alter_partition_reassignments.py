@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: have other nodes keep partitions (KIP-455, KIP-860)."""
+"""AlterPartitionReassignments: move partitions to other nodes (KIP-455, KIP-860)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levada.protocol.messages.alter_partition_reassignments import (
 
 
 def handle(call: Call) -> AlterPartitionReassignmentsResponse:
-    """Begin or cancel the reassignment of each partition on its own. One whose new nodes are up is done at once."""
+    """Begin or cancel the reassignment of each partition separately. If the new nodes are up, it completes at once."""
     request: AlterPartitionReassignmentsRequest = call.request
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,

@@ -1,4 +1,4 @@
-"""CreatePartitions: give topics more partitions (KIP-195)."""
+"""CreatePartitions: add partitions to topics (KIP-195)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _STRICT_SINCE = 3
 
 
 def handle(call: Call) -> CreatePartitionsResponse:
-    """Change each topic on its own; a name that stands twice in the request is refused.
+    """Handle each topic separately. A topic that occurs twice is refused.
 
-    None is changed where they would have too many new partitions together.
+    No topic is changed if they would get too many new partitions together.
     """
     request: CreatePartitionsRequest = call.request
     counts = Counter(wanted.name for wanted in request.topics)
@@ -43,7 +43,7 @@ def refuse(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> C
 
 
 def _growth(call: Call, wanted: CreatePartitionsTopic) -> int:
-    """Return how many partitions would be made for a topic."""
+    """Return how many partitions a topic would get in addition."""
     topic = call.state.cluster.topic(wanted.name) if may(call, ResourceType.TOPIC, wanted.name) else None
     return 0 if topic is None else max(wanted.count - len(topic.partitions), 0)
 
@@ -65,7 +65,7 @@ def _create(call: Call, wanted: CreatePartitionsTopic, *, repeated: bool) -> Cre
 
 
 def _check_count(topic: Topic, wanted: CreatePartitionsTopic) -> None:
-    """Refuse a count that is no increase, or does not fit the assignments, in Kafka's words: programs' own tests know them."""
+    """Refuse a count that is not an increase, or does not match the assignments, with Kafka's message, which programs' tests may expect."""
     now, total = len(topic.partitions), wanted.count
     if total == now:
         raise BrokerError(f"Topic already has {now} partition(s).", code=ErrorCode.INVALID_PARTITIONS)

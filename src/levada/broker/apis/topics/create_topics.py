@@ -1,4 +1,4 @@
-"""CreateTopics."""
+"""CreateTopics: create topics."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _STRICT_SINCE = 6
 
 
 def handle(call: Call) -> CreateTopicsResponse:
-    """Create each topic on its own; a name that stands twice in the request is refused both times.
+    """Create each topic separately. A topic that occurs twice is refused both times.
 
-    None is created where they would have too many partitions together.
+    No topic is created if they would have too many partitions together.
     """
     request: CreateTopicsRequest = call.request
     counts = Counter(wanted.name for wanted in request.topics)
@@ -39,7 +39,7 @@ def handle(call: Call) -> CreateTopicsResponse:
         return CreateTopicsResponse(topics=[_failure(name, error.code, error.reason) for name in unique])
     checked = [_checked(call, wanted, repeated=counts[wanted.name] > 1) for wanted in unique.values()]
     planned = [topic for topic in checked if isinstance(topic, Topic)]
-    # All together: a disk takes a thousand topics in the time of one.
+    # All together: a disk stores a thousand topics in the time of one.
     refused = {} if request.validate_only else call.state.cluster.add_all(planned)
     return CreateTopicsResponse(topics=[_result(call, topic, refused) for topic in checked])
 
@@ -50,7 +50,7 @@ def refuse(request: CreateTopicsRequest, version: int, code: ErrorCode) -> Creat
 
 
 def _size(call: Call, wanted: CreatableTopic) -> int:
-    """Return how many partitions would be made for a topic."""
+    """Return how many partitions a topic would have."""
     if not may(call, ResourceType.TOPIC, wanted.name):
         return 0
     if wanted.assignments:
@@ -59,7 +59,7 @@ def _size(call: Call, wanted: CreatableTopic) -> int:
 
 
 def _checked(call: Call, wanted: CreatableTopic, *, repeated: bool) -> Topic | CreatableTopicResult:
-    """Return the topic to be created, or the result that says why there is none."""
+    """Return the topic to be created, or the result with the reason why it is not created."""
     if repeated:
         return _failure(wanted.name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
     try:
@@ -104,7 +104,7 @@ def _success(topic: Topic) -> CreatableTopicResult:
 
 
 def _unseen(topic: Topic) -> CreatableTopicResult:
-    """Return the result of a topic that was created by somebody who may not see its settings."""
+    """Return the result of a created topic whose settings the client may not see."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return CreatableTopicResult(name=topic.name, topic_id=topic.id, topic_config_error_code=code, configs=[])
 

@@ -1,4 +1,4 @@
-"""DeleteTopics, by name or by id."""
+"""DeleteTopics: delete topics, by name or by id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STRICT_SINCE = 5
 
 
 def handle(call: Call) -> DeleteTopicsResponse:
-    """Delete each topic on its own."""
+    """Delete each topic separately."""
     return DeleteTopicsResponse(responses=[_delete(call, wanted) for wanted in _wanted(call.request, call.version)])
 
 
@@ -55,7 +55,7 @@ def _find(call: Call, wanted: DeleteTopicState) -> Topic:
 
 
 def _may_see(call: Call, name: str) -> bool:
-    """Whether the client may know if there is a topic of this name. Denied to describe it, it may not, even if it may delete it."""
+    """Whether the client may know that a topic of this name exists: it needs permission to describe it, even if it may delete it."""
     return allows(call, AclOperation.DELETE, ResourceType.CLUSTER) or allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
 

@@ -25,7 +25,7 @@ _MOST_PARTITIONS = 2_000
 
 
 def handle(call: Call) -> DescribeTopicPartitionsResponse:
-    """Go through the topics in the order of their names, from the cursor on, until the answer has as many partitions as it may."""
+    """Return topics in the order of their names, from the cursor on, until the response has its maximum of partitions."""
     request: DescribeTopicPartitionsRequest = call.request
     cursor = request.cursor
     if cursor is not None and not _is_within(cursor, request):
@@ -58,7 +58,7 @@ def refuse(request: DescribeTopicPartitionsRequest, version: int, code: ErrorCod
 
 
 def _missing(call: Call, name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Answer for a topic that is not there, as far as the client may know that."""
+    """Return the answer for a topic that does not exist, as far as the client may know that."""
     if not may(call, ResourceType.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     return DescribeTopicPartitionsResponseTopic(

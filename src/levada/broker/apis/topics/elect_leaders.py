@@ -1,4 +1,4 @@
-"""ElectLeaders: let preferred replicas lead, or any replica where none is in sync (KIP-183, KIP-460)."""
+"""ElectLeaders: elect preferred replicas, or any replica if none is in sync (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HAS_ERROR_CODE = 1
 
 
 def handle(call: Call) -> ElectLeadersResponse:
-    """Elect a leader of each partition on its own; of all partitions, only those are told that needed it."""
+    """Elect a leader for each partition separately. If all partitions are asked for, only those that needed an election are returned."""
     request: ElectLeadersRequest = call.request
     elect = _ELECTIONS.get(request.election_type)
     if elect is None:

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: which reassignments are not done yet (KIP-455)."""
+"""ListPartitionReassignments: the reassignments in progress (KIP-455)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levada.types import TopicPartition
 
 
 def handle(call: Call) -> ListPartitionReassignmentsResponse:
-    """Tell those of the partitions named, or of all; what does not exist is left out."""
+    """Return the reassignments of the named partitions. If none are named, return all. Unknown partitions are left out."""
     topics = call.request.topics
     wanted = call.state.cluster.partitions(None if topics is None else ((topic.name, topic.partition_indexes) for topic in topics))
     ongoing = {partition.name: partition for partition in wanted if partition.reassignment is not None}

@@ -1,4 +1,4 @@
-"""Metadata: the brokers, and the topics asked for; a missing topic may be created (E11)."""
+"""Metadata: the brokers and topics; a missing topic may be created."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def _wanted(call: Call) -> Collection[MetadataRequestTopic]:
     topics = call.request.topics
     if topics is None or (call.version == 0 and not topics):
         return [MetadataRequestTopic(name=name) for name in list(call.state.cluster.topics) if may(call, ResourceType.TOPIC, name)]
-    # Once each, as Kafka does: a small request that names a large topic a thousand times must not cost a thousand answers.
+    # Each topic once, as in Kafka: a small request that names a large topic a thousand times must not cause a thousand answers.
     return {(topic.name, topic.topic_id): topic for topic in topics}.values()
 
 
 def _are_few_missing(call: Call, wanted: Collection[MetadataRequestTopic]) -> bool:
-    """Return whether the missing topics may be created. Where they are too many for one request none is, as with CreateTopics."""
+    """Return whether the missing topics may be created. If they are too many for one request, none is, as in CreateTopics."""
     cluster = call.state.cluster
     missing = sum(topic.name is not None and cluster.topic(topic.name) is None for topic in wanted)
     return missing * cluster.settings.num_partitions <= MOST_NEW_PARTITIONS
@@ -80,7 +80,7 @@ def _describe(call: Call, wanted: MetadataRequestTopic, *, few_missing: bool) ->
     if topic is not None:
         return _found(call, topic)
     code = _create_missing(call, wanted.name, are_few=few_missing)
-    # As in Kafka: what may be done with a topic is told of one that is not there, too, but not of one that may not be created.
+    # As in Kafka, authorized operations are returned for missing topics as well, except those that may not be created.
     is_told = code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and call.request.include_topic_authorized_operations
     operations = authorized_operations(call, ResourceType.TOPIC, wanted.name, is_asked=is_told)
     return MetadataResponseTopic(
@@ -98,7 +98,7 @@ def _describe_by_id(call: Call, wanted: MetadataRequestTopic) -> MetadataRespons
 
 
 def _create_missing(call: Call, name: str, *, are_few: bool) -> ErrorCode:
-    """Create a topic if that is wanted and allowed. Like Kafka's, this answer does not know it yet; the client asks again."""
+    """Create a topic if this is wanted and allowed. As in Kafka, this response does not have it yet; the client asks again."""
     creates = call.request.allow_auto_topic_creation and call.state.settings.auto_create_topics_enable
     if creates and not _may_create(call, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

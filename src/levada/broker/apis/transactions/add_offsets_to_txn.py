@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: make a group's offsets part of a transaction."""
+"""AddOffsetsToTxn: add a group's offsets to a transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KNOWS_FENCED = 2
 
 
 def handle(call: Call) -> AddOffsetsToTxnResponse:
-    """Note the group, and the partition of the offsets' topic that it belongs to."""
+    """Add the partition of __consumer_offsets that the group belongs to."""
     request: AddOffsetsToTxnRequest = call.request
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     cluster = call.state.cluster
@@ -25,7 +25,7 @@ def handle(call: Call) -> AddOffsetsToTxnResponse:
 
 
 def refuse(request: AddOffsetsToTxnRequest, version: int, code: ErrorCode) -> AddOffsetsToTxnResponse:
-    """Answer with an error, in a code that the version knows."""
+    """Return a response with this error, in a code that the version has."""
     if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=code)

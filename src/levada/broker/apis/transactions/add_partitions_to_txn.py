@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: make partitions part of a transaction. Since version 4 brokers ask, for several at once, or only verify."""
+"""AddPartitionsToTxn: add partitions to a transaction. Since version 4 brokers send it, for several transactions, or only to verify."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KNOWS_FENCED = 2
 
 
 def handle(call: Call) -> AddPartitionsToTxnResponse:
-    """Add or verify; either all partitions of a transaction are added, or none."""
+    """Add or verify. For each transaction, all partitions are added or none."""
     request: AddPartitionsToTxnRequest = call.request
     if call.version < _FIRST_BATCHED_VERSION:
         only = _transaction_of(request)
@@ -71,7 +71,7 @@ def _carry_out(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mappin
 
 
 def _fault_of(call: Call, name: TopicPartition) -> ErrorCode:
-    # Later versions come from brokers, which have asked already.
+    # Later versions are sent by brokers, which have checked this already.
     if call.version < _FIRST_BATCHED_VERSION and not may(call, ResourceType.TOPIC, name.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = call.state.cluster.topic(name.topic)

@@ -1,4 +1,4 @@
-"""DescribeProducers: what partitions know of their producers (KIP-664)."""
+"""DescribeProducers: the producer state of partitions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_OFFSET = -1
 
 
 def handle(call: Call) -> DescribeProducersResponse:
-    """Answer for every partition on its own, and once: a small request may name one with many producers a thousand times."""
+    """Handle each partition separately, and only once: a small request may name one with many producers a thousand times."""
     wanted: dict[str, dict[int, None]] = {}
     for topic in call.request.topics:
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

@@ -19,7 +19,7 @@ from levada.types import TopicPartition
 
 
 def handle(call: Call) -> DescribeTransactionsResponse:
-    """Describe each id on its own, and once: a small request may name a large transaction a thousand times."""
+    """Describe each id separately, and only once: a small request may name a large transaction a thousand times."""
     return DescribeTransactionsResponse(transaction_states=[_describe(call, key) for key in dict.fromkeys(call.request.transactional_ids)])
 
 

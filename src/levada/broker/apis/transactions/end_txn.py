@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction (T15, T16). Since version 5 the producer gets a new epoch with every end (KIP-890)."""
+"""EndTxn: commit or abort a transaction. Since version 5 the producer gets a new epoch with each transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KNOWS_FENCED = 2
 
 
 def handle(call: Call) -> EndTxnResponse:
-    """Decide the outcome, answer, and have the markers written."""
+    """Decide the outcome, answer, and write the markers."""
     request: EndTxnRequest = call.request
     cluster = call.state.cluster
     try:
@@ -34,7 +34,7 @@ def handle(call: Call) -> EndTxnResponse:
 
 
 def refuse(request: EndTxnRequest, version: int, code: ErrorCode) -> EndTxnResponse:
-    """Answer with an error, in a code that the version knows."""
+    """Return a response with this error, in a code that the version has."""
     if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return EndTxnResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_ID)

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer id and epoch, for an idempotent producer or for the owner of a transactional id (I19, T14)."""
+"""InitProducerId: a producer id and epoch for an idempotent producer or for a transactional id."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def handle(call: Call) -> InitProducerIdResponse:
 
 
 def _refusal(call: Call, transactional_id: str | None) -> ErrorCode:
-    """Return why the client gets no producer id. Permission to write to any topic is enough for idempotent writes (KIP-679)."""
+    """Return the error for a client that gets no producer id. For idempotent writes, permission to write to any topic is enough
+    (KIP-679).
+    """
     if transactional_id is not None:
         allowed = may(call, ResourceType.TRANSACTIONAL_ID, transactional_id)
         return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -51,7 +53,7 @@ def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:
 
 
 def refuse(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:
-    """Answer with an error, in a code that the version knows."""
+    """Return a response with this error, in a code that the version has."""
     if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return InitProducerIdResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_ID)

@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that this node coordinates, as far as filters let them through (KIP-664, KIP-994, KIP-1152)."""
+"""ListTransactions: the transactional ids that this node coordinates and that match the filters (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KNOWN_STATES = frozenset(State)
 
 
 def handle(call: Call) -> ListTransactionsResponse:
-    """List them. A pattern has to match a whole id."""
+    """Return the matching ids. A pattern has to match a whole id."""
     request: ListTransactionsRequest = call.request
     placement, node_id = call.state.cluster.transaction_coordinators, call.state.node_id
     if placement.is_loading(node_id):

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: store how far a group has read, for when a transaction is committed (KIP-98, KIP-447)."""
+"""TxnOffsetCommit: commit the offsets of a group within a transaction (KIP-98, KIP-447)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_VERSION_BY_ID = FIRST_VERSION_WITH_NEWER_CODES = 6
 
 
 def handle(call: Call) -> TxnOffsetCommitResponse:
-    """Commit each partition on its own, within the producer's transaction."""
+    """Commit each partition separately, within the producer's transaction."""
     request: TxnOffsetCommitRequest = call.request
 
     def check(partitions: Collection[TopicPartition]) -> None:

@@ -30,11 +30,11 @@ _BUMPING_VERSION = 2
 _COMMIT_TIMEOUT_MS = 30_000
 
 _Outcome: TypeAlias = ErrorCode | Written
-"""Of one marker in one partition: known, or to be known when it is committed."""
+"""The result for one marker in one partition: an error code, or what has to be committed first."""
 
 
 def handle(call: Call) -> Answer:
-    """Write each marker into each of its partitions, and wait until they are committed; they succeed and fail on their own."""
+    """Write each marker to each of its partitions, and wait until they are committed. They succeed and fail separately."""
     request: WriteTxnMarkersRequest = call.request
     outcomes = [_write(call, marker) for marker in request.markers]
     promise: Promise[Response] = Promise()

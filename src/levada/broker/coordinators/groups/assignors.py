@@ -1,6 +1,6 @@
 """The assignors that the group coordinator has for consumer groups and share groups: pure functions from subscriptions to assignments.
 
-Consumer groups choose range or uniform (group.remote.assignor); share groups have the simple assignor.
+Members of consumer groups choose range or uniform. Share groups have the simple assignor.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _kept(members: Subscriptions, member: str, topics: Mapping[UUID, int]) -> di
 
 
 def _move_one(given: dict[str, dict[Owned, None]], subscribers: Mapping[UUID, list[str]]) -> bool:
-    """Move a partition from a member with as many as possible to where fewer are; whether there was one to move."""
+    """Move a partition from a member with the most to one with at least two fewer; return whether there was one to move."""
     for member in sorted(given, key=lambda member: -len(given[member])):
         for partition in reversed(given[member]):
             least = min(subscribers[partition.topic_id], key=lambda other: len(given[other]))

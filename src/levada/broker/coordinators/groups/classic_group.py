@@ -1,6 +1,6 @@
-"""One classic group: its members, its generation, and which assignor the members agree on.
+"""A group of the classic protocol: its members, its generation, and the assignor that the members agree on.
 
-Members keep the order in which they joined. Every change of state goes through move(), which knows no transition that TRANSITIONS lacks.
+Members are in the order in which they joined. Every change of state goes through move(), which allows only what TRANSITIONS has.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from levada.protocol.prefixed import decode_prefixed
 T = TypeVar("T")
 
 CONSUMER = "consumer"
-"""The protocol type of groups of consumers; others, as Kafka Connect's, have metadata that only they understand."""
+"""The protocol type of consumers. Groups of other types, such as Kafka Connect's, have metadata that only their members understand."""
 
 NO_MEMBER_ID = ""
 
 
 class JoinRefusedError(BrokerError):
-    """A member may not join. member_id: what its answer says, "" for a member that has to come again as a new one."""
+    """A member may not join. member_id: the one in the response, "" for a member that has to join again as a new one."""
 
     def __init__(self, message: str, code: ErrorCode, member_id: str) -> None:
         super().__init__(message, code=code)
@@ -35,21 +35,21 @@ class JoinRefusedError(BrokerError):
 
 
 class ClientOrigin(NamedTuple):
-    """Who a member's client is, as DescribeGroups tells. host: its address as Java writes it, with a slash in front."""
+    """A member's client, as DescribeGroups returns it. host: its address in Java's form, with a slash in front."""
 
     client_id: str
     host: str
 
 
 class Protocol(NamedTuple):
-    """An assignor that a member offers, and what the member tells it."""
+    """An assignor that a member offers, and the member's metadata for it."""
 
     name: str
     metadata: bytes
 
 
 class StoredMember(NamedTuple):
-    """What is kept of a member when its coordinator changes."""
+    """The part of a member that is stored."""
 
     id: str
     instance_id: str | None
@@ -61,7 +61,7 @@ class StoredMember(NamedTuple):
 
 
 class StoredGroup(NamedTuple):
-    """What is kept of a classic group when its coordinator changes, as Kafka's GroupMetadata record does.
+    """The part of a classic group that is stored, in Kafka's record GroupMetadata.
 
     since_ms: when it was stored, in milliseconds since the epoch.
     """
@@ -75,7 +75,9 @@ class StoredGroup(NamedTuple):
 
 
 class ClassicMember:
-    """A member. joining, syncing: its requests that wait. is_new: it joins for the first time and cannot send heartbeats yet."""
+    """A member. joining, syncing: its waiting JoinGroup and SyncGroup. is_new: its first JoinGroup waits, so it cannot send heartbeats
+    yet.
+    """
 
     def __init__(self, member_id: str, instance_id: str | None, origin: ClientOrigin) -> None:
         self.id = member_id
@@ -91,27 +93,27 @@ class ClassicMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of it waits, which is as good as a heartbeat, unless it joins for the first time."""
+        """Whether a request of the member waits, which counts as a heartbeat; not so for a new member."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return what it told an assignor, nothing if it does not offer it."""
+        """Return the member's metadata for an assignor, empty if it does not offer that."""
         return next((offered.metadata for offered in self.protocols if offered.name == protocol), b"")
 
     def settle_join(self, answer: JoinGroupResponse | BrokerError) -> None:
-        """Answer its join, if one waits."""
+        """Answer the member's JoinGroup, if one waits."""
         waiting, self.joining = self.joining, None
         if waiting is not None:
             _settle(waiting, answer)
 
     def settle_sync(self, answer: SyncGroupResponse | BrokerError) -> None:
-        """Answer its request for the assignment, if one waits."""
+        """Answer the member's SyncGroup, if one waits."""
         waiting, self.syncing = self.syncing, None
         if waiting is not None:
             _settle(waiting, answer)
 
     def stored(self, protocol: str) -> StoredMember:
-        """Return what is kept of it. Of the assignors only the chosen one is."""
+        """Return the part of the member that is stored. Of its assignors, only the chosen one is."""
         chosen = Protocol(protocol, self.metadata(protocol))
         return StoredMember(
             self.id, self.instance_id, self.origin, self.rebalance_timeout_ms, self.session_timeout_ms, chosen, self.assignment
@@ -129,10 +131,10 @@ class ClassicMember:
 
 
 class ClassicGroup:
-    """A group. before: its previous state. pending: ids that were given to members that have not joined with them yet.
+    """A group. before: its previous state. pending: member ids that were given to members that have not joined with them yet.
 
-    unsynced: the members of the generation that have not asked for their assignment. member_added: one joined since the delay of the first
-    rebalance began. subscribed: the topics of a group of consumers, None where they cannot be told.
+    unsynced: members of the generation that have not sent SyncGroup. member_added: a member has joined since the initial rebalance delay
+    began. subscribed: the topics that the members subscribe to, None if they are unknown.
     """
 
     TYPE = "classic"
@@ -152,27 +154,27 @@ class ClassicGroup:
         self.subscribed: frozenset[str] | None = None
 
     def move(self, event: Event) -> None:
-        """Change the state. IllegalStateError for what can never be."""
+        """Apply an event to the state. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
         self.state, self.before = after(self.state, event), self.state
 
     # Members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits for members: the longest that any of them needs."""
+        """How long a rebalance waits for members: the longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members have joined: each has a JoinGroup request waiting, and every member id that was given out is in use."""
+        """Whether all members have a JoinGroup waiting, and every member id that was given out is in use."""
         return not self.pending and all(member.joining is not None for member in self.members.values())
 
     def static_member(self, instance_id: str | None) -> ClassicMember | None:
-        """Return the member of an instance id."""
+        """Return the member with an instance id, None if there is none."""
         return next((member for member in self.members.values() if instance_id is not None and member.instance_id == instance_id), None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """Return a member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another member has the instance id now."""
+        """Return a member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id now."""
         static = self.static_member(instance_id)
         if static is not None and static.id != member_id:
             raise BrokerError(f"group '{self.id}': {instance_id!r} is member {static.id!r} now", code=ErrorCode.FENCED_INSTANCE_ID)
@@ -182,12 +184,12 @@ class ClassicGroup:
         return member
 
     def check_generation(self, generation: int) -> None:
-        """Raise ILLEGAL_GENERATION for one that is not the group's."""
+        """Raise ILLEGAL_GENERATION for another generation than the group's."""
         if generation != self.generation:
             raise BrokerError(f"group '{self.id}' is at generation {self.generation}, not {generation}", code=ErrorCode.ILLEGAL_GENERATION)
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """Let somebody become a member. The first one is the leader, and its protocol type that of the group."""
+        """Add a member. The first one becomes the leader, and its protocol type that of the group."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -196,7 +198,7 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or an id that was given out. The next one in order leads if it was the leader."""
+        """Remove a member, or a member id that was given out. If it was the leader, the next member becomes leader."""
         self.members.pop(member_id, None)
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)
@@ -204,7 +206,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def replace_static(self, old: ClassicMember, new_id: str) -> ClassicMember:
-        """Give an instance id to its next process; what the one before waits for is answered with FENCED_INSTANCE_ID."""
+        """Give a static member's place to its next process. Requests of the former process are answered with FENCED_INSTANCE_ID."""
         fenced = BrokerError(f"group '{self.id}': {old.instance_id!r} is member {new_id!r} now", code=ErrorCode.FENCED_INSTANCE_ID)
         old.settle_join(fenced)
         old.settle_sync(fenced)
@@ -218,7 +220,7 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is a member that has joined; False if no member has."""
+        """Choose a leader among the members that have joined, unless it is one of them already; False if no member has joined."""
         leader = self.members.get(self.leader or NO_MEMBER_ID)
         if leader is None or leader.joining is None:
             self.leader = next((member.id for member in self.members.values() if member.joining is not None), self.leader)
@@ -227,9 +229,9 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these assignors can join: all members offer at least one of them, too.
+        """Whether a member with these assignors can join: at least one of them is offered by all members.
 
-        A group that is being rebalanced may have lost all of its members, and wait for one that was given an id and has not joined yet.
+        A group in a rebalance may have lost all members, and may wait for a member that has an id and has not joined yet.
         """
         offered = set(names)
         if self.state is State.EMPTY:
@@ -237,13 +239,13 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and bool(offered & self._common_protocols() if self.members else offered)
 
     def choose_protocol(self) -> str:
-        """Return the assignor that most members prefer among those that all offer (G26)."""
+        """Return the assignor that most members prefer among those that all offer."""
         common = self._common_protocols()
         votes = Counter(next(offered.name for offered in member.protocols if offered.name in common) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def begin_generation(self) -> None:
-        """Go on to the next generation, with the members that are there."""
+        """Begin the next generation with the present members."""
         self.generation += 1
         self.unsynced = set(self.members)
         self.protocol_name = self.choose_protocol() if self.members else None
@@ -252,11 +254,11 @@ class ClassicGroup:
 
     @property
     def expires_offsets(self) -> bool:
-        """Whether offsets may expire that no member needs: not during a rebalance, nor if the subscriptions are not known."""
+        """Whether unused offsets may expire: not during a rebalance, nor while the subscriptions are unknown."""
         return self.state is State.EMPTY or (self.state is State.STABLE and self.subscribed is not None)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read a topic, as far as can be told; every topic counts where it cannot."""
+        """Whether members subscribe to a topic; true for every topic if the subscriptions are unknown."""
         return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 
     def _common_protocols(self) -> set[str]:
@@ -272,10 +274,10 @@ class ClassicGroup:
             return None
         return frozenset(topic for subscription in told for topic in subscription.topics)
 
-    # What members are told
+    # Responses
 
     def joined(self, member: ClassicMember, *, leader: str | None = None, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return what a member learns of the generation. leader: who it is told to lead, by default who does."""
+        """Return the JoinGroup response of a member. leader: the leader's id in it, by default the group's leader."""
         told = self.leader if leader is None else leader
         return JoinGroupResponse(
             generation_id=self.generation,
@@ -288,26 +290,26 @@ class ClassicGroup:
         )
 
     def subscriptions(self) -> list[JoinGroupResponseMember]:
-        """Return what the leader assigns by: what each member told the chosen assignor."""
+        """Return the members as the leader gets them: each with its metadata for the chosen assignor."""
         return [
             JoinGroupResponseMember(member_id=member.id, group_instance_id=member.instance_id, metadata=member.metadata(self.protocol_name))
             for member in self.members.values()
         ]
 
     def synced(self, member: ClassicMember) -> SyncGroupResponse:
-        """Return a member's assignment."""
+        """Return the SyncGroup response of a member."""
         return SyncGroupResponse(protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment)
 
     # What is stored
 
     def stored(self, wall_ms: int) -> StoredGroup:
-        """Return what is kept of the group."""
+        """Return the part of the group that is stored."""
         members = tuple(member.stored(self.protocol_name or "") for member in self.members.values())
         return StoredGroup(self.protocol_type, self.generation, self.protocol_name, self.leader, members, wall_ms)
 
     @classmethod
     def restored(cls, group_id: str, stored: StoredGroup) -> ClassicGroup:
-        """Return a group as it was stored: stable with the members it had then, or empty."""
+        """Return a stored group: Stable with the members that it had, or Empty."""
         group = cls(group_id)
         group.protocol_type, group.generation = stored.protocol_type, stored.generation
         group.protocol_name, group.leader = stored.protocol_name, stored.leader
@@ -319,7 +321,7 @@ class ClassicGroup:
 
 
 def protocols_of(offered: Sequence[tuple[str, bytes]]) -> tuple[Protocol, ...]:
-    """Return the assignors that a request names, in their order."""
+    """Return the assignors of a request, in their order."""
     return tuple(Protocol(name, bytes(metadata)) for name, metadata in offered)
 
 

@@ -1,6 +1,6 @@
-"""The classic group protocol: what each request of a member may do to its group, and what it is refused (G23-G32, KIP-345, KIP-394).
+"""The classic group protocol: how each request of a member changes its group, and when it is refused (KIP-345, KIP-394).
 
-Requests arrive checked for their coordinator. A refusal is a BrokerError with the code that Kafka answers.
+The caller has checked that this node coordinates the group. A request is refused with a BrokerError that has Kafka's error code.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUIRES_MEMBER_ID = 4
-"""The version of JoinGroup since which a new member is told its id before it becomes a member (KIP-394)."""
+"""The first version of JoinGroup in which a new member gets its id before it joins (KIP-394)."""
 
 SKIPS_ASSIGNMENT = 9
-"""The version of JoinGroup since which a static leader that comes back can be told not to assign (KIP-814)."""
+"""The first version of JoinGroup in which a static leader that comes back can be told not to assign (KIP-814)."""
 
 KEEPS_SESSION = frozenset({State.STABLE, State.PREPARING_REBALANCE})
-"""The states in which a commit is as good as a heartbeat."""
+"""The states in which a commit counts as a heartbeat."""
 
 
 class Rejoin(Enum):
-    """What the join of a member leads to that is in the group already."""
+    """What the JoinGroup of a present member leads to."""
 
     REBALANCE = auto()
     REPEAT = auto()
@@ -48,7 +48,7 @@ class Rejoin(Enum):
 
 
 def classify_rejoin(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Rejoin:
-    """Decide what a known member's join leads to (G27): a rebalance, what it was told before, or that it joins anew."""
+    """Decide whether the JoinGroup of a present member starts a rebalance, gets the same response again, or counts as a new join."""
     if group.state is State.EMPTY:
         return Rejoin.START_OVER
     if group.state is State.PREPARING_REBALANCE or member.protocols != tuple(protocols):
@@ -59,7 +59,9 @@ def classify_rejoin(group: ClassicGroup, member: ClassicMember, protocols: Seque
 
 
 class ClassicGroups:
-    """The classic groups of a node. store: keeps a group as it is now. new_id: makes what follows the client's name in a member id."""
+    """The classic groups of a node. store: stores the present state of a group. new_id: makes the part of a member id after the client's
+    name.
+    """
 
     def __init__(
         self, settings: BrokerSettings, timers: Timers, store: Callable[[ClassicGroup, int], None], new_id: Callable[[], str]
@@ -72,7 +74,7 @@ class ClassicGroups:
     # JoinGroup
 
     def check_session_timeout(self, request: JoinGroupRequest) -> None:
-        """Raise INVALID_SESSION_TIMEOUT for one that the broker does not allow."""
+        """Raise INVALID_SESSION_TIMEOUT if the broker does not allow the session timeout."""
         shortest, longest = self._settings.group_min_session_timeout_ms, self._settings.group_max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
             raise BrokerError(
@@ -83,9 +85,9 @@ class ClassicGroups:
     def join(
         self, group: ClassicGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Let somebody join, or come back. The answer comes when the rebalance has everybody, or at once where there is none.
+        """Handle JoinGroup. The response comes when all members have joined, or at once if no rebalance is needed.
 
-        Besides BrokerError raises JoinRefusedError, now or in the promise, which tells the member id to answer with.
+        Raises BrokerError, and JoinRefusedError with the member id for the response, either now or in the promise.
         """
         self._check_size(group, request.member_id)
         if not group.supports(request.protocol_type, (offered.name for offered in request.protocols)):
@@ -149,7 +151,7 @@ class ClassicGroups:
     def _replace_static(
         self, group: ClassicGroup, old: ClassicMember, new_id: str, request: JoinGroupRequest, version: int, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Let the next process of an instance id take the place of the one before, without a rebalance if the group is stable (KIP-345)."""
+        """Let the next process of a static member take its place, without a rebalance if the group is stable (KIP-345)."""
         led = group.leader
         member = self._rebalances.replace_static(group, old, new_id)
         answer = _wait_for_join(member, request)
@@ -159,7 +161,7 @@ class ClassicGroups:
             if version >= SKIPS_ASSIGNMENT:
                 member.settle_join(group.joined(member, skip_assignment=group.leader == new_id))
             else:
-                # The leader's id in the response is that of the process before, so the new one computes no assignment: none is waited for.
+                # The response names the former process as leader, so the new one computes no assignment: do not wait for one.
                 member.settle_join(group.joined(member, leader=led))
         else:
             self._rebalances.start_or_go_on(group, f"{member.instance_id!r} is member {new_id!r} now", now_ms)
@@ -168,7 +170,7 @@ class ClassicGroups:
     # SyncGroup, Heartbeat, LeaveGroup
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Promise[SyncGroupResponse]:
-        """Give a member its assignment, as soon as the leader has sent it (G28)."""
+        """Handle SyncGroup. The response comes when the leader has sent the assignment."""
         member = group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         if not (_agrees(request.protocol_type, group.protocol_type) and _agrees(request.protocol_name, group.protocol_name)):
@@ -189,7 +191,7 @@ class ClassicGroups:
         return answer
 
     def heartbeat(self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-        """Keep a member's session. Raises REBALANCE_IN_PROGRESS when it has to join again (G29)."""
+        """Handle Heartbeat. Raises REBALANCE_IN_PROGRESS if the member has to join again."""
         member = group.check_member(member_id, instance_id)
         group.check_generation(generation)
         self._rebalances.restart_session(group, member, now_ms)
@@ -197,7 +199,7 @@ class ClassicGroups:
             raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
-        """Remove members; return what became of each. Without a member id it is an administrator who removes an instance id (G30)."""
+        """Handle LeaveGroup; return an error code per member. An administrator removes a static member by its instance id alone."""
         codes = []
         for one in members:
             try:
@@ -226,9 +228,9 @@ class ClassicGroups:
     def check_commit(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int, *, in_transaction: bool
     ) -> None:
-        """Raise what Kafka answers to a commit that a member may not make (G32). A commit keeps the member's session.
+        """Raise Kafka's error for a commit that the member may not make. A commit counts as a heartbeat.
 
-        A request that names neither member nor generation may commit for an empty group, or within a transaction, without membership.
+        Without member id and generation, a request may commit for an empty group, or within a transaction.
         """
         names_member = member_id != NO_MEMBER_ID or instance_id is not None
         if generation < 0 and (group.state is State.EMPTY or (in_transaction and not names_member)):
@@ -244,34 +246,34 @@ class ClassicGroups:
         if group.state in KEEPS_SESSION:
             self._rebalances.restart_session(group, member, now_ms)
 
-    # Groups come and go
+    # Loading, unloading, conversion
 
     def restore(self, group_id: str, stored: StoredGroup, now_ms: int) -> ClassicGroup:
-        """Return a group as it was stored; its members' sessions begin now."""
+        """Return a stored group. Its members' sessions begin now."""
         group = ClassicGroup.restored(group_id, stored)
         self.resume(group, now_ms)
         return group
 
     def resume(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin the sessions of a group's members anew."""
+        """Begin the sessions of a group's members."""
         self._rebalances.resume(group, now_ms)
 
     def adopt(self, group: ClassicGroup, now_ms: int) -> None:
-        """Go on with a group that was a consumer group until now: its members have to agree on a leader."""
+        """Take over a group that was a consumer group until now. Its members rebalance to choose a leader."""
         self._store(group, now_ms)
         self._rebalances.resume(group, now_ms)
         self._rebalances.start_or_go_on(group, "no member of the consumer group protocol is left", now_ms)
 
     def give_up(self, group: ClassicGroup) -> None:
-        """The group is a consumer group from now on: whatever waits has to be asked again."""
+        """Release a group that becomes a consumer group. Waiting requests are answered with REBALANCE_IN_PROGRESS."""
         self._rebalances.end(group, Event.CONVERT, _refusal(group, "is a consumer group now", ErrorCode.REBALANCE_IN_PROGRESS))
 
     def unload(self, group: ClassicGroup) -> None:
-        """Another node coordinates the group from now on."""
+        """Release a group that another node coordinates from now on."""
         self._rebalances.end(group, Event.UNLOAD, _refusal(group, "has another coordinator", ErrorCode.NOT_COORDINATOR))
 
     def delete(self, group: ClassicGroup) -> None:
-        """Forget a group. IllegalStateError for one with members."""
+        """Delete a group. Raises IllegalStateError if it has members."""
         self._rebalances.end(group, Event.DELETE, _refusal(group, "was deleted", ErrorCode.UNKNOWN_MEMBER_ID))
 
 
@@ -284,12 +286,12 @@ def _protocols(request: JoinGroupRequest) -> tuple[Protocol, ...]:
 
 
 def _wait_for_join(member: ClassicMember, request: JoinGroupRequest) -> Promise[JoinGroupResponse]:
-    """Take over what a member says of itself, and let its join wait. An earlier one of the same member is not answered any more."""
+    """Take over the metadata of a member's JoinGroup and let it wait. An earlier one of the same member is never answered."""
     answer: Promise[JoinGroupResponse] = Promise()
     member.joining = answer
     member.protocols = _protocols(request)
     member.session_timeout_ms = request.session_timeout_ms
-    # Version 0 has no rebalance timeout.
+    # JoinGroup version 0 has no rebalance timeout.
     member.rebalance_timeout_ms = request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
     return answer
 

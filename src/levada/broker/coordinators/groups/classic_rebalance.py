@@ -1,9 +1,9 @@
-"""How a classic group rebalances, and what time does to it: requests that wait, sessions that end (G23, G28, G30).
+"""Rebalances of classic groups: waiting requests, timeouts and sessions.
 
-The first rebalance of a group waits group.initial.rebalance.delay.ms for more members, and that again whenever one came, at most the
-rebalance timeout. Later ones wait for all members that are known. Each member's session ends when nothing was heard of it for its session
-timeout; while a request of it waits it is alive. A member whose first join waits cannot be told from one that has given up, so that ends
-after a time of its own.
+The first rebalance of a group waits group.initial.rebalance.delay.ms for more members, and again whenever a member has joined, up to the
+rebalance timeout. Later rebalances wait for all known members. A member's session expires when nothing was received from it for the session
+timeout; it does not expire while one of its requests waits. Whether a member whose first JoinGroup waits is still there cannot be known, so
+that wait has a time limit of its own.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ CAN_REBALANCE = frozenset({State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE
 
 
 class Rebalances:
-    """Carries rebalances out. store: keeps a group as it is now, for its next coordinator; called with the node's time."""
+    """The rebalances of a node's classic groups. store: stores the present state of a group; called with the node's time."""
 
     def __init__(self, settings: BrokerSettings, timers: Timers, store: Callable[[ClassicGroup, int], None]) -> None:
         self._settings = settings
         self._timers = timers
         self._store = store
 
-    # Rounds
+    # Rebalances
 
     def start_or_go_on(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
-        """Begin a rebalance, or let the one that is under way go on if this was what it waited for."""
+        """Start a rebalance. If one is in progress, complete it if it was only waiting for this change."""
         if group.state in CAN_REBALANCE:
             self._prepare(group, reason, now_ms)
         else:
             self.go_on(group, now_ms)
 
     def go_on(self, group: ClassicGroup, now_ms: int) -> None:
-        """Complete the join phase when all members have joined. The first rebalance of a group waits for its initial delay instead."""
+        """Complete the join phase if all members have joined. The initial rebalance waits for its delay instead."""
         if group.state is State.PREPARING_REBALANCE and group.all_joined and group.before is not State.EMPTY:
             self._complete_join(group, now_ms)
 
     def take_assignment(self, group: ClassicGroup, assignments: Iterable[tuple[str, bytes]], now_ms: int) -> None:
-        """Hand the leader's assignment to all members. Those that it leaves out get nothing."""
+        """Answer the SyncGroup of all members with the leader's assignment. Members that it leaves out get an empty one."""
         given = dict(assignments)
         for member in group.members.values():
             member.assignment = given.get(member.id, b"")
@@ -58,7 +58,7 @@ class Rebalances:
             self._answer_sync(group, member, now_ms)
 
     def synced(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """A member has asked for its assignment."""
+        """Note that a member has sent SyncGroup."""
         group.unsynced.discard(member.id)
         if not group.unsynced:
             self._timers.cancel(_sync_key(group))
@@ -98,7 +98,7 @@ class Rebalances:
         for member in [member for member in group.members.values() if member.joining is None and member.instance_id is None]:
             self._forget(group, member.id)
         if not group.elect_joined_leader() and group.members:
-            # Static members only, and none is back. Their sessions decide.
+            # Only static members are left, and none has joined again. They stay until their sessions expire.
             self._complete_join_later(group, now_ms)
             return
         group.begin_generation()
@@ -136,30 +136,30 @@ class Rebalances:
     # Sessions
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-        """Something was heard of a member."""
+        """Restart a member's session, because something was received from it."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         self._timers.schedule(_session_key(group, member.id), now_ms + timeout_ms, lambda at_ms: self._end_session(group, member, at_ms))
 
     def expect(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, now_ms: int) -> None:
-        """An id was given to a member that has to join again with it: rebalances wait for it, as long as its session would last."""
+        """Let rebalances wait for a new member that was given its id and has to join with it, for up to its session timeout."""
         group.pending.add(member_id)
         at_ms = now_ms + session_timeout_ms
         self._timers.schedule(_session_key(group, member_id), at_ms, lambda late_ms: self._end_pending(group, member_id, late_ms))
 
     def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Take a member out of its group; the caller rebalances then. What the member waits for is answered with UNKNOWN_MEMBER_ID."""
+        """Remove a member from its group. Its requests are answered with UNKNOWN_MEMBER_ID. The caller starts a rebalance."""
         gone = f"member {member.id!r} is no longer in group '{group.id}'"
         member.settle_join(JoinRefusedError(gone, ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
         member.settle_sync(BrokerError(gone, code=ErrorCode.UNKNOWN_MEMBER_ID))
         self._forget(group, member.id)
 
     def replace_static(self, group: ClassicGroup, old: ClassicMember, new_id: str) -> ClassicMember:
-        """Give an instance id to its next process, and return the member that it is now."""
+        """Give a static member's place to its next process; return the new member."""
         self._timers.cancel(_session_key(group, old.id))
         return group.replace_static(old, new_id)
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Wait no more for an id that was given out."""
+        """Stop waiting for a member id that was given out."""
         self._forget(group, member_id)
 
     def _end_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
@@ -175,15 +175,15 @@ class Rebalances:
         self._timers.cancel(_session_key(group, member_id))
         group.remove(member_id)
 
-    # Groups come and go
+    # Loading and unloading
 
     def resume(self, group: ClassicGroup, now_ms: int) -> None:
-        """A group was restored: its members' sessions begin now."""
+        """Begin the sessions of the members of a group that was loaded."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
 
     def end(self, group: ClassicGroup, event: Event, refusal: BrokerError) -> None:
-        """A group is no longer there. refusal: the answer to what waits."""
+        """Release a group. refusal: the answer to its waiting requests."""
         for member_id in group.pending:
             self._timers.cancel(_session_key(group, member_id))
         for member in group.members.values():

@@ -1,7 +1,7 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: which partitions may be committed, on whose behalf, and what each is answered.
+"""The common part of OffsetCommit and TxnOffsetCommit: which partitions may be committed, the member's checks, the error codes.
 
 As in Kafka, partitions that do not exist, or whose topic the client may not read, are refused first, on any node. An error of the group or
-its member is then the answer for all other partitions.
+of the member then applies to all other partitions.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from levada.types import OffsetAndMetadata, TopicPartition
 T = TypeVar("T")
 
 _Place: TypeAlias = tuple[int, int]
-"""Where a partition stands in the request: which topic, which of its partitions."""
+"""Indexes of a partition in a request: of its topic, and within the topic."""
 
 
 class TopicToCommit(Protocol):
-    """A topic of either request."""
+    """A topic in a request of either API."""
 
     name: str
     topic_id: UUID
@@ -37,10 +37,10 @@ _UNKNOWN_TO_OLDER = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEM
 
 
 def check_member(call: Call, partitions: Collection[TopicPartition], *, in_transaction: bool, newer_codes_since: int) -> None:
-    """Raise what Kafka answers when the request may not commit these partitions.
+    """Raise Kafka's error if the member may not commit these partitions.
 
-    newer_codes_since: the version since which the response may have GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH; before, ILLEGAL_GENERATION
-    stands for both.
+    newer_codes_since: the first version whose response may have GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Earlier versions get
+    ILLEGAL_GENERATION for both.
     """
     request, cluster = call.request, call.state.cluster
     commit = Commit(request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, call.version)
@@ -61,10 +61,10 @@ def commit_each(
     check: Callable[[Collection[TopicPartition]], None],
     commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
 ) -> list[list[ErrorCode]]:
-    """Commit what may be committed; return an error code for each partition of each topic, in the order of the request.
+    """Commit the partitions that may be committed; return an error code for each partition of each topic, in the order of the request.
 
-    check: raises BrokerError when nothing may be; called with the partitions that exist, if any does. commit: stores offsets, or raises
-    BrokerError.
+    check: raises BrokerError if the request is refused as a whole; called with the existing partitions, if there are any. commit: stores
+    the offsets, or raises BrokerError.
     """
     codes = [[ErrorCode.NONE] * len(topic.partitions) for topic in topics]
     found: dict[_Place, TopicPartition] = {}
@@ -94,8 +94,8 @@ def commit_each(
 def answered(
     topics: Sequence[TopicToCommit], codes: Sequence[Sequence[ErrorCode]], topic: Callable[..., T], partition: Callable[..., Any]
 ) -> list[T]:
-    """Return the topics of the response, with these codes. topic, partition: make its structs. As in Kafka, one without partitions is
-    left out.
+    """Return the topics of the response, with these codes. topic, partition: the classes of its structs. As in Kafka, topics without
+    partitions are left out.
     """
     return [
         topic(
@@ -119,7 +119,7 @@ def _refusal(call: Call, tp: TopicPartition, wanted: Any) -> ErrorCode:
     planned = call.state.faults.partition_error(call.request.NAME, tp)
     if planned is not ErrorCode.NONE:
         return planned
-    # Java counts UTF-16 units, here as in String.length().
+    # Java's String.length() counts UTF-16 units.
     units = len((wanted.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2
     is_too_large = units > call.state.settings.offset_metadata_max_bytes
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE

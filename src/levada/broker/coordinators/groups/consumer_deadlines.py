@@ -1,7 +1,7 @@
-"""The deadlines of members of consumer groups. A member that misses one is removed.
+"""The deadlines of members of consumer groups. A member that misses a deadline is removed.
 
-A session ends when nothing was heard of a member. A member that is told to give up partitions has its rebalance timeout to do so. A member
-of the classic protocol has as long to join when it is asked to, and to ask for its assignment when it has joined.
+A session expires when nothing was received from a member. A member that has to revoke partitions has its rebalance timeout to do so. The
+same timeout limits how long a member of the classic protocol may take to join again, and then to send SyncGroup.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SESSION, REVOCATION, JOIN, SYNC = "session", "revocation", "join", "sync"
 
 
 class Deadlines:
-    """The deadlines of a node's consumer groups. config_of: returns a group's settings.
+    """The deadlines of the members of a node's consumer groups. config_of: returns a group's settings.
 
-    removed: is told of a group that has lost a member, and the time.
+    removed: called with a group that has lost a member, and the time.
     """
 
     def __init__(self, config_of: Callable[[str], GroupConfig], timers: Timers, removed: Callable[[ConsumerGroup, int], None]) -> None:
@@ -28,51 +28,51 @@ class Deadlines:
         self._removed = removed
 
     def restart_session(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Something was heard of a member."""
+        """Restart a member's session, because something was received from it."""
         own_ms = None if member.classic is None else member.classic.session_timeout_ms
         timeout_ms = self._config_of(group.id).consumer_session_timeout_ms if own_ms is None else own_ms
         self._expect(SESSION, group, member, now_ms + timeout_ms)
 
     def limit_revocation(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int) -> None:
-        """A member may have been told to give up partitions, or have done so."""
+        """Start or end the deadline for revoking partitions, after a change of a member."""
         if after.state is not MemberState.UNREVOKED_PARTITIONS or after.classic is not None:
             self._timers.cancel(_key(REVOCATION, group, after.id))
         elif (before.state, before.epoch, before.revoking) != (after.state, after.epoch, after.revoking):
             self._expect(REVOCATION, group, after, now_ms + after.rebalance_timeout_ms)
 
     def joined(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A member of the classic protocol has joined, and has to ask for its assignment."""
+        """A member of the classic protocol has joined: start its deadline for SyncGroup."""
         self._timers.cancel(_key(JOIN, group, member.id))
         self._expect(SYNC, group, member, now_ms + member.rebalance_timeout_ms)
 
     def synced(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """A member of the classic protocol has asked for its assignment."""
+        """A member of the classic protocol has sent SyncGroup: end its deadline for it."""
         self._timers.cancel(_key(SYNC, group, member.id))
 
     def asked_to_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A member of the classic protocol was asked to join again, perhaps not for the first time."""
+        """A member of the classic protocol was told to join again, perhaps repeatedly: start its deadline for that unless it runs."""
         if not self._timers.is_scheduled(_key(JOIN, group, member.id)):
             self._expect(JOIN, group, member, now_ms + member.rebalance_timeout_ms)
 
     def remove(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-        """Remove a member from its group, whatever it is expected to do."""
+        """Remove a member from its group, with all its deadlines."""
         self.cancel(group, member_id)
         group.remove(member_id)
         self._removed(group, now_ms)
 
     def cancel(self, group: ConsumerGroup, member_id: str) -> None:
-        """Expect nothing of a member any more."""
+        """End all deadlines of a member."""
         for kind in (SESSION, REVOCATION, JOIN, SYNC):
             self._timers.cancel(_key(kind, group, member_id))
 
     def load(self, group: ConsumerGroup, now_ms: int) -> None:
-        """The node coordinates the group from now on: its members' sessions begin."""
+        """Begin the sessions of the members of a group that was loaded."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
             self.limit_revocation(group, ConsumerMember(id=member.id), member, now_ms)
 
     def unload(self, group: ConsumerGroup) -> None:
-        """Another node coordinates the group from now on."""
+        """End the deadlines of a group that another node coordinates from now on."""
         for member_id in group.members:
             self.cancel(group, member_id)
 

@@ -1,7 +1,7 @@
-"""One consumer group (KIP-848): its members, what each shall have, and in which epoch.
+"""A consumer group (KIP-848): its members, their target assignments, and its epochs.
 
-The group's epoch rises with every change of its members, their subscriptions or the topics. An assignment is made for an epoch, and
-members reach it one by one (consumer_member). All of this is stored as it changes, so a new coordinator goes on where the one before ended.
+The group epoch rises with each change of the members, of their subscriptions or of the topics. An assignment is computed for an epoch, and
+the members reach it one by one (consumer_member). Each change is stored, so a new coordinator continues where the former one ended.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""By the names that members may ask for. The first one is that of groups whose members ask for none."""
+"""By the names that members may choose. The first one is the default."""
 
 
 FIRST_EPOCH = 1
-"""The epoch of a group before its first member joins, as in Kafka 4.4."""
+"""The epoch of a group without members so far, as in Kafka 4.4."""
 
 
 class TopicSize(NamedTuple):
-    """A topic as far as assignments depend on it."""
+    """The properties of a topic that assignments depend on."""
 
     id: UUID
     partitions: int
@@ -47,7 +47,8 @@ class TopicSize(NamedTuple):
 class Topics(NamedTuple):
     """The topics of the cluster.
 
-    find: returns the size of one, None where there is none. name_of: returns the name for an id, None where there is none. names: of all.
+    find: returns these properties, None if there is no such topic. name_of: returns the name for an id, or None. names: iterates over all
+    names.
     """
 
     find: Callable[[str], TopicSize | None]
@@ -56,7 +57,9 @@ class Topics(NamedTuple):
 
 
 class GroupState(StrEnum):
-    """The values are the names in ConsumerGroupDescribe and ListGroups. They follow from the members; nothing is decided by them."""
+    """The state of a group, by its name in ConsumerGroupDescribe and ListGroups. It only describes the members; no decision depends on
+    it.
+    """
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -65,9 +68,10 @@ class GroupState(StrEnum):
 
 
 class ConsumerGroup:
-    """A group. assignment_epoch: for which epoch the targets are. sizes: of the topics that it subscribes to, as the targets know them.
+    """A consumer group. assignment_epoch: the epoch of the target assignment. sizes: the subscribed topics as the targets were computed
+    from.
 
-    expires_offsets: as of ClassicGroup.
+    expires_offsets: as in ClassicGroup.
     """
 
     TYPE = "consumer"
@@ -84,7 +88,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> GroupState:
-        """How far the group is with its changes."""
+        """Return the state, which follows from the epochs and the members."""
         if not self.members:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -95,16 +99,16 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members ask for."""
+        """The assignor that most members choose."""
         asked = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether any member reads a topic."""
+        """Whether any member subscribes to a topic."""
         return any(topic in member.topics or topic in matching(member.pattern, [topic]) for member in self.members.values())
 
     def target(self, member_id: str) -> Partitions:
-        """Return what a member shall have."""
+        """Return a member's target assignment."""
         return self.targets.get(member_id, NO_PARTITIONS)
 
     # Members
@@ -117,11 +121,11 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """Return the member of an instance id."""
+        """Return the member with an instance id, None if there is none."""
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
     def existing_static(self, member_id: str, instance_id: str) -> ConsumerMember:
-        """Return the member of an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when it is another one now."""
+        """Return the member with an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if it has another member id now."""
         member = self.static_member(instance_id)
         if member is None:
             raise BrokerError(f"Instance id {instance_id} is unknown.", code=ErrorCode.UNKNOWN_MEMBER_ID)
@@ -133,10 +137,10 @@ class ConsumerGroup:
         return member
 
     def joining(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """Return who joins: a new member, a known one, or the next process of a static one, with all that the one before had.
+        """Return the member that joins: a new one, a present one, or the next process of a static one, which takes over its assignment.
 
-        Raises UNRELEASED_INSTANCE_ID while the member before it has not left, unless that one uses the
-        classic protocol, in which members do not say that they will be back.
+        Raises UNRELEASED_INSTANCE_ID while the former process of a static member has not left. A former process that uses the classic
+        protocol may be replaced at any time, since it does not say that it leaves temporarily.
         """
         before = None if instance_id is None else self.static_member(instance_id)
         if before is None:
@@ -150,7 +154,7 @@ class ConsumerGroup:
         return before
 
     def remove(self, member_id: str) -> None:
-        """Forget a member: what it had is free, and the rest gets a new assignment with its next heartbeat."""
+        """Remove a member. Its partitions are free, and the others get a new assignment with their next heartbeats."""
         del self.members[member_id]
         self.targets.pop(member_id, None)
         if self.is_all_classic:
@@ -163,7 +167,7 @@ class ConsumerGroup:
 
     @property
     def is_all_classic(self) -> bool:
-        """Whether there are members, and none of the new protocol is among them."""
+        """Whether there are members, and all of them use the classic protocol."""
         return bool(self.members) and all(member.classic is not None for member in self.members.values())
 
     def common_protocols(self, names: Iterable[str]) -> set[str]:
@@ -172,16 +176,16 @@ class ConsumerGroup:
         return set(names).intersection(*offers)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether somebody else still has a partition that a member lacks."""
+        """Whether another member has not yet released a partition that this member is to get."""
         held = self._held()
         return any(partition in held for partition in self.target(member.id) - member.assigned.keys())
 
     # Assignments
 
     def advance(self, topics: Topics, before: ConsumerMember, after: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
-        """Let a member be as it is after a change, decide anew what all shall have if need be, and let it go a step towards that.
+        """Apply a change of a member, compute a new target assignment if needed, and reconcile the member one step further.
 
-        Returns the member as it is then. owned: what it says it has, None if it does not say.
+        Returns the member afterwards. owned: the partitions that it reports to own, None if it reports none.
         """
         has_changed = (after.topics, after.pattern) != (before.topics, before.pattern)
         sizes_changed = self._refresh_sizes(topics, including=after)
@@ -196,17 +200,17 @@ class ConsumerGroup:
         return reconciled
 
     def leave_for_a_while(self, member: ConsumerMember) -> None:
-        """Let a static member be away. It keeps what it has."""
+        """Let a static member leave temporarily. It keeps its partitions."""
         self.members[member.id] = replace(
             member, epoch=LEAVING_FOR_A_WHILE, previous_epoch=member.epoch, state=MemberState.STABLE, revoking={}
         )
 
     def learn_sizes(self, topics: Topics) -> None:
-        """Take the topics as they are for those that the targets were made for: they are not kept when a broker ends."""
+        """Take the topics as they are now for those of the target assignment. They are not stored, so they are unknown after a restart."""
         self.sizes = self._sizes(topics, self.members.values())
 
     def _refresh_sizes(self, topics: Topics, *, including: ConsumerMember) -> bool:
-        """Look the topics up that the group subscribes to, with a member as it is after a change; whether anything differs."""
+        """Look up the topics that the group subscribes to, including those of a changed member; return whether anything differs."""
         sizes = self._sizes(topics, [*(member for member in self.members.values() if member.id != including.id), including])
         changed, self.sizes = sizes != self.sizes, sizes
         return changed
@@ -217,7 +221,7 @@ class ConsumerGroup:
         return {name: size for name, size in found.items() if size is not None}
 
     def _assign(self, topics: Topics) -> None:
-        """Decide what each member shall have, for the present epoch."""
+        """Compute the target assignment for the present epoch."""
         subscriptions = {
             member.id: Subscription(
                 frozenset(self.sizes[name].id for name in self._subscribed(member, topics) if name in self.sizes),
@@ -231,7 +235,7 @@ class ConsumerGroup:
         self.assignment_epoch = self.epoch
 
     def _replace(self, before: ConsumerMember, after: ConsumerMember) -> None:
-        """Let a member be as it is after a change, of its id too."""
+        """Replace a member by its changed version, whose id may differ."""
         if before.id != after.id:
             self.members.pop(before.id, None)
             self.targets[after.id] = self.targets.pop(before.id, NO_PARTITIONS)

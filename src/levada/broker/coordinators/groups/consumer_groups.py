@@ -1,7 +1,7 @@
-"""The consumer group protocol (KIP-848): what a heartbeat does, and what it is refused (G33-G40).
+"""The consumer group protocol (KIP-848): how a heartbeat changes a group, and when it is refused.
 
-Requests arrive checked for their coordinator and for what every broker would refuse. A refusal is a BrokerError with the code that Kafka
-answers; the words are Kafka's too, since clients log them.
+The caller has checked the coordinator and what any broker would refuse. A request is refused with a BrokerError that has Kafka's error code
+and Kafka's message, since clients log it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeart
 UNCHANGED_MS = -1
 
 FIRST_COMMIT_WITH_EPOCHS = 9
-"""The version of OffsetCommit since which members of consumer groups can commit."""
+"""The first version of OffsetCommit that members of consumer groups can use."""
 
 
 class Beat(NamedTuple):
-    """What a heartbeat has led to. tells_assignment: whether the member is told what it has."""
+    """The result of a heartbeat. tells_assignment: whether the response has the member's assignment."""
 
     member: ConsumerMember
     tells_assignment: bool
 
 
 class ConsumerGroups:
-    """The consumer groups of a node. new_id: makes a member id for clients that do not have one."""
+    """The consumer groups of a node. new_id: makes a member id for clients that send none."""
 
     def __init__(self, settings: BrokerSettings, deadlines: Deadlines, topics: Topics, new_id: Callable[[], str]) -> None:
         self._settings = settings
@@ -57,9 +57,9 @@ class ConsumerGroups:
         now_ms: int,
         sees: Callable[[str], bool],
     ) -> Beat:
-        """Take a member in or keep it, with what it says of itself, and let it go a step towards what it shall have.
+        """Handle a heartbeat: add or update the member, and reconcile it one step further.
 
-        sees: which topics its user may know of.
+        sees: whether the member's user may describe a topic.
         """
         owned = _owned(request.topic_partitions)
         before = self._member(group, request, owned)
@@ -74,7 +74,7 @@ class ConsumerGroups:
         return Beat(member, request.member_epoch == JOINING or is_full or changed)
 
     def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
-        """Let a member go. A static one may leave for a while: it keeps its partitions until its session ends."""
+        """Remove a member. A static member may leave temporarily: it keeps its partitions until its session expires."""
         if request.instance_id is None:
             member = group.existing(request.member_id)
         else:
@@ -86,7 +86,7 @@ class ConsumerGroups:
             self._deadlines.remove(group, member.id, now_ms)
 
     def _member(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, owned: Partitions | None) -> ConsumerMember:
-        """Return the member before this heartbeat."""
+        """Return the member as it was before this heartbeat."""
         if request.member_epoch == JOINING:
             member_id = request.member_id or self._new_id()
             check_size(group, member_id, self._settings)
@@ -99,7 +99,7 @@ class ConsumerGroups:
         return member
 
     def _updated(self, before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, origin: ClientOrigin) -> ConsumerMember:
-        """Return the member with what the request says; null and -1 say that it is as before."""
+        """Return the member with the fields of the request; null and -1 mean that a field has not changed."""
         return replace(
             before,
             id=before.id if request.member_epoch != JOINING else request.member_id or before.id,
@@ -128,10 +128,10 @@ class ConsumerGroups:
         *,
         in_transaction: bool,
     ) -> None:
-        """Raise what Kafka answers to a commit that a member may not make, as ClassicGroups.check_commit does.
+        """Raise Kafka's error for a commit that the member may not make, as ClassicGroups.check_commit does.
 
-        A member may commit with an epoch that it has left behind for partitions that it has had since then at the latest (KIP-1251); one
-        that it may not commit has all of them refused.
+        A member may commit with an earlier epoch for partitions that it has owned since that epoch (KIP-1251). If this is not so for one of
+        them, the whole commit is refused.
         """
         if epoch < 0 and not group.members:
             return
@@ -146,7 +146,7 @@ class ConsumerGroups:
             raise _stale(group, member, epoch, ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-        """Raise what Kafka answers to a member that may not ask for offsets. Who names no member may."""
+        """Raise Kafka's error for a member that may not fetch offsets. A request without a member id may."""
         if member_id is None and epoch < 0:
             return
         member = group.existing(member_id or "")
@@ -155,7 +155,7 @@ class ConsumerGroups:
 
 
 def check_size(group: ConsumerGroup, member_id: str, settings: BrokerSettings) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+    """Raise GROUP_MAX_SIZE_REACHED if a new member would exceed the group's maximum size."""
     limit = settings.group_consumer_max_size
     if member_id not in group.members and len(group.members) >= limit:
         raise BrokerError(f"The consumer group has reached its maximum capacity of {limit} members.", code=ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -164,7 +164,7 @@ def check_size(group: ConsumerGroup, member_id: str, settings: BrokerSettings) -
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
     """Raise FENCED_MEMBER_EPOCH for an epoch that is not the member's.
 
-    The epoch before is that of a member which has missed the last answer; it has to own nothing that it may not.
+    The previous epoch is allowed, since the member may have missed the last response, if it owns no partition beyond its assignment.
     """
     if epoch == member.epoch:
         return
@@ -183,7 +183,7 @@ def _stale(group: ConsumerGroup, member: ConsumerMember, epoch: int, code: Error
 
 
 def _had(member: ConsumerMember, partition: Owned, epoch: int) -> bool:
-    """Whether a member has had a partition without a break since an epoch that it has left behind."""
+    """Whether a member has owned a partition continuously since an earlier epoch."""
     since = member.held_since(partition)
     return since is not None and since <= epoch
 

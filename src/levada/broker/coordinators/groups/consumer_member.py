@@ -1,17 +1,17 @@
-"""A member of a consumer group (KIP-848), and how it gets from what it has to what it shall have.
+"""A member of a consumer group (KIP-848), and how it is reconciled with its target assignment.
 
-The coordinator decides what each member shall have, its target, in numbered assignments. A member moves to a target at its own pace:
-first it gives up what it shall no longer have, then it takes what others have given up. The member's epoch is the number of the assignment
-that it has reached, and every heartbeat carries it. Three things move a member: a new target, a heartbeat that says what the member owns,
-and others that give up partitions. The states:
+The coordinator computes a target assignment for each member, in numbered epochs. A member moves to its target at its own pace: first it
+revokes the partitions that it loses, then it gets those that others have released. The member epoch is the epoch of the target that it has
+reached, and every heartbeat carries it. Three things move a member: a new target, a heartbeat with the partitions that it owns, and other
+members that release partitions. The states:
 
 - Stable: the member has reached the target of its epoch.
-- UnrevokedPartitions: it was told to give up partitions and stays in its epoch until a heartbeat leaves them out of what it owns.
-- UnreleasedPartitions: it is in the target's epoch but lacks partitions that another member has not given up yet.
+- UnrevokedPartitions: it was told to revoke partitions, and stays in its epoch until a heartbeat no longer lists them as owned.
+- UnreleasedPartitions: it is in the target's epoch, but lacks partitions that another member has not released yet.
 
-What can never be: a partition that two members are assigned; a partition that is handed on while a heartbeat of its owner still names it;
-an epoch that falls, but for a static member that leaves for a while. reconcile() is the only way from state to state; which one follows
-depends on what is left to give up and to take, whatever the state was before.
+What can never happen: a partition that is assigned to two members; a partition that gets a new owner while a heartbeat of its old owner
+still lists it; an epoch that falls, except that of a static member that leaves temporarily. reconcile() is the only way from state to
+state. The next state depends only on what is left to revoke and to get, whatever the state was before.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from levada.broker.coordinators.groups.classic_group import ClientOrigin, Protoc
 UNKNOWN_ORIGIN = ClientOrigin("", "")
 
 JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
-"""Epochs of heartbeats with a meaning of their own."""
+"""Epochs with a special meaning in heartbeats."""
 
 
 class Owned(NamedTuple):
-    """A partition by its topic's id."""
+    """A partition, with its topic's id."""
 
     topic_id: UUID
     partition: int
@@ -43,7 +43,7 @@ NO_PARTITIONS: Partitions = frozenset()
 
 
 class MemberState(StrEnum):
-    """How far a member is on its way to its target."""
+    """How far a member has been reconciled with its target."""
 
     STABLE = "Stable"
     UNREVOKED_PARTITIONS = "UnrevokedPartitions"
@@ -51,7 +51,7 @@ class MemberState(StrEnum):
 
 
 class ClassicPart(NamedTuple):
-    """What a member of the classic protocol has beyond that: the assignors that it offers, and a session of its own length."""
+    """The additional properties of a member that uses the classic protocol: its assignors, and its session timeout."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
@@ -63,10 +63,10 @@ def _sees_all(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member. topics, pattern: what it subscribes to. sees: which topics its user may know of; a pattern matches no others.
+    """A member. topics, pattern: its subscription. sees: whether its user may describe a topic; a pattern matches no others.
 
-    assigned: what it has, and in which epoch it got each. revoking: what it was assigned and has to give up, likewise. classic: None unless
-    it uses the classic protocol.
+    assigned: its assignment, with the epoch in which it got each partition. revoking: likewise for partitions that it has to revoke.
+    classic: None unless it uses the classic protocol.
     """
 
     id: str
@@ -87,24 +87,24 @@ class ConsumerMember:
 
     @property
     def held(self) -> Partitions:
-        """The partitions that may not be assigned to another member now."""
+        """The partitions that no other member may get now."""
         return frozenset(self.revoking.keys() | self.assigned.keys())
 
     def held_since(self, partition: Owned) -> int | None:
-        """Return the epoch in which it got a partition that it still holds, None for one that it does not hold (KIP-1251)."""
+        """Return the epoch in which the member got a partition, None if it does not hold it (KIP-1251)."""
         return self.assigned.get(partition, self.revoking.get(partition))
 
     def has_reached(self, epoch: int) -> bool:
-        """Whether the member has what the assignment of an epoch gives it."""
+        """Whether the member has its whole assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
 def reconcile(
     member: ConsumerMember, target: Partitions, target_epoch: int, is_free: Callable[[Owned], bool], owned: Partitions | None
 ) -> ConsumerMember:
-    """Return the member one step further on its way to a target.
+    """Return the member reconciled one step further with its target.
 
-    is_free: whether nobody has a partition. owned: what the member says it has, None if its heartbeat does not say.
+    is_free: whether no member holds a partition. owned: the partitions that the member reports to own, None if it does not report.
     """
     if member.has_reached(target_epoch):
         return member
@@ -130,5 +130,5 @@ def _moved(
 
 
 def _still_has(partitions: Collection[Owned], owned: Partitions | None) -> bool:
-    """Whether the member may still read some of these; also when it does not say."""
+    """Whether the member may still read some of these partitions; also true if it does not report."""
     return owned is None or not owned.isdisjoint(partitions)

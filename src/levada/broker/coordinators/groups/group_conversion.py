@@ -1,7 +1,8 @@
-"""Groups that change their protocol while they have members (KIP-848): pure functions from one kind of group to the other.
+"""Conversion of groups between the classic and the consumer protocol while they have members (KIP-848): pure functions.
 
-The first member of the new protocol makes a classic group a consumer group; its other members go on with the classic protocol in there.
-When only those are left, it becomes a classic group again. Members keep their partitions, and the generation goes on as the epoch.
+The first member of the consumer protocol converts a classic group to a consumer group, in which the other members go on with the classic
+protocol. When only those are left, the group becomes a classic group again. Members keep their partitions; the generation becomes the
+epoch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from levada.protocol.prefixed import decode_prefixed, encode_prefixed, read_pref
 
 
 def to_consumer_group(classic: ClassicGroup, topics: Topics) -> ConsumerGroup:
-    """Return a classic group as a consumer group. Raises GROUP_ID_NOT_FOUND for one whose members are no consumers, as Kafka says it."""
+    """Convert a classic group to a consumer group. Raises GROUP_ID_NOT_FOUND, as Kafka does, if its members are not consumers."""
     if classic.protocol_type != CONSUMER:
         raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol")
     group = ConsumerGroup(classic.id)
@@ -33,7 +34,7 @@ def to_consumer_group(classic: ClassicGroup, topics: Topics) -> ConsumerGroup:
 
 
 def to_classic_group(group: ConsumerGroup, topics: Topics, wall_ms: int) -> ClassicGroup:
-    """Return a consumer group as a classic group. All its members have to use the classic protocol."""
+    """Convert a consumer group to a classic group. All its members have to use the classic protocol."""
     members = tuple(_to_stored_member(member, topics) for member in group.members.values())
     leader = next(iter(group.members))
     classic = ClassicGroup.restored(group.id, StoredGroup(CONSUMER, group.epoch, None, leader, members, wall_ms))
@@ -45,7 +46,7 @@ def to_classic_group(group: ConsumerGroup, topics: Topics, wall_ms: int) -> Clas
 
 
 def assignment_bytes(member: ConsumerMember, topics: Topics) -> bytes:
-    """Return what a member has as an assignment of the classic protocol, in the version of its subscription."""
+    """Return a member's assignment as bytes of the classic protocol, in the version of its subscription."""
     assert member.classic is not None
     found: dict[str, TopicPartition] = {}
     for owned in sorted(member.assigned):
@@ -57,7 +58,7 @@ def assignment_bytes(member: ConsumerMember, topics: Topics) -> bytes:
 
 
 def owned_by(subscription: ConsumerProtocolSubscription, topics: Topics) -> Partitions:
-    """Return what a member of the classic protocol says that it reads. Topics that do not exist are left out."""
+    """Return the partitions that a member of the classic protocol reports to own. Topics that do not exist are left out."""
     sizes = {topic.topic: topics.find(topic.topic) for topic in subscription.owned_partitions}
     return frozenset(
         Owned(size.id, partition)

@@ -1,10 +1,10 @@
-"""How far groups have read: what Kafka keeps in __consumer_offsets.
+"""The committed offsets of groups, which Kafka keeps in __consumer_offsets.
 
-What is committed within a transaction is pending until the transaction ends: it is not to be seen
-before, it counts as if it were committed when the transaction is, and never if that is aborted. Of several commits for one partition the
-one that was written last wins, whatever their transactions' order of ending (as in Kafka, where their place in the log decides).
+An offset that is committed within a transaction is pending until the transaction ends: it takes effect when the transaction is committed,
+and is dropped when it is aborted. Of several commits for one partition the one that was written last wins, in whatever order their
+transactions end: Kafka goes by their offsets in the log, too.
 
-Who may commit is the coordinator's question (coordinators/groups.py).
+Whether a member may commit is checked by the group coordinator (coordinators/groups.py).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from levada.errors import BrokerError
 from levada.types import OffsetAndMetadata, TopicPartition
 
 BY_BROKER_MS = -1
-"""The retention time of a commit that leaves it to the broker."""
+"""The retention time of a commit that leaves it to the broker's settings."""
 
 
 class _Written(NamedTuple):
-    """An offset, its place among all commits, and when it was committed, in milliseconds since the epoch.
+    """A committed offset, its number among all commits, and when it was committed, in milliseconds since the epoch.
 
-    retention_ms: how long this commit is kept after that, if the request said so.
+    retention_ms: the retention time that the request asked for.
     """
 
     number: int
@@ -36,14 +36,14 @@ class _Written(NamedTuple):
     retention_ms: int = BY_BROKER_MS
 
     def is_expired(self, now_ms: int, unused_since_ms: int | None, retention_ms: int) -> bool:
-        """Whether it has to go. unused_since_ms: since when it counts as unused; None for since it was committed."""
+        """Whether it has expired. unused_since_ms: since when the group does not use it; None counts from its commit."""
         if self.retention_ms != BY_BROKER_MS:
             return now_ms >= self.committed_ms + self.retention_ms
         return now_ms >= (self.committed_ms if unused_since_ms is None else unused_since_ms) + retention_ms
 
 
 class _Batch(NamedTuple):
-    """What offsets that are written down together have in common. producer_id: None outside of transactions."""
+    """The common properties of offsets that are written together. producer_id: None outside of transactions."""
 
     group: str
     producer_id: int | None
@@ -53,7 +53,7 @@ class _Batch(NamedTuple):
 
 
 class _OpenTransaction:
-    """What one producer has committed within a transaction that has not ended."""
+    """The offsets that a producer has committed within an open transaction."""
 
     def __init__(self, producer_epoch: int) -> None:
         self.producer_epoch = producer_epoch
@@ -66,23 +66,23 @@ class _Group:
         self.open: dict[int, _OpenTransaction] = {}
 
     def keep(self, written: Mapping[TopicPartition, _Written]) -> None:
-        """Take over what was written after what is here."""
+        """Add later commits of the same transaction."""
         for tp, new in written.items():
             if tp not in self.offsets or self.offsets[tp].number < new.number:
                 self.offsets[tp] = new
 
     def partitions(self) -> set[TopicPartition]:
-        """Return the partitions for which something is committed, or pending."""
+        """Return the partitions with a committed or a pending offset."""
         return set(self.offsets).union(*(transaction.offsets for transaction in self.open.values()))
 
     def forget(self, tp: TopicPartition) -> bool:
-        """Forget what is committed for a partition, or pending; False where nothing was."""
+        """Remove the committed and the pending offset of a partition; False if there was none."""
         found = [self.offsets.pop(tp, None), *(transaction.offsets.pop(tp, None) for transaction in self.open.values())]
         return any(one is not None for one in found)
 
 
 class GroupOffsets:
-    """See the module's theory. One for all nodes of a cluster."""
+    """The committed and pending offsets of all groups. All nodes of a cluster share them."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -90,11 +90,11 @@ class GroupOffsets:
         self._kept: KeptOffsets | None = None
 
     def keep_in(self, kept: KeptOffsets) -> None:
-        """Write down what is committed from now on."""
+        """Write each commit from now on."""
         self._kept = kept
 
     def keep_all(self, kept: KeptOffsets) -> None:
-        """Write down what is committed and what is pending, in the order in which it came, and what is committed from now on."""
+        """Write all committed and pending offsets, in the order of their commits, and each commit from now on."""
         self._kept = kept
         for batch, offsets in groupby(sorted(self._all_written(), key=lambda found: found[1].number), key=itemgetter(0)):
             group, producer_id, epoch, committed_ms, retention_ms = batch
@@ -113,11 +113,11 @@ class GroupOffsets:
                     yield _Batch(name, producer_id, transaction.producer_epoch, written.committed_ms, written.retention_ms), written, tp
 
     def clear(self) -> None:
-        """Forget everything, because the topic that holds it was deleted."""
+        """Remove everything, because the topic __consumer_offsets was deleted."""
         self._groups.clear()
 
     def restore(self, written: CoordinatorWrite, place_of: Callable[[str], TopicPartition]) -> None:
-        """Take over what was written down. place_of: the partition of __consumer_offsets that a group belongs to."""
+        """Apply what was written before a restart. place_of: the partition of __consumer_offsets that a group belongs to."""
         if written.committed is not None:
             groups = [group for group in self.open_groups(written.producer_id) if place_of(group) == written.place]
             self.end_transaction(written.producer_id, committed=written.committed, groups=groups)
@@ -131,13 +131,15 @@ class GroupOffsets:
                     self.commit(group, {tp: offset}, at_ms, retention_ms)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the groups that something is committed for."""
+        """Yield the groups with committed offsets."""
         return iter(self._groups)
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int = 0, retention_ms: int = BY_BROKER_MS
     ) -> None:
-        """Store offsets. now_ms: since the epoch. retention_ms: how long to keep them, unless as long as the broker does."""
+        """Commit offsets. now_ms: since the epoch. retention_ms: how long they are kept, by default as long as the broker's settings
+        say.
+        """
         if self._kept is not None:
             self._kept.commit(group, offsets, now_ms, retention_ms)
         self._group(group).keep(self._written(offsets, now_ms, retention_ms))
@@ -145,9 +147,9 @@ class GroupOffsets:
     def commit_in_transaction(
         self, group: str, producer_id: int, producer_epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int = 0
     ) -> None:
-        """Store offsets that count once the producer's transaction is committed. now_ms: since the epoch.
+        """Commit offsets that take effect when the producer's transaction is committed. now_ms: since the epoch.
 
-        Raises INVALID_PRODUCER_EPOCH when a newer instance of the producer has a transaction open with this group.
+        Raises INVALID_PRODUCER_EPOCH if a newer instance of the producer has an open transaction with this group.
         """
         transaction = self._group(group).open.setdefault(producer_id, _OpenTransaction(producer_epoch))
         if producer_epoch < transaction.producer_epoch:
@@ -161,7 +163,7 @@ class GroupOffsets:
         transaction.offsets.update(self._written(offsets, now_ms))
 
     def end_transaction(self, producer_id: int, *, committed: bool, groups: Iterable[str]) -> None:
-        """A transaction has ended: let what it committed for these groups count, or forget it. Nothing happens for one that is not open."""
+        """End a transaction for these groups: its offsets take effect or are dropped. Without effect if it is not open."""
         for name in groups:
             group = self._groups.get(name)
             transaction = group.open.pop(producer_id, None) if group is not None else None
@@ -173,13 +175,13 @@ class GroupOffsets:
                 group.keep(transaction.offsets)
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget offsets of a group, also those that are pending."""
+        """Remove committed and pending offsets of a group."""
         gone = [tp for tp in partitions if self._group(group).forget(tp)]
         if self._kept is not None:
             self._kept.delete(group, gone)
 
     def expire(self, group: str, now_ms: int, unused_since_ms: int | None, retention_ms: int, is_in_use: Callable[[str], bool]) -> None:
-        """Forget the offsets of a group that were not used for long; not those of topics in use, nor what a transaction may change."""
+        """Remove the offsets of a group that have expired, except those of topics in use and those that an open transaction may change."""
         self.delete(
             group,
             [
@@ -190,23 +192,23 @@ class GroupOffsets:
         )
 
     def has_any(self, group: str) -> bool:
-        """Whether a group has committed offsets, or may have once a transaction ends."""
+        """Whether a group has committed or pending offsets."""
         known = self._groups.get(group)
         return known is not None and bool(known.partitions())
 
     def delete_group(self, group: str) -> None:
-        """Forget all offsets of a group, also those that are pending."""
+        """Remove all committed and pending offsets of a group."""
         if group in self._groups:
             self.delete(group, self._groups[group].partitions())
             del self._groups[group]
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted: forget its offsets, also those that are pending."""
+        """Remove the committed and pending offsets of a deleted topic."""
         for name, group in self._groups.items():
             self.delete(name, [tp for tp in group.partitions() if tp.topic == topic])
 
     def committed(self, group: str, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """Return what counts for a partition, None where nothing does."""
+        """Return the committed offset of a partition, None if there is none."""
         known = self._groups.get(group)
         return None if known is None or tp not in known.offsets else known.offsets[tp].offset
 
@@ -216,12 +218,12 @@ class GroupOffsets:
         return [] if known is None else sorted(known.offsets)
 
     def is_pending(self, group: str, tp: TopicPartition) -> bool:
-        """Whether a transaction that has not ended may yet change the offset of a partition."""
+        """Whether an open transaction may yet change the offset of a partition."""
         known = self._groups.get(group)
         return known is not None and any(tp in transaction.offsets for transaction in known.open.values())
 
     def open_groups(self, producer_id: int, producer_epoch: int | None = None) -> Iterator[str]:
-        """Yield the groups for which a producer has committed offsets within a transaction that has not ended; with this epoch, or any."""
+        """Yield the groups with pending offsets of a producer, with this epoch or with any."""
         for name, group in self._groups.items():
             transaction = group.open.get(producer_id)
             if transaction is not None and producer_epoch in (None, transaction.producer_epoch):

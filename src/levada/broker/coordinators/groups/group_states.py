@@ -1,20 +1,20 @@
 """The states of a classic group, as its coordinator keeps them.
 
-A group shares its topics' partitions among its members. Its members agree on the sharing in rounds, the generations. A round, called a
-rebalance, has two steps: all members join and one of them becomes the leader; the leader assigns partitions to all, and each gets its part.
-Members move the group by joining, sending the assignment and leaving. Time moves it: a member that is silent for its session timeout is
-removed, and a rebalance waits no longer than the largest rebalance timeout of the members. A change of the coordinator ends the group at
-the old one; the new one begins with what was stored last.
+A group divides the partitions of its topics among its members. They agree on an assignment in rounds, the generations. A rebalance, which
+begins a generation, has two steps: all members join, and one of them becomes the leader; the leader then assigns the partitions, and each
+member gets its assignment. Members move the group by joining, by sending the assignment and by leaving. Time moves it: a member whose
+session expires is removed, and a rebalance waits at most as long as the largest rebalance timeout of the members. When another node becomes
+the coordinator, the group ends at the old one, and the new one begins with what was stored last.
 
-- Empty: no members. Either it is new, or all have left, or it is a simple group, for which somebody commits offsets without membership.
-- PreparingRebalance: members join; their requests wait. The generation does not change yet. A member that does not join in time is
-  removed, but for static ones, which keep their place until their session is over.
-- CompletingRebalance: a new generation, which every member was told. The members' requests for the assignment wait for the leader's.
-- Stable: everybody has, or may ask for, its assignment. Only this state and Empty are stored.
-- Dead: deleted, a consumer group from now on, or no longer this coordinator's. Nothing follows.
+- Empty: no members. The group is new, or all have left, or it is a simple group, for which clients commit offsets without being members.
+- PreparingRebalance: members join; their requests wait. The generation does not change yet. Members that do not join in time are
+  removed, except static ones, which stay until their sessions expire.
+- CompletingRebalance: a new generation, which every member knows. The members' SyncGroup requests wait for that of the leader.
+- Stable: every member has its assignment, or can get it. Only this state and Empty are stored.
+- Dead: deleted, converted to a consumer group, or no longer coordinated here. No state follows.
 
-What can never be: an assignment that reaches members of two generations; a new generation without a rebalance; an assignment of anyone
-but the leader; a group with members that is deleted. None of these has a row in TRANSITIONS.
+What can never happen: an assignment that reaches members of two generations; a new generation without a rebalance; an assignment by any
+member but the leader; the deletion of a group with members. None of these has a row in TRANSITIONS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from levada.errors import IllegalStateError
 
 
 class State(StrEnum):
-    """The values are the names in DescribeGroups and ListGroups."""
+    """The state, by its name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -36,7 +36,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What moves a classic group."""
+    """The events that move a classic group."""
 
     PREPARE = "prepare a rebalance"
     ALL_JOINED = "begin a generation with members"
@@ -68,7 +68,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
 
 
 def after(state: State, event: Event) -> State:
-    """Return the state that an event leads to. IllegalStateError for a transition that can never be."""
+    """Return the state after an event. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

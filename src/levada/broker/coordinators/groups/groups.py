@@ -1,12 +1,12 @@
-"""The groups that one node coordinates: which there are, and what happens when coordinators move.
+"""The group coordinator of one node: its groups, and how they are loaded and unloaded when coordinators move.
 
-A node knows the groups of the partitions of __consumer_offsets that it leads. When it becomes the leader it loads what was stored of
-them: classic groups as they were when they were stable or empty last, consumer and share groups as they are, and all committed offsets.
-When it stops being the leader it forgets them, and answers what waits with NOT_COORDINATOR. A rebalance of a classic group that was under
-way is lost; members find that out and join again.
+A node coordinates the groups of the partitions of __consumer_offsets that it leads. When it becomes the leader it loads what was stored:
+classic groups as they were when they were last stable or empty, consumer groups and share groups as they are, and all committed offsets.
+When it stops being the leader it unloads them, and answers waiting requests with NOT_COORDINATOR. A rebalance of a classic group that was
+in progress is lost; its members notice and join again.
 
-A group changes its kind when it is empty and a member of the other kind joins, when the first member of the new protocol joins a classic
-group, and when the last one leaves it again. Its offsets stay. A share group stays one until it is deleted.
+A group changes its type when it is empty and a member of another type joins, when the first member of the consumer protocol joins a classic
+group, and when the last such member leaves it. Its offsets stay. A share group stays one until it is deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MINUTE_MS = 60_000
 
 
 class Commit(NamedTuple):
-    """On whose behalf offsets are committed. generation: or the member's epoch. version: of the request."""
+    """The member that commits. generation: or the member epoch. version: of the request."""
 
     group_id: str
     member_id: str
@@ -54,9 +54,9 @@ class Commit(NamedTuple):
 
 @dataclass(slots=True)
 class StoredGroups:
-    """What all nodes share of groups: the offsets, what is stored of classic groups that had members, and the other groups.
+    """The state of groups that all nodes share: offsets, stored classic groups, consumer groups and share groups.
 
-    share_states: where share groups are in their partitions. kept: writes down what outlives the broker, None where nothing does.
+    share_states: the positions of share groups in their partitions. kept: writes what survives a restart, None if nothing does.
     """
 
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
@@ -67,18 +67,18 @@ class StoredGroups:
     kept: KeptGroups | None = None
 
     def keep_all(self, kept: KeptGroups, now_ms: int) -> None:
-        """Write down what there is of groups with members, and what changes from now on. now_ms: since the epoch."""
+        """Write all groups with members, and every change from now on. now_ms: since the epoch."""
         self.kept = kept
         for group_id in sorted(self.classic.keys() | self.consumer.keys()):
             self.keep(group_id, now_ms)
 
     def keep(self, group_id: str, now_ms: int) -> None:
-        """Write down what has become of a group, where anything is written down. now_ms: since the epoch."""
+        """Write a group's present state, if anything is written. now_ms: since the epoch."""
         if self.kept is not None:
             self.kept.keep(group_id, self.consumer.get(group_id) or self.classic.get(group_id), now_ms)
 
     def clear(self) -> None:
-        """Forget all groups and their offsets, because the topic that holds them was deleted."""
+        """Remove all groups and their offsets, because the topic __consumer_offsets was deleted."""
         self.offsets.clear()
         for known in (self.classic, self.consumer, self.share):
             known.clear()
@@ -112,7 +112,7 @@ class GroupCoordinator:
         self._wall_ms = wall_ms
         self._groups: dict[str, Group] = {}
         self._touched: set[str] = set()
-        """Groups that may have changed since keep()."""
+        """Groups that may have changed since the last keep()."""
         self._loaded: dict[int, int] = {}
         self._topics = topics
         self._deadlines = Deadlines(config_of, timers, self._after_removal)
@@ -124,73 +124,73 @@ class GroupCoordinator:
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
 
-    # Which groups there are
+    # Finding groups
 
     def check(self, group_id: str) -> None:
-        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS when the node cannot speak for a group."""
+        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS unless the node coordinates a group and has loaded it."""
         self._placement.check(group_id, self._node_id)
 
     def check_named(self, group_id: str) -> None:
-        """Raise as check() does, and INVALID_GROUP_ID for the group without a name, which can have offsets but no members."""
+        """Raise as check() does, and INVALID_GROUP_ID for the group named "", which can have offsets but no members."""
         if not group_id:
             raise BrokerError("a group without a name", code=ErrorCode.INVALID_GROUP_ID)
         self.check(group_id)
 
     def check_all_loaded(self) -> None:
-        """Raise COORDINATOR_LOAD_IN_PROGRESS unless the node knows all groups that it coordinates."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS unless the node has loaded all groups that it coordinates."""
         if self._placement.is_loading(self._node_id):
             raise BrokerError("groups are being loaded", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def existing(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> Group:
-        """Return a group. missing: the error when there is none of this name."""
+        """Return a group. missing: the error if there is no group of this name."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            # Of the others nothing is written but by _store().
+            # Other groups are written by _store() only.
             self._touched.add(group_id)
         if group is None:
-            # The words, here and below, are Kafka's: descriptions answer with them.
+            # These messages are Kafka's: descriptions of groups return them.
             raise BrokerError(f"Group {group_id} not found.", code=missing)
         return group
 
     def existing_classic(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> ClassicGroup:
-        """Return a classic group. missing: the error for one that does not exist or is of the other kind."""
+        """Return a classic group. missing: the error if there is none of this name, or if it has another type."""
         group = self.existing(group_id, missing=missing)
         if not isinstance(group, ClassicGroup):
             raise BrokerError(f"Group {group_id} is not a classic group.", code=missing)
         return group
 
     def existing_of_consumers(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """Return a group that members of the classic protocol may be in. Raises UNKNOWN_MEMBER_ID."""
+        """Return a classic or a consumer group. Raises UNKNOWN_MEMBER_ID for any other."""
         group = self.existing(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ShareGroup):
             raise BrokerError(f"Group {group_id} is a share group.", code=ErrorCode.UNKNOWN_MEMBER_ID)
         return group
 
     def existing_consumer(self, group_id: str) -> ConsumerGroup:
-        """Return a consumer group. Raises GROUP_ID_NOT_FOUND for one that does not exist or is of the other kind."""
+        """Return a consumer group. Raises GROUP_ID_NOT_FOUND if there is none of this name, or if it has another type."""
         group = self.existing(group_id)
         if not isinstance(group, ConsumerGroup):
             raise BrokerError(f"Group {group_id} is not a consumer group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
     def existing_share(self, group_id: str) -> ShareGroup:
-        """Return a share group. Raises GROUP_ID_NOT_FOUND for one that does not exist or is of another kind."""
+        """Return a share group. Raises GROUP_ID_NOT_FOUND if there is none of this name, or if it has another type."""
         group = self.existing(group_id)
         if not isinstance(group, ShareGroup):
             raise BrokerError(f"Group {group_id} is not a share group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
     def joinable_by_share(self, group_id: str) -> ShareGroup:
-        """Return the share group of a name, a new one where there is none. Raises GROUP_ID_NOT_FOUND for a group of another kind."""
+        """Return a share group, a new one if there is no group of this name. Raises GROUP_ID_NOT_FOUND if it has another type."""
         if group_id not in self._groups:
             self._groups[group_id] = self._stored.share[group_id] = ShareGroup(group_id)
         return self.existing_share(group_id)
 
     def joinable_by_classic(self, group_id: str, *, is_new: bool) -> ClassicGroup | ConsumerGroup:
-        """Return the group that a member of the classic protocol can join: also a consumer group that has members.
+        """Return the group that a member of the classic protocol joins, which may be a consumer group with members.
 
-        is_new: it has no member id yet, so there may be no group either. Raises UNKNOWN_MEMBER_ID, and INCONSISTENT_GROUP_PROTOCOL for a
-        share group.
+        is_new: the member has no id yet, so the group is created if there is none. Raises UNKNOWN_MEMBER_ID, and
+        INCONSISTENT_GROUP_PROTOCOL for a share group.
         """
         group = self._groups.get(group_id)
         if isinstance(group, ShareGroup):
@@ -203,9 +203,9 @@ class GroupCoordinator:
         return self.existing_classic(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
 
     def joinable_by_consumer(self, group_id: str, now_ms: int) -> ConsumerGroup:
-        """Return the group that a member of the new protocol can join: a classic group of consumers becomes one (group_conversion).
+        """Return the group that a member of the consumer protocol joins. A classic group of consumers is converted (group_conversion).
 
-        Raises GROUP_ID_NOT_FOUND for a group that cannot.
+        Raises GROUP_ID_NOT_FOUND for a group that cannot be converted.
         """
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup | ShareGroup):
@@ -223,7 +223,7 @@ class GroupCoordinator:
         return converted
 
     def _after_removal(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Let a group be a classic one again whose last member of the new protocol has gone."""
+        """Convert a consumer group back to a classic one if its last member of the consumer protocol has gone."""
         self._touched.add(group.id)
         if group.is_all_classic:
             self._deadlines.unload(group)
@@ -232,12 +232,12 @@ class GroupCoordinator:
             self._groups[group.id] = classic
             self.classic.adopt(classic, now_ms)
 
-    # What APIs about offsets ask
+    # Checks for APIs about offsets
 
     def check_commit(self, commit: Commit, partitions: Sequence[Owned], now_ms: int, *, in_transaction: bool) -> None:
-        """Raise what Kafka answers to a commit that may not be made, GROUP_ID_NOT_FOUND among it. A simple group begins to exist.
+        """Raise Kafka's error for a commit that may not be made, such as GROUP_ID_NOT_FOUND. A simple group is created.
 
-        A generation below 0 is how an administrator commits, or a consumer of assigned partitions.
+        Administrators, and consumers with assigned partitions, commit with a generation below 0.
         """
         if commit.generation < 0 and commit.group_id not in self._groups:
             self._groups[commit.group_id] = ClassicGroup(commit.group_id)
@@ -251,7 +251,7 @@ class GroupCoordinator:
             self.consumer.check_commit(group, *who, partitions, commit.version, in_transaction=in_transaction)
 
     def check_offset_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Raise what Kafka answers to a member of a consumer group that may not ask for offsets."""
+        """Raise Kafka's error for a member of a consumer group that may not fetch offsets."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             self.consumer.check_fetch(group, member_id, epoch)
@@ -259,7 +259,7 @@ class GroupCoordinator:
     def check_offset_delete(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """Return a group whose offsets may be deleted.
 
-        Raises NON_EMPTY_GROUP for one with members that are no consumers, GROUP_ID_NOT_FOUND for a share group.
+        Raises NON_EMPTY_GROUP if it has members that are not consumers, GROUP_ID_NOT_FOUND for a share group.
         """
         group = self.existing(group_id)
         if isinstance(group, ShareGroup):
@@ -269,7 +269,7 @@ class GroupCoordinator:
         return group
 
     def delete(self, group_id: str) -> None:
-        """Delete a group with its offsets. Raises NON_EMPTY_GROUP while it has members."""
+        """Delete a group with its offsets. Raises NON_EMPTY_GROUP if it has members."""
         group = self.existing(group_id)
         check_is_empty(group)
         if isinstance(group, ClassicGroup):
@@ -279,7 +279,7 @@ class GroupCoordinator:
         self._stored.offsets.delete_group(group_id)
 
     def expire(self, now_ms: int) -> None:
-        """Forget offsets that were not used for offsets.retention.minutes, and groups that have neither members nor offsets left."""
+        """Remove offsets that were unused for offsets.retention.minutes, and groups without members and offsets."""
         wall_ms = self._wall_ms(now_ms)
         for group in [group for group in self._groups.values() if not isinstance(group, ShareGroup)]:
             offsets, retention_ms = self._stored.offsets, self._settings.offsets_retention_minutes * MINUTE_MS
@@ -290,7 +290,9 @@ class GroupCoordinator:
                 self.delete(group.id)
 
     def _empty_since_ms(self, group: Group) -> int | None:
-        """Since when a classic group that had members is empty; None for others, whose offsets count from their commit on."""
+        """Return since when a classic group that had members is empty; None for others, whose offsets expire counting from their
+        commits.
+        """
         stored = self._stored.classic.get(group.id)
         return stored.since_ms if isinstance(group, ClassicGroup) and group.state is State.EMPTY and stored is not None else None
 
@@ -302,9 +304,9 @@ class GroupCoordinator:
         self._stored.share.pop(group_id, None)
 
     def keep(self, now_ms: int) -> None:
-        """Have what a step has changed written down, before anybody is told of it.
+        """Write the groups that the last step has changed, before any client learns of the change.
 
-        Raises what a disk refuses (BrokerError), once all groups were tried; what was not written is tried again with the next step.
+        Raises the error of the disk (BrokerError) after trying all groups. What was not written is tried again in the next step.
         """
         touched, self._touched = self._touched, set()
         refused: BrokerError | None = None
@@ -317,10 +319,10 @@ class GroupCoordinator:
         if refused is not None:
             raise refused
 
-    # Coordinators come and go
+    # Loading and unloading
 
     def follow_placement(self, now_ms: int) -> None:
-        """Load the groups of partitions that the node leads since now, and forget those of others."""
+        """Load the groups of partitions that the node leads now, and unload those of partitions that it leads no longer."""
         led = self._placement.loaded_by(self._node_id)
         gone = {partition for partition, epoch in self._loaded.items() if led.get(partition) != epoch}
         new = {partition for partition, epoch in led.items() if self._loaded.get(partition) != epoch}
@@ -332,7 +334,7 @@ class GroupCoordinator:
             self._load(new, now_ms)
 
     def begin(self, now_ms: int) -> None:
-        """The node's time begins, and with it the sessions of the members that are there."""
+        """Start the node's time, and with it the sessions of the members of loaded groups."""
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 self.classic.resume(group, now_ms)
@@ -369,7 +371,7 @@ class GroupCoordinator:
 
 
 def check_is_empty(group: Group) -> None:
-    """Raise NON_EMPTY_GROUP for a group with members."""
+    """Raise NON_EMPTY_GROUP if a group has members."""
     if not _is_empty(group):
         raise _non_empty(group)
 

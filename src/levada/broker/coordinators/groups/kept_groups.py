@@ -1,8 +1,8 @@
-"""Groups and their members as records of __consumer_offsets: written as they change, and read when a broker starts again.
+"""Groups and their members as records of __consumer_offsets: written when they change, and read when a broker starts.
 
-The records of a group follow from what it is: one for a classic group with all its members, several for a consumer group. What is written
-after a change is what differs from the records that were written before, so a group that becomes one of another kind, or is deleted, needs
-no rule of its own. Members of share groups are not kept (kept_shares has where these groups are in their partitions).
+A classic group is one record with all its members, a consumer group is several records. After a change, only the records are written that
+differ from those written before. So a group that changes its type or is deleted needs no special rule. Members of share groups are not
+stored (kept_shares stores the positions of these groups).
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ from levada.types import TopicPartition
 _log = Log("levada.broker")
 _CLASSIC_VERSION, _CONSUMER_VERSION = 3, 0
 _STATES = (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
-"""By the number that stands for it in a record."""
+"""By their number in a record."""
 
 Records = dict[bytes, bytes]
 
 
 class KeptGroups:
-    """place_of: the partition of __consumer_offsets that a group belongs to."""
+    """Writes the records of groups. place_of: the partition of __consumer_offsets that a group belongs to."""
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:
         self._log = log
         self._place_of = place_of
         self._written: dict[str, Records] = {}
-        """The records of each group, as they were written last."""
+        """The records of each group that were written last."""
 
     def keep(self, group_id: str, group: StoredGroup | ConsumerGroup | None, now_ms: int) -> None:
-        """A group may have changed. None: there is none any more that had members. now_ms: since the epoch."""
+        """Write what has changed of a group. None: no group with members remains. now_ms: since the epoch."""
         before, after = self._written.get(group_id, {}), _records(group_id, group)
         gone = [CoordinatorRecord(key, None) for key in before if key not in after]
         changed = [CoordinatorRecord(key, value) for key, value in after.items() if before.get(key) != value]
@@ -74,11 +74,11 @@ class KeptGroups:
             self._written.pop(group_id, None)
 
     def clear(self) -> None:
-        """What was written is deleted."""
+        """Forget what was written, because it was deleted."""
         self._written.clear()
 
     def restore(self, written: Iterable[CoordinatorWrite]) -> tuple[dict[str, StoredGroup], dict[str, ConsumerGroup]]:
-        """Return the classic groups and the consumer groups as they were written last. What this levada does not know is passed over."""
+        """Return the classic and the consumer groups that the records describe. Records of unknown kinds or versions are skipped."""
         for one in written:
             for record in one.records:
                 self._take(one, record)
@@ -96,7 +96,7 @@ class KeptGroups:
         try:
             key = GROUP_RECORDS.decode(record.key, record.value).key
         except ProtocolError as fault:
-            _log.warning("%s: a record is passed over: %s", written.place, fault)
+            _log.warning("%s: a record is skipped: %s", written.place, fault)
             return
         if not isinstance(key, _KEYS):
             return
@@ -127,7 +127,7 @@ def _records(group_id: str, group: StoredGroup | ConsumerGroup | None) -> Record
 
 
 def _decoded(records: Records) -> Iterator[tuple[RecordKey, RecordValue | None]]:
-    # What a member has is read after the member itself.
+    # Assignments can only be applied after the records of the members.
     for key, value in sorted(records.items()):
         decoded = GROUP_RECORDS.decode(key, value)
         yield decoded.key, decoded.value
@@ -234,7 +234,7 @@ def _by_topic(partitions: Iterable[Owned]) -> dict[UUID, list[int]]:
 
 
 def _put(group: ConsumerGroup, key: RecordKey, value: RecordValue | None) -> None:
-    """Let a group be as one of its records says. The records of its members come first."""
+    """Apply one stored record to a group. The records of its members come first."""
     if isinstance(value, ConsumerGroupMetadataValue):
         group.epoch = value.epoch
     elif isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
@@ -276,7 +276,7 @@ def _having(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentV
 
 
 def _with_epochs(topics: Iterable[TopicPartitions], epoch: int) -> dict[Owned, int]:
-    """Return partitions with the epochs in which a member got them: its own where none is kept."""
+    """Return partitions with the epochs in which a member got them; the member's own epoch if none is stored."""
     found: dict[Owned, int] = {}
     for topic in topics:
         found.update(zip(_owned([topic]), topic.assignment_epochs or [epoch] * len(topic.partitions), strict=True))

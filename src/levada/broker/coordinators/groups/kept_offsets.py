@@ -1,4 +1,4 @@
-"""Committed offsets as records of __consumer_offsets: written as they are committed, and read when a broker starts again."""
+"""Committed offsets as records of __consumer_offsets: written with each commit, and read when a broker starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _NO_EXPIRY = -1
 
 
 class KeptOffsets:
-    """place_of: the partition of __consumer_offsets that a group belongs to. id_of: the id of a topic, ZERO_UUID where there is none."""
+    """Writes offsets. place_of: the partition of __consumer_offsets that a group belongs to. id_of: a topic's id, ZERO_UUID if there is
+    none.
+    """
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition], id_of: Callable[[str], UUID]) -> None:
         self._log = log
@@ -27,7 +29,7 @@ class KeptOffsets:
         self._id_of = id_of
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int, retention_ms: int) -> None:
-        """Offsets were committed. retention_ms: below 0 for as long as the broker keeps them."""
+        """Write committed offsets. retention_ms: below 0 for as long as the broker's settings say."""
         expires_ms = now_ms + retention_ms if retention_ms >= 0 else _NO_EXPIRY
         records = [self._record(group, tp, offset, now_ms, expires_ms) for tp, offset in offsets.items()]
         self._log.append(self._place_of(group), records, now_ms)
@@ -35,16 +37,16 @@ class KeptOffsets:
     def commit_in_transaction(
         self, group: str, producer_id: int, epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int
     ) -> None:
-        """Offsets were committed within a transaction that has not ended."""
+        """Write offsets that were committed within an open transaction."""
         records = [self._record(group, tp, offset, now_ms, _NO_EXPIRY) for tp, offset in offsets.items()]
         self._log.append_in_transaction(self._place_of(group), records, producer_id, epoch, now_ms)
 
     def end_transaction(self, group: str, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """A transaction with offsets of a group has ended."""
+        """Write the marker that ends a transaction with offsets of a group."""
         self._log.end_transaction(self._place_of(group), producer_id, epoch, committed=committed)
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Offsets are forgotten."""
+        """Write that offsets were removed."""
         records = [CoordinatorRecord(_key(group, tp), None) for tp in partitions]
         if records:
             self._log.append(self._place_of(group), records)
@@ -58,15 +60,15 @@ class KeptOffsets:
 
 
 def offsets_in(written: CoordinatorWrite) -> dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]]:
-    """Return what one write says of committed offsets, by group: the offset, None for one that is forgotten, when it was committed, and
-    for how long it is kept. What this levada does not know is passed over.
+    """Return the committed offsets of one write, by group: the offset (None if it was removed), when it was committed, and its retention
+    time. Records of unknown kinds or versions are skipped.
     """
     found: dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]] = {}
     for record in written.records:
         try:
             decoded = GROUP_RECORDS.decode(record.key, record.value)
         except ProtocolError as fault:
-            _log.warning("%s: a record is passed over: %s", written.place, fault)
+            _log.warning("%s: a record is skipped: %s", written.place, fault)
             continue
         key, value = decoded.key, decoded.value
         if not isinstance(key, OffsetCommitKey):

@@ -1,8 +1,8 @@
-"""Members of the classic protocol in consumer groups: their requests, carried out as heartbeats of KIP-848 would be.
+"""Members of the classic protocol in consumer groups (KIP-848): their requests are handled as heartbeats.
 
-A join takes the member a step towards what it shall have, and is answered at once: no member of the group has to assign. SyncGroup tells
-what the member has. Heartbeat asks it to join again whenever it can go a step further. A member that is asked to and does not join, or
-that joins and does not ask for its assignment, is removed after its rebalance timeout.
+JoinGroup reconciles the member one step further, and is answered at once: no member has to assign. SyncGroup returns the member's
+assignment. Heartbeat tells the member to join again whenever it can be reconciled further. A member that does not join when told to, or
+that joins and does not send SyncGroup, is removed after its rebalance timeout.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from levada.protocol.prefixed import decode_prefixed
 
 
 class MixedGroups:
-    """Classic members of the consumer groups of a node."""
+    """The members of the classic protocol in a node's consumer groups."""
 
     def __init__(self, settings: BrokerSettings, deadlines: Deadlines, topics: Topics, new_id: Callable[[], str]) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class MixedGroups:
         self._new_id = new_id
 
     def join(self, group: ConsumerGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int) -> JoinGroupResponse:
-        """Let somebody join, or come back. Raises JoinRefusedError, which tells the member id to answer with, and BrokerError."""
+        """Handle JoinGroup. Raises BrokerError, and JoinRefusedError with the member id for the response."""
         names = {offered.name for offered in request.protocols}
         if request.protocol_type != CONSUMER or not names & group.common_protocols(names):
             raise BrokerError(f"group '{group.id}' has no assignor in common with the member", code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -70,7 +70,7 @@ class MixedGroups:
         )
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
-        """Tell a member what it has."""
+        """Return the member's assignment."""
         member = _existing(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         assert member.classic is not None
@@ -87,7 +87,7 @@ class MixedGroups:
         return SyncGroupResponse(protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment)
 
     def heartbeat(self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-        """Keep a member's session. Raises REBALANCE_IN_PROGRESS when it can go a step further by joining again."""
+        """Restart a member's session. Raises REBALANCE_IN_PROGRESS if joining again would reconcile it further."""
         member = _existing(group, member_id, instance_id)
         _check_generation(member, generation)
         self._deadlines.restart_session(group, member, now_ms)
@@ -97,9 +97,9 @@ class MixedGroups:
             raise BrokerError(f"member {member_id!r} can take a new assignment", code=ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
-        """Remove members, of whichever protocol; return what became of each.
+        """Remove members of either protocol; return an error code for each.
 
-        Without a member id it is an administrator who removes an instance id.
+        An administrator removes a static member by its instance id alone.
         """
         codes = []
         for one in members:
@@ -114,7 +114,7 @@ class MixedGroups:
         return codes
 
     def _joining(self, group: ConsumerGroup, request: JoinGroupRequest, new_id: str) -> ConsumerMember:
-        """Return who joins, as it was before."""
+        """Return the member that joins, as it was before."""
         if request.group_instance_id is None:
             return group.members.get(new_id) or ConsumerMember(id=new_id)
         static = group.static_member(request.group_instance_id)

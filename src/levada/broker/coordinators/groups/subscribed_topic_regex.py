@@ -1,6 +1,6 @@
-"""Which topics a regular expression of a consumer means.
+"""Regular expressions in the subscriptions of consumer groups (SubscribedTopicRegex, KIP-848).
 
-Kafka's brokers read it as RE2. Python's `re` does here, and what RE2 lacks is refused.
+Kafka's brokers use RE2. Python's `re` is used here, and expressions that RE2 would not accept are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from levada.errors import BrokerError
 
 _LACKING_IN_RE2 = re.compile(
     r"""
-    (?P<escaped>\\[^1-9Z] | \[\^?\]?(?:\\.|[^\]\\])*\])             # Nothing to refuse, but not to be taken apart either.
+    (?P<escaped>\\[^1-9Z] | \[\^?\]?(?:\\.|[^\]\\])*\])             # Allowed, and matched as a whole so that no part of it is refused.
     | (?P<lookaround>\(\?<?[=!])
     | (?P<reference>\\[1-9] | \(\?P= | \(\?\()
     | (?P<possessive>\(\?> | [*+?}]\+)
@@ -21,13 +21,13 @@ _LACKING_IN_RE2 = re.compile(
     """,
     re.VERBOSE,
 )
-"""What Python's `re` knows and RE2 does not, which a program would otherwise find out on a real broker."""
+"""What Python's `re` has and RE2 does not. A program would otherwise find this out on a real broker only."""
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    r"""Return a pattern to match whole topic names. BrokerError INVALID_REGULAR_EXPRESSION for one that RE2 would not take.
+    r"""Return a pattern that matches whole topic names. Raises INVALID_REGULAR_EXPRESSION (BrokerError) for one that RE2 does not accept.
 
-    RE2's \z, \pL and \Q...\E are refused, too, because Python does not know them.
+    RE2's \z, \pL and \Q...\E are refused as well, because Python does not have them.
     """
     found = next((one for one in _LACKING_IN_RE2.finditer(pattern) if one.lastgroup != "escaped"), None)
     if found is not None:

@@ -1,6 +1,6 @@
-"""Where share groups are in their partitions, as records of __share_group_state: written with every change, and read when a broker starts.
+"""The positions of share groups as records of __share_group_state: written with each change, and read when a broker starts.
 
-Kafka writes what has changed, and a snapshot now and then. Here each record is a snapshot: records in flight are few ranges.
+Kafka writes changes, and a snapshot now and then. Here each record is a snapshot, since the records in flight form only a few ranges.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _NUMBERS = {state: number for number, state in _DELIVERY_STATES.items()}
 
 
 class KeptShares:
-    """place_of: the partition of __share_group_state that a key belongs to, as FindCoordinator spells the key."""
+    """Writes these records. place_of: the partition of __share_group_state for a key in FindCoordinator's spelling."""
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:
         self._log = log
         self._place_of = place_of
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
-        """Something has become of records, or a group begins to be kept. now_ms: since the epoch."""
+        """Write the present state of a partition. now_ms: since the epoch."""
         self._append(key, encode_prefixed(_value(state, now_ms), _VERSION), now_ms)
 
     def forget(self, key: ShareKey) -> None:
-        """A partition is kept no longer."""
+        """Write that the state of a partition was deleted."""
         self._append(key, None, 0)
 
     def _append(self, key: ShareKey, value: bytes | None, now_ms: int) -> None:
@@ -49,16 +49,16 @@ class KeptShares:
 
 
 def shares_in(written: CoordinatorWrite) -> Iterator[tuple[ShareKey, SharePartition | None, bool]]:
-    """Yield what one write says: a partition as a group reads it, and whether it is still kept.
+    """Yield the content of one write: the key, the state of the partition, and whether it still exists.
 
-    There is no partition where it was not decided yet where the group starts. What this levada does not know is passed over.
+    The state is None if it was not decided yet where the group starts. Records of unknown kinds or versions are skipped.
     """
     for record in written.records:
         try:
             decoded = SHARE_RECORDS.decode(record.key, record.value)
             partition = _partition(decoded.value) if isinstance(decoded.value, ShareSnapshotValue) else None
         except (ProtocolError, KeyError) as fault:
-            _log.warning("%s: a record is passed over: %s", written.place, fault)
+            _log.warning("%s: a record is skipped: %s", written.place, fault)
             continue
         if isinstance(decoded.key, ShareSnapshotKey):
             key = ShareKey(decoded.key.group_id, decoded.key.topic_id, decoded.key.partition)
@@ -76,7 +76,7 @@ def _value(state: ShareState, now_ms: int) -> ShareSnapshotValue:
 
 
 def _batch(found: InFlightRange) -> StateBatch:
-    """Return what is stored of a range: nothing of who has acquired it, nor of the delivery under way."""
+    """Return the stored form of a range, which has neither its member nor its present delivery."""
     stored = found.stored()
     return StateBatch(
         first_offset=stored.first, last_offset=stored.last, delivery_state=_NUMBERS[stored.state], delivery_count=stored.deliveries
@@ -84,7 +84,7 @@ def _batch(found: InFlightRange) -> StateBatch:
 
 
 def _partition(value: ShareSnapshotValue) -> SharePartition | None:
-    """Return a stored partition, None where none was stored. Raises KeyError for a state that records do not have."""
+    """Return the stored state of a partition, None if none was stored. Raises KeyError for an unknown record state."""
     if value.start_offset == _NOWHERE:
         return None
     ranges = [

@@ -1,12 +1,12 @@
-"""One share group (KIP-932): its members, what each shall read, and in which epoch.
+"""A share group (KIP-932): its members, their assignments, and its epochs.
 
-Members of a share group read the same partitions, so nothing has to be given up before somebody else takes it: a member has what it shall
-have as soon as its next heartbeat is answered. The group's epoch rises with every change of its members, their subscriptions or the topics.
-All of this is stored as it changes, so a new coordinator goes on where the one before ended.
+Members of a share group read the same partitions. So no partition has to be revoked before another member gets it: a member has its target
+assignment as soon as its next heartbeat is answered. The group epoch rises with each change of the members, of their subscriptions or of
+the topics. Each change is stored, so a new coordinator continues where the former one ended.
 
-A group has two states, which follow from its members: Empty without any, else Stable. A member has none beyond its epoch, that of the
-assignment that it was told last. What can never be: a member whose epoch is beyond the group's; a partition that some member subscribes to
-and none has.
+A group has two states, which follow from its members: Empty without members, else Stable. A member has an epoch only, that of the last
+assignment that it was sent. What can never happen: a member whose epoch is beyond the group's; a subscribed partition that is assigned to
+no member.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARE = "share"
 
 
 class ShareGroupState(StrEnum):
-    """The values are the names in ShareGroupDescribe and ListGroups."""
+    """The state of a group, by its name in ShareGroupDescribe and ListGroups."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -35,7 +35,7 @@ class ShareGroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """A member. topics: what it subscribes to. assigned: what it was told to read. previous_epoch: before its last change."""
+    """A member. topics: its subscription. assigned: its assignment. previous_epoch: the one before its last change."""
 
     id: str
     rack_id: str | None = None
@@ -47,9 +47,9 @@ class ShareMember:
 
 
 class ShareGroup:
-    """A group. assignment_epoch: for which epoch the targets are. sizes: of the topics that it subscribes to, as the targets know them.
+    """A share group. assignment_epoch: the epoch of the target assignment. sizes: the subscribed topics from which it was computed.
 
-    expires_offsets: as of ClassicGroup.
+    expires_offsets: as in ClassicGroup.
     """
 
     TYPE = SHARE
@@ -66,11 +66,11 @@ class ShareGroup:
 
     @property
     def state(self) -> ShareGroupState:
-        """Whether there are members."""
+        """Empty without members, else Stable."""
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether any member reads a topic."""
+        """Whether any member subscribes to a topic."""
         return any(topic in member.topics for member in self.members.values())
 
     def existing(self, member_id: str) -> ShareMember:
@@ -81,9 +81,9 @@ class ShareGroup:
         return member
 
     def advance(self, topics: Topics, before: ShareMember, after: ShareMember) -> ShareMember:
-        """Let a member be as it is after a change, decide anew what all shall have if need be, and let it have that.
+        """Apply a change of a member, compute a new target assignment if needed, and assign the member its target.
 
-        Returns the member as it is then.
+        Returns the member afterwards.
         """
         self.members[after.id] = after
         names = {name for member in self.members.values() for name in member.topics}
@@ -101,7 +101,7 @@ class ShareGroup:
         return reached
 
     def remove(self, member_id: str) -> None:
-        """Forget a member. The others get a new assignment with their next heartbeats."""
+        """Remove a member. The others get a new assignment with their next heartbeats."""
         del self.members[member_id]
         self.targets.pop(member_id, None)
         self.epoch += 1
@@ -109,7 +109,7 @@ class ShareGroup:
             self.assignment_epoch = self.epoch
 
     def _assign(self) -> None:
-        """Decide what each member shall have, for the present epoch."""
+        """Compute the target assignment for the present epoch."""
         subscriptions = {
             member.id: Subscription(
                 frozenset(self.sizes[name].id for name in member.topics if name in self.sizes), self.targets.get(member.id, NO_PARTITIONS)

@@ -1,6 +1,6 @@
-"""The membership of share groups (KIP-932): what a heartbeat does, and what it is refused.
+"""The membership of share groups (KIP-932): how a heartbeat changes a group, and when it is refused.
 
-Requests arrive checked for their coordinator and for what every broker would refuse. Refusals are as in ConsumerGroups.
+The caller has checked the coordinator and what any broker would refuse. Errors are as in ConsumerGroups.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRe
 
 
 class ShareBeat(NamedTuple):
-    """What a heartbeat has led to. tells_assignment: whether the member is told what it has."""
+    """The result of a heartbeat. tells_assignment: whether the response has the member's assignment."""
 
     member: ShareMember
     tells_assignment: bool
 
 
 class ShareGroups:
-    """The share groups of a node. config_of: returns the settings of a group. states: what is kept of the partitions that they read.
+    """The share groups of a node. config_of: returns a group's settings. states: the positions of share groups in their partitions.
 
     wall_ms: turns the node's time into milliseconds since the epoch.
     """
@@ -52,7 +52,7 @@ class ShareGroups:
         self._wall_ms = wall_ms
 
     def heartbeat(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, origin: ClientOrigin, now_ms: int) -> ShareBeat:
-        """Take a member in or keep it, with what it says of itself, and let it have what it shall have."""
+        """Handle a heartbeat: add or update the member, and assign it its target."""
         before = self._member(group, request)
         after = replace(
             before,
@@ -68,21 +68,21 @@ class ShareGroups:
         return ShareBeat(member, is_full or member.assigned != before.assigned)
 
     def leave(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> None:
-        """Let a member go."""
+        """Remove a member."""
         self._remove(group, group.existing(request.member_id).id)
 
     def load(self, group: ShareGroup, now_ms: int) -> None:
-        """The node coordinates the group from now on: its members' sessions begin."""
+        """Begin the sessions of the members of a group that was loaded."""
         for member_id in group.members:
             self._restart_session(group, member_id, now_ms)
 
     def unload(self, group: ShareGroup) -> None:
-        """Another node coordinates the group from now on."""
+        """End the sessions of a group that another node coordinates from now on."""
         for member_id in group.members:
             self._timers.cancel(_session(group, member_id))
 
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
-        """Return the member before this heartbeat."""
+        """Return the member as it was before this heartbeat."""
         if request.member_epoch == JOINING:
             limit = self._settings.group_share_max_size
             if request.member_id not in group.members and len(group.members) >= limit:

@@ -1,8 +1,8 @@
-"""Carrying out the end of a transaction once it is decided: markers into its partitions, the offsets of its groups (T16).
+"""The completion of a transaction whose outcome is decided: markers in its partitions, and the offsets of its groups.
 
-A coordinator sends WriteTxnMarkers to the partitions' leaders for this. Here it is one step, behind the answer to EndTxn, unless a test has
-asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS. The transaction is
-complete when its markers are committed, so that a new leader cannot lack one.
+Kafka's coordinator sends WriteTxnMarkers to the partitions' leaders. Here it is one step after the response to EndTxn, unless a test has
+requested a fault of WriteTxnMarkers: then a delayed or held one is carried out later, and a failed one is repeated after RETRY_MS. The
+transaction is complete when all markers are committed, so that no new leader can lack one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RETRY_MS = 100
 
 
 def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
-    """Write what ends a transaction, and tell its coordinator."""
+    """Write the markers of a transaction, and report to its coordinator."""
     fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME, state.node_id)
     if not fault.applied or fault.error_code or fault.drop or fault.disconnect:
         state.do_later(now_ms + RETRY_MS, lambda at_ms: carry_out(state, ending, at_ms))
@@ -45,7 +45,7 @@ def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
 
 
 class _Markers:
-    """The markers of one ending that are not committed yet: not on all replicas in sync. None for one that has to be written."""
+    """The markers of one transaction that are not yet committed on all in-sync replicas; None for one that is not yet written."""
 
     def __init__(self, state: BrokerState, ending: Ending) -> None:
         self._state = state
@@ -56,12 +56,12 @@ class _Markers:
         }
 
     def write(self, now_ms: int) -> None:
-        """Write what can be written, again what a new leader does not have, and tell the coordinator when all is committed."""
+        """Write missing markers, and those that a new leader lacks; report to the coordinator when all are committed."""
         try:
             self._write(self._state.wall_ms(now_ms))
         except BrokerError as error:
             _log.warning("the end of transaction %r was not written: %s", self._ending.transactional_id, error)
-            # Anything else says that somebody else has taken over: as in Kafka the transaction stays where it is.
+            # For any other error another coordinator has taken over: as in Kafka, the transaction stays as it is.
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._state.do_later(now_ms + RETRY_MS, self.write)
 
@@ -97,7 +97,9 @@ class _Markers:
 
 
 def end_offsets(cluster: Cluster, place: TopicPartition, marker: EndTransactionMarker) -> None:
-    """Decide what a producer has committed for the groups of one partition of the offsets' topic."""
+    """Apply or drop the offsets that a producer has committed within a transaction, for the groups of one partition of
+    __consumer_offsets.
+    """
     offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
     groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]
     offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
@@ -107,7 +109,7 @@ def end_offsets(cluster: Cluster, place: TopicPartition, marker: EndTransactionM
 def _write_marker(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> Written | None:
     partition = _find(state.cluster, name)
     if partition is None:
-        return None  # Deleted in mid-transaction: nothing is left to end.
+        return None  # The topic was deleted during the transaction: there is nothing to end.
     written = Written.of(partition, partition.append_marker(marker, wall_ms))
     state.cluster.replicate(partition)
     state.cluster.tell_watchers(partition)

@@ -1,4 +1,4 @@
-"""Transactional ids as records of __transaction_state: written with every change, and read when a broker starts again."""
+"""Transactional ids as records of __transaction_state: written with each change, and read when a broker starts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from levada.types import TopicPartition
 _log = Log("levada.broker")
 _KEY_VERSION = 0
 _STATUS = (State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-"""By the number that stands for it in a record. The states that do not last are never written."""
+"""By their number in a record. States that do not last are never written."""
 
 
 class KeptTransactions:
-    """place_of: the partition of __transaction_state that an id belongs to. version: of the records; 1 since transaction.version 1."""
+    """Writes these records. place_of: the partition of __transaction_state for an id. version: of the records; 1 since transaction.version
+    1.
+    """
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition], version: int) -> None:
         self._log = log
@@ -28,18 +30,18 @@ class KeptTransactions:
         self._version = version
 
     def keep(self, transaction: Transaction) -> None:
-        """A transactional id has changed."""
+        """Write the present state of a transactional id."""
         key = _key(transaction.id)
         value = encode_prefixed(_value(transaction, with_other_ids=self._version > 0), self._version)
         self._log.append(self._place_of(transaction.id), [CoordinatorRecord(key, value)], transaction.updated_ms)
 
     def forget(self, transactional_id: str) -> None:
-        """A transactional id is forgotten."""
+        """Write that a transactional id was removed."""
         self._log.append(self._place_of(transactional_id), [CoordinatorRecord(_key(transactional_id), None)])
 
 
 def transactions_in(written: Iterable[CoordinatorWrite]) -> list[Transaction]:
-    """Return the transactional ids as they were when they were written last. What this levada does not know is passed over."""
+    """Return the transactional ids that the records describe. Records of unknown kinds or versions are skipped."""
     found: dict[str, Transaction | None] = {}
     for one in written:
         found.update(_decoded(one))
@@ -51,7 +53,7 @@ def _decoded(written: CoordinatorWrite) -> Iterator[tuple[str, Transaction | Non
         try:
             decoded = TRANSACTION_RECORDS.decode(record.key, record.value)
         except ProtocolError as fault:
-            _log.warning("%s: a record is passed over: %s", written.place, fault)
+            _log.warning("%s: a record is skipped: %s", written.place, fault)
             continue
         if isinstance(decoded.key, TransactionLogKey):
             value = decoded.value

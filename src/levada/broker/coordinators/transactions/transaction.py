@@ -1,6 +1,6 @@
-"""One transactional id: who its producer is, and what its transaction holds.
+"""A transactional id: its producer, and the partitions of its transaction.
 
-Times are milliseconds since the epoch. Every change goes through _move(), which knows no transition that TRANSITIONS lacks.
+Times are milliseconds since the epoch. Every change goes through _move(), which allows only what TRANSITIONS has.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from levada.types import TopicPartition
 NO_ID = -1
 MAX_EPOCH = 32_767
 LAST_USED_EPOCH = MAX_EPOCH - 1
-"""Epochs end here for clients: the one after it is left for fencing the producer (KIP-360)."""
+"""The last epoch that a producer may use. The one after it is reserved for fencing (KIP-360)."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Under which numbers a producer writes."""
+    """The producer id and the epoch of a producer."""
 
     producer_id: int = NO_ID
     epoch: int = NO_ID
 
 
 class Ending(NamedTuple):
-    """What has to be written to end a transaction: a marker into each partition. In one of the offsets' topic it decides groups' offsets.
+    """The markers that complete a transaction: one for each partition. In partitions of __consumer_offsets they decide the groups' offsets.
 
-    producer: with the epoch of the markers. strict: the markers' epoch must be above that of the records (transaction.version 2).
+    producer: its epoch is that of the markers. strict: the markers' epoch must be above that of the records (transaction.version 2).
     """
 
     transactional_id: str
@@ -39,9 +39,10 @@ class Ending(NamedTuple):
 
 
 class Transaction:
-    """A transactional id. previous_producer_id, last_epoch: what the producer had before, by which a repeated request is known.
+    """A transactional id. previous_producer_id, last_epoch: the producer's former values, by which a repeated request is recognized.
 
-    next_producer_id: what it gets with the end of the transaction, because its epochs are used up. started_ms: -1 without a transaction.
+    next_producer_id: the one that it gets when the transaction completes, because its epochs are used up. started_ms: -1 without a
+    transaction.
     """
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> None:
@@ -58,47 +59,47 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left that a client may use."""
+        """Whether the producer id has no epoch left that a producer may use."""
         return self.producer.epoch >= LAST_USED_EPOCH
 
     def initialise(self, producer: ProducerIdAndEpoch, last_epoch: int, timeout_ms: int, now_ms: int) -> None:
-        """Give the id to a producer."""
+        """Assign the transactional id to a producer."""
         self._move(Event.INITIALISE, producer, last_epoch, now_ms)
         self.timeout_ms = timeout_ms
         self.started_ms = -1
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Make partitions part of the transaction, and begin it if there is none."""
+        """Add partitions to the transaction, which begins with the first ones."""
         if self.state is not State.ONGOING:
             self.started_ms = now_ms
         self._move(Event.ADD, self.producer, self.last_epoch, now_ms)
         self.partitions.update(dict.fromkeys(partitions))
 
     def fence(self, *, bump: bool) -> None:
-        """Take the transaction away from its producer. bump: give it the next epoch, unless the abort that follows does so."""
+        """Fence the producer. bump: raise the epoch now, unless the abort that follows raises it."""
         producer = self.producer._replace(epoch=self.producer.epoch + 1) if bump else self.producer
         self._move(Event.FENCE, producer, NO_ID if bump else self.last_epoch, self.updated_ms)
 
     def prepare(self, event: Event, producer: ProducerIdAndEpoch, last_epoch: int, next_producer_id: int, now_ms: int) -> None:
-        """Decide the outcome."""
+        """Decide the outcome of the transaction (prepare commit or abort)."""
         if event is Event.ABORT_NOTHING:
             self.started_ms = now_ms
         self._move(event, producer, last_epoch, now_ms)
         self.next_producer_id = next_producer_id
 
     def complete(self, now_ms: int) -> None:
-        """All markers are written."""
+        """All markers are written: complete the transaction."""
         self._move(Event.MARKERS_WRITTEN, self.completed_producer, self.last_epoch, now_ms)
         self.next_producer_id = NO_ID
         self.partitions.clear()
 
     def expire(self, now_ms: int) -> None:
-        """The id was not used for long."""
+        """Remove the id, because it was unused for long."""
         self._move(Event.EXPIRE, self.producer, self.last_epoch, now_ms)
 
     @property
     def completed_producer(self) -> ProducerIdAndEpoch:
-        """What the producer goes on with after the end that is being written."""
+        """The producer id and epoch with which the producer continues after the present completion."""
         return self.producer if self.next_producer_id == NO_ID else ProducerIdAndEpoch(self.next_producer_id, 0)
 
     def _move(self, event: Event, producer: ProducerIdAndEpoch, last_epoch: int, now_ms: int) -> None:

@@ -1,21 +1,21 @@
 """The states of a transactional id, as its coordinator keeps them.
 
-A transactional id is a row that outlives its producers: a producer id, an epoch, and at most one transaction that is open or being ended.
-Four parties move it. The producer initialises it, adds partitions and asks for the end. Another producer with the same id initialises it
-too and so fences the first one. Time ends a transaction that is open for too long and removes an id that is not used any more. Markers, the
-records that end the transaction in its partitions, report that all of them are written.
+A transactional id outlives its producers: it has a producer id, an epoch, and at most one transaction that is open or being completed.
+Four parties move it. The producer initializes it, adds partitions and asks for the end. Another producer with the same id initializes it
+too, and so fences the first one. Time aborts a transaction that is open for too long, and removes an id that is not used any more. The last
+party is the coordinator itself, when all markers are written that end the transaction in its partitions.
 
-- Empty: initialised, no transaction yet since then.
-- Ongoing: partitions were added. Their leaders take the producer's records; readers of committed data do not see them yet.
-- PrepareEpochFence: the transaction is being taken away from its producer, which has timed out or has a successor: its epoch is overtaken,
-  the abort follows in the same step. It is never stored, and no request ever meets it.
-- PrepareCommit, PrepareAbort: the outcome is decided and can no longer change; the markers are being written. The client has its answer
-  already. Whatever it asks for next is answered with CONCURRENT_TRANSACTIONS.
-- CompleteCommit, CompleteAbort: all markers are written. The state remembers the outcome, so that the same EndTxn can be repeated.
-- Dead: removed after transactional.id.expiration.ms without use. Like PrepareEpochFence it does not last.
+- Empty: initialized, without a transaction since then.
+- Ongoing: partitions were added. Their leaders accept the producer's records; readers of committed data do not see them yet.
+- PrepareEpochFence: the transaction is taken from its producer, which has timed out or has a successor. The epoch is raised, and the abort
+  follows in the same step. This state is never stored, and no request ever finds it.
+- PrepareCommit, PrepareAbort: the outcome is decided and can no longer change; the markers are being written. The client already has its
+  response. Its next request gets CONCURRENT_TRANSACTIONS.
+- CompleteCommit, CompleteAbort: all markers are written. The state keeps the outcome, so that the same EndTxn can be repeated.
+- Dead: removed after transactional.id.expiration.ms without use. Like PrepareEpochFence, it does not last.
 
-What can never be: an outcome that changes; a transaction that goes on after its end was decided; a commit by anyone but the producer; a
-transaction that is removed before its markers are written. None of these has a row in TRANSITIONS.
+What can never happen: an outcome that changes; a transaction that continues after its outcome was decided; a commit by any client but the
+producer; the removal of a transaction before its markers are written. None of these has a row in TRANSITIONS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from levada.errors import IllegalStateError
 
 
 class State(StrEnum):
-    """The values are the names in DescribeTransactions and ListTransactions."""
+    """The state, by its name in DescribeTransactions and ListTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -40,7 +40,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What moves a transactional id. ABORT_NOTHING: an abort without a transaction, which bumps the epoch (KIP-890)."""
+    """The events that move a transactional id. ABORT_NOTHING: an abort without a transaction, which raises the epoch (KIP-890)."""
 
     INITIALISE = "initialise"
     ADD = "add partitions"
@@ -79,7 +79,7 @@ IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 
 def after(state: State, event: Event) -> State:
-    """Return the state that an event leads to. IllegalStateError for a transition that can never be."""
+    """Return the state after an event. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

@@ -1,7 +1,7 @@
-"""The transaction coordinator: what each request may do to a transactional id, and what it is refused (KIP-98, KIP-360, KIP-890).
+"""The transaction coordinator: how each request changes a transactional id, and when it is refused (KIP-98, KIP-360, KIP-890).
 
-Requests arrive checked for their coordinator (Placement.check). A refusal is a BrokerError with the code that Kafka answers. Ending a
-transaction takes two steps: end() decides and returns what has to be written, complete() is told that it was.
+The caller has checked the coordinator (Placement.check). A request is refused with a BrokerError that has Kafka's error code. A transaction
+ends in two steps: end() decides and returns the markers to write, and complete() is called when they are written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from levada.errors import BrokerError, IllegalStateError
 from levada.types import TopicPartition
 
 BUMPING_VERSION = 2
-"""The transaction.version since which every end gives the producer a new epoch."""
+"""The first transaction.version in which the producer gets a new epoch with each transaction."""
 
 
 class Decision(NamedTuple):
-    """What a producer goes on with, and what has to be written to end its transaction; None if nothing has to be."""
+    """The producer id and epoch with which a producer continues, and the markers to write, None if there are none."""
 
     producer: ProducerIdAndEpoch
     ending: Ending | None = None
@@ -33,8 +33,7 @@ class Decision(NamedTuple):
 class Transactions:
     """The transactional ids of a cluster.
 
-    features: of the cluster. placement, groups: of transactional ids and of groups. allocate: gives a producer id that was never given
-    out before.
+    features: of the cluster. placement, groups: the coordinators of transactional ids and of groups. allocate: returns a new producer id.
     """
 
     def __init__(
@@ -50,41 +49,41 @@ class Transactions:
         self._kept: KeptTransactions | None = None
 
     def keep_in(self, kept: KeptTransactions) -> None:
-        """Write down every change from now on."""
+        """Write each change from now on."""
         self._kept = kept
 
     def keep_all(self, kept: KeptTransactions) -> None:
-        """Write down all ids that a producer has, and every change from now on."""
+        """Write all ids that have a producer, and each change from now on."""
         self._kept = kept
         for found in self._known.values():
             if found.producer.epoch != NO_ID:
                 kept.keep(found)
 
     def clear(self) -> None:
-        """Forget all ids, because the topic that holds them was deleted."""
+        """Remove all ids, because the topic __transaction_state was deleted."""
         self._known.clear()
         self._unfinished.clear()
 
     def restore(self, transactions: Iterable[Transaction]) -> None:
-        """Take over what was written down. Ends that were decided are written again by time_out(): markers may have been lost."""
+        """Load stored ids. time_out() completes decided transactions again, since their markers may have been lost."""
         for found in transactions:
             self._known[found.id] = found
             if found.state in ENDING:
-                # Not strict: a partition that has its marker takes the same one again.
+                # Not strict: a partition that has the marker accepts the same one again.
                 self._unfinished.append(self._ending(found, committed=found.state is State.PREPARE_COMMIT, strict=False))
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._known.values())
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """Return a transactional id's state."""
+        """Return the state of a transactional id, None if it is unknown."""
         return self._known.get(transactional_id)
 
     def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
-        """Give a transactional id to a producer, which fences the one before it.
+        """Assign a transactional id to a producer, which fences its former producer (InitProducerId).
 
-        given: what the producer has now, if it asks for the next epoch. If a transaction is open it is taken away from its producer first:
-        the caller writes the ending that is returned, and answers CONCURRENT_TRANSACTIONS.
+        given: the producer's present values, if it asks for the next epoch. An open transaction is aborted first: then the caller writes
+        the returned markers and answers CONCURRENT_TRANSACTIONS.
         """
         if not transactional_id:
             raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)
@@ -114,9 +113,9 @@ class Transactions:
         partitions: Collection[TopicPartition],
         now_ms: int,
     ) -> None:
-        """Make partitions part of a transaction, which begins with the first ones."""
+        """Add partitions to a transaction, which begins with the first ones."""
         found = self._named(transactional_id)
-        # Before anything else: the producer may have been told its next id already, which it has only once the markers are written.
+        # First of all: the producer may know its next id already, but has it only once the markers are written.
         if found.state in ENDING:
             raise _busy(found)
         _check_producer(found, producer)
@@ -124,13 +123,13 @@ class Transactions:
         self._keep(found)
 
     def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
-        """Make a group's offsets part of a transaction: the partition they are in becomes one of its partitions."""
+        """Add the partition of __consumer_offsets that a group belongs to."""
         self.add(transactional_id, producer, [self._groups.place_of(group_id)], now_ms)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Say of each partition whether it is in the transaction: TRANSACTION_ABORTABLE if not (KIP-890)."""
+        """Return for each partition whether it is in the transaction: TRANSACTION_ABORTABLE if it is not (KIP-890)."""
         found = self._named(transactional_id)
         _check_producer(found, producer)
         if found.state in ENDING:
@@ -138,12 +137,12 @@ class Transactions:
         return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
 
     def verify_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> ErrorCode:
-        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does."""
+        """Return the same for the partition of __consumer_offsets that a group belongs to."""
         place = self._groups.place_of(group_id)
         return self.verify(transactional_id, producer, [place])[place]
 
     def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
-        """Commit or abort. bumps: the client takes a new epoch with every end (EndTxn version 5, transaction.version 2)."""
+        """Commit or abort. bumps: the producer gets a new epoch with each transaction (EndTxn version 5, transaction.version 2)."""
         found = self._named(transactional_id)
         check = _check_end_with_bump if bumps else _check_end
         event = check(found, producer, committed)
@@ -152,17 +151,17 @@ class Transactions:
         return self._prepare(found, event, bumps=bumps, now_ms=now_ms)
 
     def complete(self, ending: Ending, now_ms: int) -> None:
-        """All markers of an ending are written."""
+        """All markers of a transaction are written."""
         found = self._known.get(ending.transactional_id)
         if found is None:
-            return  # The topic that holds the ids was deleted meanwhile.
+            return  # The topic __transaction_state was deleted meanwhile.
         found.complete(now_ms)
         self._keep(found)
 
     def time_out(self, node_id: int, now_ms: int) -> list[Ending]:
-        """Abort the transactions of a node that are open for longer than their timeout; return what has to be written.
+        """Abort a node's transactions that are open for longer than their timeout; return the markers to write.
 
-        After a restart also what was decided before it.
+        After a restart, those of transactions that were decided before it are returned as well.
         """
         unfinished = [ending for ending in self._unfinished if self._placement.leader_of(ending.transactional_id) == node_id]
         self._unfinished = [ending for ending in self._unfinished if ending not in unfinished]
@@ -174,18 +173,18 @@ class Transactions:
         return unfinished + [self._fence(found, now_ms) for found in late]
 
     def abort(self, transactional_id: str, now_ms: int) -> Ending:
-        """Abort an open transaction before its timeout; return what has to be written. IllegalStateError when none is open."""
+        """Abort an open transaction before its timeout; return the markers to write. Raises IllegalStateError if none is open."""
         return self._fence(self._existing(transactional_id), now_ms)
 
     def expire(self, node_id: int, now_ms: int) -> None:
-        """Forget the ids of a node that were not used for transactional.id.expiration.ms."""
+        """Remove a node's ids that were not used for transactional.id.expiration.ms."""
         oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
         for found in self._coordinated_by(node_id):
             if found.state in IDLE and found.updated_ms <= oldest_ms:
                 self.forget(found.id, now_ms)
 
     def forget(self, transactional_id: str, now_ms: int) -> None:
-        """Forget an id at once. IllegalStateError while a transaction of it is open or being ended."""
+        """Remove an id at once. Raises IllegalStateError while its transaction is open or being completed."""
         self._existing(transactional_id).expire(now_ms)
         del self._known[transactional_id]
         if self._kept is not None:
@@ -201,7 +200,9 @@ class Transactions:
         return [found for found in self._known.values() if self._placement.leader_of(found.id) == node_id]
 
     def _next_producer(self, found: Transaction, given: ProducerIdAndEpoch | None) -> tuple[ProducerIdAndEpoch, int]:
-        """Return what InitProducerId gives, and the last epoch to remember; the same again when the request repeats an earlier one."""
+        """Return the producer id and epoch that InitProducerId returns, and the epoch to remember. A repeated request gets the same
+        again.
+        """
         now = found.producer
         if found.is_exhausted and (given is None or given.epoch == now.epoch):
             return ProducerIdAndEpoch(self._allocate(), 0), NO_ID if given is None else now.epoch
@@ -254,7 +255,7 @@ class Transactions:
 
 
 def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
-    """Return how EndTxn up to version 4 moves the id, None for a repetition of a completed end."""
+    """Return the event of EndTxn up to version 4, None for the repetition of a completed one."""
     _check_producer(found, producer)
     if found.state in ENDING:
         raise _busy(found)
@@ -266,9 +267,9 @@ def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool
 
 
 def _check_end_with_bump(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
-    """Return how EndTxn since version 5 moves the id, None for a repetition of a completed end.
+    """Return the event of EndTxn since version 5, None for the repetition of a completed one.
 
-    A repetition carries the epoch before the bump. The current epoch means the next transaction instead.
+    A repetition has the epoch from before the completion. With the present epoch it is about the next transaction.
     """
     if found.state in ENDING:
         raise _busy(found)
@@ -295,7 +296,7 @@ def _event_of_end(found: Transaction, committed: bool, repeats: bool) -> Event |
 
 
 def _may_continue(found: Transaction, given: ProducerIdAndEpoch) -> bool:
-    """Whether a producer that names what it has may get the next epoch, as far as its id says."""
+    """Whether a producer may get the next epoch, according to the producer id that it sends."""
     repeats_rotation = given.producer_id == found.previous_producer_id and given.epoch >= LAST_USED_EPOCH
     return found.producer.epoch == NO_ID or given.producer_id == found.producer.producer_id or repeats_rotation
 

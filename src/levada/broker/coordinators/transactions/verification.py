@@ -1,8 +1,8 @@
-"""Whether a producer may write transactional records to partitions: asked of its coordinator before the first batch (KIP-890).
+"""Verification of transactional writes: the partition's leader asks the coordinator before the first batch (KIP-890).
 
-The offsets of a group are such records, too. Since Produce version 12 and TxnOffsetCommit version 5 the leader adds the partitions to the
-transaction itself; before that the producer has done so, and the leader only asks. Without this a late batch of a producer that was fenced
-meanwhile would begin a transaction that no producer ends.
+The offsets of a group are transactional writes as well. Since Produce version 12 and TxnOffsetCommit version 5, the leader adds the
+partitions to the transaction itself. In earlier versions the producer has added them, and the leader only asks. Without verification, a
+late batch of a fenced producer would begin a transaction that no producer ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COORDINATOR_AWAY = (
 
 
 class _First(NamedTuple):
-    """A transactional batch, as far as its partition may have to ask about it."""
+    """The properties of a transactional batch that verification needs."""
 
     partition: Partition
     producer: ProducerIdAndEpoch
@@ -47,9 +47,9 @@ class _First(NamedTuple):
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
-    """Return why partitions of a Produce request must not be written to. Without a transactional id it has no transactional batches.
+    """Return the errors of partitions that a Produce request must not write to. Without a transactional id, no batch is transactional.
 
-    INVALID_PRODUCER_ID_MAPPING, for the whole request, is raised when it holds batches of several transactional producers.
+    Raises INVALID_PRODUCER_ID_MAPPING, for the whole request, if its batches are of several transactional producers.
     """
     if call.request.transactional_id is None:
         return {}
@@ -59,7 +59,7 @@ def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
         raise BrokerError("transactional records of more than one producer", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     unknown = [batch for batch in batches if not batch.partition.is_in_transaction(*batch.producer)]
     for partition, producer, sequence in unknown:
-        # A producer with an epoch for each transaction begins each with sequence 0.
+        # A producer with a new epoch for each transaction begins each one with sequence 0.
         partition.transactions.announce(*producer, 0 if call.version >= FIRST_ADDING_VERSION else sequence)
     if not unknown:
         return {}
@@ -68,7 +68,7 @@ def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
 
 
 def _transactional_batches(call: Call) -> Iterator[_First]:
-    """Yield the transactional batches for partitions of this node."""
+    """Yield the transactional batches for partitions that this node leads."""
     request: ProduceRequest = call.request
     for data in request.topic_data:
         for wanted in data.partition_data:
@@ -80,7 +80,7 @@ def _transactional_batches(call: Call) -> Iterator[_First]:
                 topic = find_topic(call, data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
                 partition = call.state.lead_partition(topic, wanted.index)
             except BrokerError:
-                continue  # The answer for this partition says so.
+                continue  # The response has the partition's error.
             if producer_id != NO_PRODUCER_ID:
                 yield _First(partition, ProducerIdAndEpoch(producer_id, epoch), sequence)
 
@@ -98,7 +98,9 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
 
 
 def verify_group(call: Call) -> None:
-    """Raise what keeps a TxnOffsetCommit out of its producer's transaction. Where one is open here, the coordinator is not asked."""
+    """Raise the error of a TxnOffsetCommit that its transaction does not allow. If the transaction is open here, the coordinator is not
+    asked.
+    """
     if _has_open_group(call):
         return
     try:
@@ -114,7 +116,7 @@ def verify_group(call: Call) -> None:
 
 
 def _has_open_group(call: Call) -> bool:
-    """Whether the producer has written offsets of a transaction, to the partition that the group belongs to."""
+    """Whether the producer has pending offsets in the partition of __consumer_offsets that the group belongs to."""
     request: TxnOffsetCommitRequest = call.request
     cluster = call.state.cluster
     place_of = cluster.group_coordinators.place_of
@@ -134,7 +136,7 @@ def _ask_for_group(call: Call) -> ErrorCode:
 
 
 def _refusal(name: TopicPartition, code: ErrorCode, version: int) -> BrokerError:
-    """Say a coordinator's error in a code that producers of this version know how to react to."""
+    """Return a coordinator's error with a code that producers of this version can handle."""
     told = code
     if code is ErrorCode.PRODUCER_FENCED:
         told = ErrorCode.INVALID_PRODUCER_EPOCH
