@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.broker.node.control import Faults
+from levada.broker.node.faults import Faults
 from levada.testing import EmbeddedKafka
 
 RECORDS = [(b"key-%d" % (number % 7), b"value-%d" % number * (number % 40), [("n", b"%d" % number)]) for number in range(400)]

@@ -23,7 +23,7 @@ import levada as lv
 from api_kit import WITH_SOCKETS, api_and_broker
 from levada import aio
 from levada.api.waiting import run_flow
-from levada.broker.node.control import Hold
+from levada.broker.node.faults import Hold
 from levada.errors import (
     IllegalStateError,
     ProducerFencedError,

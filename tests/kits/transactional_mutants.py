@@ -10,8 +10,8 @@ from chaos_plan import draw_transactions
 from levada.broker.apis import SERVED
 from levada.broker.apis.data import fetch
 from levada.broker.apis.transactions import end_txn
-from levada.broker.coordinators.transactions import endings
-from levada.broker.coordinators.transactions.transaction import Ending, ProducerIdAndEpoch, Transaction
+from levada.broker.coordinators.transactions import end_markers
+from levada.broker.coordinators.transactions.transaction import EndMarkers, ProducerIdAndEpoch, Transaction
 from levada.broker.coordinators.transactions.transactions import Transactions as Coordinator
 from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.node.state import BrokerState
@@ -100,56 +100,56 @@ def a_reader_of_uncommitted_records_labelled_committed(patch: Patch) -> None:
 
 @mutant("K1")
 def a_broker_that_answers_endtxn_and_writes_no_markers(patch: Patch) -> None:
-    write, often = endings.carry_out, Every(5)
+    write, often = end_markers.write_end_markers, Every(5)
 
-    def forget(state: BrokerState, ending: Ending, now_ms: int) -> None:
+    def forget(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
         if often():
-            state.cluster.transactions.complete(ending, now_ms)
+            state.cluster.transactions.complete(markers, now_ms)
         else:
-            write(state, ending, now_ms)
+            write(state, markers, now_ms)
 
-    patch.setattr("levada.broker.apis.transactions.end_txn.carry_out", forget)
+    patch.setattr("levada.broker.apis.transactions.end_txn.write_end_markers", forget)
 
 
 @mutant("K7")
 def a_broker_that_loses_the_marker_of_one_partition(patch: Patch) -> None:
-    write, often = endings._write_marker, Every(7)
+    write, often = end_markers._write_marker, Every(7)
 
     def lose(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> None:
         if not often():
             write(state, name, marker, wall_ms)
 
-    patch.setattr(endings, "_write_marker", lose)
+    patch.setattr(end_markers, "_write_marker", lose)
 
 
 @mutant("K7")
 def a_broker_that_writes_one_marker_of_the_other_kind(patch: Patch) -> None:
-    write, often = endings._write_marker, Every(7)
+    write, often = end_markers._write_marker, Every(7)
 
     def confuse(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> None:
         write(state, name, marker._replace(committed=marker.committed != often()), wall_ms)
 
-    patch.setattr(endings, "_write_marker", confuse)
+    patch.setattr(end_markers, "_write_marker", confuse)
 
 
 @mutant("K1")
 def a_broker_that_aborts_when_asked_to_commit(patch: Patch) -> None:
-    write, often = endings.carry_out, Every(5)
+    write, often = end_markers.write_end_markers, Every(5)
 
-    def abort(state: BrokerState, ending: Ending, now_ms: int) -> None:
-        write(state, ending._replace(committed=ending.committed and not often()), now_ms)
+    def abort(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
+        write(state, markers._replace(committed=markers.committed and not often()), now_ms)
 
-    patch.setattr("levada.broker.apis.transactions.end_txn.carry_out", abort)
+    patch.setattr("levada.broker.apis.transactions.end_txn.write_end_markers", abort)
 
 
 @mutant("K5")
 def a_broker_that_commits_when_asked_to_abort(patch: Patch) -> None:
-    write = endings.carry_out
+    write = end_markers.write_end_markers
 
-    def commit(state: BrokerState, ending: Ending, now_ms: int) -> None:
-        write(state, ending._replace(committed=True), now_ms)
+    def commit(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
+        write(state, markers._replace(committed=True), now_ms)
 
-    patch.setattr("levada.broker.apis.transactions.end_txn.carry_out", commit)
+    patch.setattr("levada.broker.apis.transactions.end_txn.write_end_markers", commit)
 
 
 @mutant("K5")
@@ -161,7 +161,7 @@ def a_broker_that_ends_the_next_transaction_too(patch: Patch) -> None:
         answer = handle(call)
         request = call.request
         if request.committed and not answer.error_code:
-            call.state.do_later(call.now_ms + 30, partial(_end_again, call, request.transactional_id))
+            call.state.call_at(call.now_ms + 30, partial(_end_again, call, request.transactional_id))
         return answer
 
     patch.setitem(SERVED, EndTxnRequest.API_KEY, end_txn.API._replace(handle=twice))
@@ -174,7 +174,7 @@ def _end_again(call: Any, transactional_id: str, at_ms: int) -> None:
         for name in found.partitions:
             epoch = call.state.cluster.transaction_coordinators.epoch_of(transactional_id)
             marker = EndTransactionMarker(*found.producer, True, epoch, False)
-            endings._write_marker(call.state, name, marker, at_ms + call.state.wall_offset_ms)
+            end_markers._write_marker(call.state, name, marker, at_ms + call.state.wall_offset_ms)
 
 
 @mutant("K7")

@@ -24,7 +24,7 @@ from levada.broker.coordinators.placement import Placement
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.network.connection import Session
 from levada.broker.network.server import BrokerServer, Endpoint
-from levada.broker.node.control import Faults
+from levada.broker.node.faults import Faults
 from levada.broker.node.node import BrokerNode
 from levada.broker.replication.partition import Partition
 from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
@@ -77,7 +77,7 @@ class EmbeddedKafka:
     for GSSAPI (`pip install 'levada[gssapi]'`). Sessions end with their tokens, and after the setting connections_max_reauth_ms, if it is
     above 0.
 
-    faults: what is to go wrong next, a levada.broker.node.control.Faults.
+    faults: what is to go wrong next, a levada.broker.node.faults.Faults.
     """
 
     def __init__(

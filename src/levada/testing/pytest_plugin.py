@@ -24,7 +24,7 @@ FAULTS: Final = (
     *("fail_next", "drop_response", "disconnect", "delay", "hold"),
     *("blackhole", "close_mid_frame", "throttle", "cap_version"),
 )
-"""The methods of levada.broker.node.control.Faults that @pytest.mark.kafka_faults may name."""
+"""The methods of levada.broker.node.faults.Faults that @pytest.mark.kafka_faults may name."""
 
 _KINDS: Final = ("kafka_time", "kafka_cluster", "kafka")
 _MARKERS: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from levada.broker.cluster.cluster import DEFAULT
-from levada.broker.node.control import Faults
+from levada.broker.node.faults import Faults
 from levada.broker.node.node import BrokerNode
 from levada.sync.admin import KafkaAdmin
 from levada.sync.consumer import KafkaConsumer

@@ -8,7 +8,7 @@ import pytest
 
 from broker_kit import Bench, Client, make_batch
 from levada.broker.apis.configs import describe_configs
-from levada.broker.config.broker_config import Told, settings_of_broker
+from levada.broker.config.broker_config import DescribedSetting, settings_of_broker
 from levada.broker.config.checks import Kind
 from levada.broker.config.settings import Layers
 from levada.error_codes import ErrorCode
@@ -58,7 +58,7 @@ def test_a_broker_that_has_not_changed_is_not_described_anew(monkeypatch: pytest
 
     worked_out = []
 
-    def counted(layers: Layers) -> Iterator[Told]:
+    def counted(layers: Layers) -> Iterator[DescribedSetting]:
         worked_out.append(layers)
         return settings_of_broker(layers)
 

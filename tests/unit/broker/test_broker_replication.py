@@ -151,7 +151,7 @@ def test_E7_min_insync_replicas_is_counted_again_when_the_batch_is_committed() -
     # Committed and out of sync again before the request is looked at.
     trio.partition.replicate((1, 2, 3), now_ms=0)
     trio.partition.isr = (1,)
-    trio.cluster.tell_watchers(trio.partition)
+    trio.cluster.notify_watchers(trio.partition)
     trio.benches[1].collect()
     assert produced_code(trio) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 

@@ -14,7 +14,7 @@ from levada.broker.config.settings import BrokerSettings
 from levada.broker.log.end_transaction_marker import EndTransactionMarker, read_marker
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.replication.replica import Replica
-from levada.broker.replication.waiting import Written
+from levada.broker.replication.waiting import PendingAppend
 from levada.record.batch import RecordBatch, seal
 from levada.types import Node
 
@@ -54,7 +54,7 @@ def transactional(data: bytes) -> bytes:
 class Replication(RuleBasedStateMachine):
     """Three replicas of one partition. acknowledged: what clients were told to be safe, by offset."""
 
-    waiting: Bundle[tuple[Written, bytes]] = Bundle("waiting")
+    waiting: Bundle[tuple[PendingAppend, bytes]] = Bundle("waiting")
 
     @initialize(min_insync=st.sampled_from(["1", "2", "3"]), unclean=st.sampled_from(["false", "true"]))
     def begin(self, min_insync: str, unclean: str) -> None:
@@ -81,7 +81,7 @@ class Replication(RuleBasedStateMachine):
 
     @precondition(lambda self: self.has_leader)
     @rule(target=waiting, producer=st.none() | a_producer)
-    def append(self, producer: int | None) -> tuple[Written, bytes]:
+    def append(self, producer: int | None) -> tuple[PendingAppend, bytes]:
         self.number += 1
         value = b"%d" % self.number
         data = make_batch(value)
@@ -89,7 +89,7 @@ class Replication(RuleBasedStateMachine):
             entry = next((entry for known, entry in self.partition.producers if known == producer), None)
             sequence = 0 if entry is None else entry.last_sequence + 1
             data = transactional(make_batch(value, producer=(producer, 0, sequence)))
-        written = Written.of(self.partition, self.partition.append(data, START_MS))
+        written = PendingAppend.of(self.partition, self.partition.append(data, START_MS))
         self.cluster.replicate(self.partition)
         return written, value
 
@@ -100,7 +100,7 @@ class Replication(RuleBasedStateMachine):
         self.cluster.replicate(self.partition)
 
     @rule(one=consumes(waiting))
-    def acknowledge(self, one: tuple[Written, bytes]) -> None:
+    def acknowledge(self, one: tuple[PendingAppend, bytes]) -> None:
         written, value = one
         if written.is_committed:
             self.acknowledged[written.end_offset - 1] = value

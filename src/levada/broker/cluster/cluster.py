@@ -25,7 +25,7 @@ from levada.broker.cluster.replica_assignment import (
     place,
 )
 from levada.broker.cluster.storage import IN_MEMORY, ClusterStorage, LogDir, StoredTopic
-from levada.broker.cluster.telemetry import ClientMetricsConfig, ClientTelemetry, wanted_by
+from levada.broker.cluster.telemetry import ClientMetricsConfig, ClientTelemetry, combined
 from levada.broker.cluster.topic import Topic
 from levada.broker.config.group_config import GroupConfig
 from levada.broker.config.settings import BrokerSettings
@@ -125,7 +125,7 @@ class Cluster:
             storage=storage,
             alive=lambda: self.alive,
             topics=self.topics,
-            changed=self.tell_watchers,
+            changed=self.notify_watchers,
         )
 
     @property
@@ -143,7 +143,7 @@ class Cluster:
         self._addresses.setdefault(listener, {})[node.id] = node
         self.nodes[node.id] = next(iter(self._addresses.values()))[node.id]
         self._update_following()
-        self.group_coordinators.tell_watchers()
+        self.group_coordinators.notify_watchers()
 
     def nodes_at(self, listener: str) -> Mapping[int, Node]:
         """Return all nodes with their addresses at a listener, by id."""
@@ -347,7 +347,7 @@ class Cluster:
     def configure_metrics(self, name: str, config: ClientMetricsConfig) -> None:
         """Set a client metrics subscription. Without any setting it is deleted."""
         self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
-        self.telemetry.wanted = wanted_by(self._metrics.values())
+        self.telemetry.wanted = combined(self._metrics.values())
 
     def log_dir(self, node_id: int) -> LogDir:
         """Return the log directory of a node."""
@@ -414,7 +414,7 @@ class Cluster:
         for files in _files_of(topic.partitions):
             files.delete()
         for partition in topic.partitions:
-            self.tell_watchers(partition)
+            self.notify_watchers(partition)
 
     def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
         """Make a node the leader of a partition (Partition.elect). Raises IllegalStateError for a node that is down."""
@@ -432,10 +432,10 @@ class Cluster:
         partition.replicate(self._following, self.now_ms)
         if was_under_way and partition.reassignment is None:
             self._keep_topics()
-            self.tell_watchers(partition)
+            self.notify_watchers(partition)
         if self.settings.replica_selector_class and len(partition.replicas) > 1:
             # Consumers may be waiting at followers as well.
-            self.tell_watchers(partition)
+            self.notify_watchers(partition)
 
     def pause_replication(self, node_id: int) -> None:
         """Stop replication by a node: as a follower it fetches nothing from now on. Its leaderships stay."""
@@ -504,7 +504,7 @@ class Cluster:
 
     def _bring_up_to_date(self, partition: Partition) -> None:
         self.replicate(partition)
-        self.tell_watchers(partition)
+        self.notify_watchers(partition)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
@@ -515,7 +515,7 @@ class Cluster:
         """
         self._watchers.append(changed)
 
-    def tell_watchers(self, partition: Partition) -> None:
+    def notify_watchers(self, partition: Partition) -> None:
         """Call the callbacks of watch() for a partition."""
         for changed in self._watchers:
             changed(partition)

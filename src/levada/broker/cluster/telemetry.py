@@ -29,7 +29,7 @@ DEFAULT_INTERVAL_MS = 300_000
 _MOST_TIMES_LARGER = 64
 
 
-class Wanted(NamedTuple):
+class Subscription(NamedTuple):
     """A subscription. metrics: prefixes of metric names; the empty prefix matches all, an empty tuple none."""
 
     metrics: tuple[str, ...] = ()
@@ -64,14 +64,14 @@ class ClientTelemetry:
 
     def __init__(self, max_bytes: int, new_id: Callable[[], UUID]) -> None:
         self.max_bytes = max_bytes
-        self.wanted = Wanted()
+        self.wanted = Subscription()
         self.pushed: list[Pushed] = []
         self._new_id = new_id
         self._instances: dict[UUID, _Instance] = {}
 
     def subscribe(self, metrics: Sequence[str], interval_ms: int, *, delta: bool) -> None:
         """Replace the subscription."""
-        self.wanted = Wanted(tuple(metrics), interval_ms, delta)
+        self.wanted = Subscription(tuple(metrics), interval_ms, delta)
 
     def ask(self, client_instance_id: UUID, now_ms: int) -> tuple[UUID, int]:
         """Handle GetTelemetrySubscriptions; return the client's instance id, a new one if it has none, and its subscription id.
@@ -162,9 +162,9 @@ class ClientMetricsConfig(ResourceConfig):
     SOURCE = 7
 
 
-def wanted_by(subscriptions: Iterable[ClientMetricsConfig]) -> Wanted:
+def combined(subscriptions: Iterable[ClientMetricsConfig]) -> Subscription:
     """Combine all subscriptions into one: all their metrics, at the shortest of their intervals."""
     known = list(subscriptions)
     metrics = {_ALL_BY_PREFIX if name == ALL_METRICS else name for one in known for name in listed(one.text("metrics"))}
     interval_ms = min((one.integer("interval.ms") for one in known if one.text("metrics")), default=DEFAULT_INTERVAL_MS)
-    return Wanted((_ALL_BY_PREFIX,) if _ALL_BY_PREFIX in metrics else tuple(sorted(metrics)), interval_ms)
+    return Subscription((_ALL_BY_PREFIX,) if _ALL_BY_PREFIX in metrics else tuple(sorted(metrics)), interval_ms)

@@ -105,7 +105,7 @@ class Origin(NamedTuple):
     source: int
 
 
-class Told(NamedTuple):
+class DescribedSetting(NamedTuple):
     """One setting in a response. text: None for no value and for a sensitive one. setting: None for a name that Kafka does not know."""
 
     name: str
@@ -134,14 +134,14 @@ class Told(NamedTuple):
         return f"{'It has effect' if is_used else 'It is kept and shown, and has no effect'} here. {_UPDATES[self.setting.update]}"
 
 
-def settings_of_broker(layers: Layers) -> Iterator[Told]:
+def settings_of_broker(layers: Layers) -> Iterator[DescribedSetting]:
     """Yield all settings of a broker."""
     own, shared, started = layers
     for name in sorted({*kafka_settings(), *own, *shared, *started} - _our_own()):
         yield _told(layers, name)
 
 
-def settings_of_all(layers: Layers) -> Iterator[Told]:
+def settings_of_all(layers: Layers) -> Iterator[DescribedSetting]:
     """Yield the settings that were changed for all brokers."""
     shared = layers.shared
     for name in sorted(shared):
@@ -169,11 +169,11 @@ def origins(layers: Layers, name: str) -> list[Origin]:
     return [origin._replace(text=None) if is_sensitive else origin for origin in told]
 
 
-def _told(layers: Layers, name: str) -> Told:
+def _told(layers: Layers, name: str) -> DescribedSetting:
     known = find_setting(name)
     found = origins(layers, name)
     text = found[0].text if found else None
-    return Told(name, None if text is None else _shown(text, known), found[0].source if found else DEFAULT_SOURCE, found, known)
+    return DescribedSetting(name, None if text is None else _shown(text, known), found[0].source if found else DEFAULT_SOURCE, found, known)
 
 
 def _shown(text: str, known: KafkaSetting | None) -> str:

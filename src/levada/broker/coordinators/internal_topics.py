@@ -1,4 +1,6 @@
-"""Kafka's internal topics: the coordinators' state, as records that any consumer can read (KIP-98, KIP-932). kept_*.py has their formats.
+"""Kafka's internal topics: the coordinators' state, as records that any consumer can read (KIP-98, KIP-932).
+
+The modules *_records.py have the formats of these records.
 
 - A topic is created when a coordinator is first needed, or when Metadata asks for it and may create it, as in Kafka.
 - Its partitions are led by the coordinators (Placement). All nodes share one log per partition, so replicas are never behind.
@@ -16,13 +18,13 @@ from uuid import UUID
 from levada.broker.cluster.storage import ClusterStorage, StoredTopic
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
+from levada.broker.coordinators.groups.group_records import GroupRecords
 from levada.broker.coordinators.groups.groups import StoredGroups
-from levada.broker.coordinators.groups.kept_groups import KeptGroups
-from levada.broker.coordinators.groups.kept_offsets import KeptOffsets
+from levada.broker.coordinators.groups.offset_records import OffsetRecords
 from levada.broker.coordinators.logs import CoordinatorLogs
 from levada.broker.coordinators.placement import Placement
-from levada.broker.coordinators.share.kept_shares import KeptShares, shares_in
-from levada.broker.coordinators.transactions.kept_transactions import KeptTransactions, transactions_in
+from levada.broker.coordinators.share.share_records import ShareRecords, shares_in
+from levada.broker.coordinators.transactions.transaction_records import TransactionRecords, transactions_in
 from levada.broker.coordinators.transactions.transactions import Transactions
 from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.replication.partition import NO_LEADER, Appended, Partition
@@ -228,10 +230,10 @@ class InternalTopics:
         self._changed = changed
         self._is_written = False
         self._is_observed = False
-        self._kept_shares = KeptShares(self._logs, shares.place_of)
-        self._kept_transactions = KeptTransactions(self._logs, transactions.place_of, min(settings.transaction_version, 1))
-        self._kept_offsets = KeptOffsets(self._logs, groups.place_of, self._id_of)
-        self._kept_groups = KeptGroups(self._logs, groups.place_of)
+        self._kept_shares = ShareRecords(self._logs, shares.place_of)
+        self._kept_transactions = TransactionRecords(self._logs, transactions.place_of, min(settings.transaction_version, 1))
+        self._kept_offsets = OffsetRecords(self._logs, groups.place_of, self._id_of)
+        self._kept_groups = GroupRecords(self._logs, groups.place_of)
         if storage.coordinators is not None:
             self._restore()
         stored_groups.share_states.watch(shares.need)

@@ -37,7 +37,7 @@ class Placement:
         """Register a callback for partitions that get another leader, are loaded, or begin to load."""
         self._watchers.append(changed)
 
-    def tell_watchers(self) -> None:
+    def notify_watchers(self) -> None:
         """Call the callbacks of watch(); also for the cluster, when a node has joined."""
         for changed in self._watchers:
             changed()
@@ -105,7 +105,7 @@ class Placement:
     def move_partition(self, partition: int, node_id: int) -> None:
         """Make a node the leader of a partition, in a new epoch."""
         self._move(partition, node_id)
-        self.tell_watchers()
+        self.notify_watchers()
 
     def go_on_from(self, partition: int, epoch: int) -> None:
         """Begin the epoch after this one, which was the last one before a restart."""
@@ -114,7 +114,7 @@ class Placement:
     def begin(self, partitions: int) -> None:
         """The topic was created with this number of partitions."""
         self.has_topic, self.partitions = True, partitions
-        self.tell_watchers()
+        self.notify_watchers()
 
     def end(self) -> None:
         """The topic was deleted. If it is created again, its partitions begin new epochs."""
@@ -122,7 +122,7 @@ class Placement:
         for partition in range(self.partitions):
             self._epochs[partition] = self._epochs.get(partition, 0) + 1
         self.partitions = self._usual_partitions
-        self.tell_watchers()
+        self.notify_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:
         """A node has stopped: others coordinate in its place, also after it starts again."""
@@ -131,17 +131,17 @@ class Placement:
         for partition in range(self.partitions):
             if self._leader(partition) == node_id:
                 self._move(partition, alive[partition % len(alive)])
-        self.tell_watchers()
+        self.notify_watchers()
 
     def begin_loading(self, key: str) -> None:
         """Let the coordinator of a key answer that it is loading, until end_loading()."""
         self._loading.add(self.partition_of(key))
-        self.tell_watchers()
+        self.notify_watchers()
 
     def end_loading(self, key: str) -> None:
         """The coordinator of a key has finished loading."""
         self._loading.discard(self.partition_of(key))
-        self.tell_watchers()
+        self.notify_watchers()
 
     def _move(self, partition: int, node_id: int) -> None:
         self._moved[partition] = node_id

@@ -22,7 +22,7 @@ Wanted = TypeVar("Wanted")
 Answered = TypeVar("Answered")
 
 
-def answer_later(ask: Callable[[], Promise[R]], refuse: Callable[[BrokerError], Response]) -> Answer:
+def deferred_answer(ask: Callable[[], Promise[R]], refuse: Callable[[BrokerError], Response]) -> Answer:
     """Return the promised response of `ask`. A BrokerError, raised or in the promise, becomes the response that `refuse` makes of it."""
     try:
         asked = ask()

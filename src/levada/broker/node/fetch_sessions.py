@@ -1,7 +1,7 @@
 """Fetch sessions, by which requests and responses contain only what has changed (KIP-227).
 
 A full request (epoch 0) opens a session; incremental ones, whose epochs count up, continue it. A session belongs to no connection: its id
-is enough to use it. An incremental response leaves out partitions without news: no records, no error, and the same high watermark and log
+is enough to use it. An incremental response leaves out unchanged partitions: no records, no error, and the same high watermark and log
 start offset as the client was last sent. The number of sessions is limited. When the limit is reached, a new session replaces one that was
 not used for EVICTION_MS, or one that is that old and smaller. Otherwise the client gets no session, and its next request is a full one
 again.
@@ -27,7 +27,7 @@ USES_TOPIC_IDS = 13
 _NOTHING_TOLD = -1
 
 
-class Wanted(NamedTuple):
+class RequestedPartition(NamedTuple):
     """A partition to be fetched. topic: its name, "" if topics are given by id."""
 
     topic: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     request: FetchPartition
 
 
-Told: TypeAlias = tuple[Wanted, PartitionData]
+Answered: TypeAlias = tuple[RequestedPartition, PartitionData]
 """A partition and its part of the response."""
 
 _Key: TypeAlias = tuple[str, UUID, int]
@@ -46,7 +46,7 @@ class _Cached:
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: RequestedPartition) -> None:
         self.wanted = wanted
         self.high_watermark = _NOTHING_TOLD
         self.log_start_offset = _NOTHING_TOLD
@@ -75,7 +75,7 @@ class FetchSession:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def update(self, wanted: Iterable[Wanted], forgotten: Iterable[_Key]) -> None:
+    def update(self, wanted: Iterable[RequestedPartition], forgotten: Iterable[_Key]) -> None:
         """Apply the partitions that a request adds or changes, and those that it removes."""
         for key in forgotten:
             self._partitions.pop(key, None)
@@ -83,12 +83,12 @@ class FetchSession:
             cached = self._partitions.setdefault(_key(one), _Cached(one))
             cached.wanted = one
 
-    def wanted(self) -> list[Wanted]:
+    def wanted(self) -> list[RequestedPartition]:
         """Return the partitions to be fetched, in order."""
         return [cached.wanted for cached in self._partitions.values()]
 
-    def tell(self, answers: Iterable[Told]) -> list[Told]:
-        """Return those answers that have news for the client. Partitions with records move behind all others, so that each gets its
+    def tell(self, answers: Iterable[Answered]) -> list[Answered]:
+        """Return the answers that have changes for the client. Partitions with records move behind all others, so that each gets its
         turn.
         """
         news = []
@@ -105,8 +105,8 @@ class FetchSession:
 class Context(NamedTuple):
     """One request: the partitions to be fetched, and how their answers become a response."""
 
-    wanted: Sequence[Wanted]
-    respond: Callable[[Sequence[Told], int], tuple[int, Sequence[Told]]]
+    wanted: Sequence[RequestedPartition]
+    respond: Callable[[Sequence[Answered], int], tuple[int, Sequence[Answered]]]
     """Called with all answers and the time; returns the session's id and the answers to send. Raises BrokerError for the whole response."""
     is_incremental: bool = False
     """Whether the request continues a session."""
@@ -133,7 +133,7 @@ class FetchSessions:
         Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
         by_id = version >= USES_TOPIC_IDS
-        wanted = [Wanted(topic.topic, topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
+        wanted = [RequestedPartition(topic.topic, topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             if request.session_epoch == FINAL_EPOCH:
@@ -161,7 +161,7 @@ class FetchSessions:
             )
         return session
 
-    def _open(self, answers: Sequence[Told], by_id: bool, now_ms: int) -> int:
+    def _open(self, answers: Sequence[Answered], by_id: bool, now_ms: int) -> int:
         """Open a session after a full response; return its id, 0 if there is no room."""
         if not self._make_room(len(answers), now_ms):
             return NO_SESSION
@@ -193,11 +193,11 @@ def _smallest(sessions: Iterable[FetchSession], size: int, now_ms: int) -> Fetch
     return min(smaller, key=lambda session: (len(session), session.id), default=None)
 
 
-def _without_session(answers: Sequence[Told], now_ms: int) -> tuple[int, Sequence[Told]]:
+def _without_session(answers: Sequence[Answered], now_ms: int) -> tuple[int, Sequence[Answered]]:
     return NO_SESSION, answers
 
 
-def _carry_on(session: FetchSession, expected: int, answers: Sequence[Told]) -> Sequence[Told]:
+def _carry_on(session: FetchSession, expected: int, answers: Sequence[Answered]) -> Sequence[Answered]:
     if session.epoch != expected:
         # Another request has continued the session while this one waited for records.
         raise _wrong_epoch(session, expected)
@@ -212,7 +212,7 @@ def _forgotten(request: FetchRequest) -> Iterable[_Key]:
     return ((topic.topic, topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions)
 
 
-def _key(wanted: Wanted) -> _Key:
+def _key(wanted: RequestedPartition) -> _Key:
     return wanted.topic, wanted.topic_id, wanted.request.partition
 
 

@@ -26,12 +26,12 @@ from levada.broker.cluster.topic import Topic
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.config.topics import TopicConfig
 from levada.broker.coordinators.groups.groups import GroupCoordinator
-from levada.broker.coordinators.transactions.endings import carry_out
+from levada.broker.coordinators.transactions.end_markers import write_end_markers
 from levada.broker.coordinators.transactions.transactions import BUMPING_VERSION
 from levada.broker.log.compaction import clean
 from levada.broker.log.log import PartitionLog
 from levada.broker.network.connection import Connection, Frame, Listener, Session
-from levada.broker.node.control import Fault, Faults
+from levada.broker.node.faults import Fault, Faults
 from levada.broker.node.fetch_sessions import FetchSessions
 from levada.broker.node.purgatory import Delayed, PeriodicTask, Purgatory, Timers
 from levada.broker.node.request_pipeline import HANDLE
@@ -98,7 +98,7 @@ class BrokerNode:
             ),
             wall_offset_ms=wall_offset_ms,
             version_ranges=self._version_ranges,
-            started=self._told_of_start,
+            started=self._settings_of_start,
         )
         self._rack = rack
         self._listeners = {listener.name: listener for listener in listeners}
@@ -169,7 +169,7 @@ class BrokerNode:
 
     def time_out_transaction(self, transactional_id: str) -> None:
         """Abort an open transaction as if its timeout had passed. Raises IllegalStateError if none is open."""
-        carry_out(self._state, self.cluster.transactions.abort(transactional_id, self._state.wall_ms(self._now_ms)), self._now_ms)
+        write_end_markers(self._state, self.cluster.transactions.abort(transactional_id, self._state.wall_ms(self._now_ms)), self._now_ms)
 
     def expire_transactional_id(self, transactional_id: str) -> None:
         """Remove a transactional id as if it had expired. Raises IllegalStateError while its transaction is open."""
@@ -207,7 +207,7 @@ class BrokerNode:
         self._purgatory.cancel(conn_id)
         if self._state.shares.sessions.of_connection(conn_id):
             # Other members may get the records. Their responses are sent in a step of the node, not in this call.
-            self._state.do_later(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
+            self._state.call_at(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
     def has_to_log_in(self, conn_id: int) -> bool:
         """Whether the client of a connection still has to log in."""
@@ -269,7 +269,7 @@ class BrokerNode:
         self._state.settings = self.cluster.settings_at(self.id, self._started)
         self._cleaning.interval_ms = self.settings.log_cleaner_backoff_ms
 
-    def _told_of_start(self) -> dict[str, str]:
+    def _settings_of_start(self) -> dict[str, str]:
         """Return the settings that follow from how the node was started, by Kafka's names."""
         at = {name: self.cluster.nodes_at(name)[self.id] for name in self._listeners}
         addresses = ",".join(f"{name}://{_host_and_port(node)}" for name, node in at.items())
@@ -330,8 +330,8 @@ class BrokerNode:
             clean(partition.replicas[self.id], config, self._state.wall_ms(now_ms))
 
     def _abort_late_transactions(self, now_ms: int) -> None:
-        for ending in self.cluster.transactions.time_out(self.id, self._state.wall_ms(now_ms)):
-            carry_out(self._state, ending, now_ms)
+        for markers in self.cluster.transactions.time_out(self.id, self._state.wall_ms(now_ms)):
+            write_end_markers(self._state, markers, now_ms)
 
     def _expire_transactional_ids(self, now_ms: int) -> None:
         self.cluster.transactions.expire(self.id, self._state.wall_ms(now_ms))

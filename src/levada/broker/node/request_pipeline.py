@@ -33,7 +33,7 @@ def serve(call: Call) -> Answer:
     return call.api.handle(call)
 
 
-def introduce(call: Call, rest: Handler) -> Answer:
+def note_client(call: Call, rest: Handler) -> Answer:
     """Note the client's id, and its software after a successful ApiVersions, which checks the names."""
     call.session.client_id = call.client_id
     answer = rest(call)
@@ -67,5 +67,5 @@ def _take(step: Step, rest: Handler, call: Call) -> Answer:
     return step(call, rest)
 
 
-HANDLE = chain((introduce, authorize, count), serve)
+HANDLE = chain((note_client, authorize, count), serve)
 """How a node handles a request."""

@@ -17,7 +17,7 @@ from levada.broker.coordinators.groups.classic_group import ClientOrigin
 from levada.broker.coordinators.groups.groups import GroupCoordinator
 from levada.broker.coordinators.internal_topics import ADMIN_CLIENT_ID
 from levada.broker.network.connection import Session
-from levada.broker.node.control import Faults
+from levada.broker.node.faults import Faults
 from levada.broker.node.fetch_sessions import FetchSessions
 from levada.broker.node.purgatory import Delayed, Purgatory
 from levada.broker.quotas.throttles import QuotaExceededError, Quoted, Throttles
@@ -32,7 +32,7 @@ _WHOLE = re.compile(r"-?[0-9]+")
 _ABOUT_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def _no_work() -> int:
+def _no_time_used() -> int:
     return 0
 
 
@@ -65,10 +65,10 @@ class BrokerState:
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
     started: Callable[[], Mapping[str, str]] = dict
-    work_ns: Callable[[], int] = _no_work
+    work_ns: Callable[[], int] = _no_time_used
 
     @property
-    def told_settings(self) -> BrokerSettings:
+    def described_settings(self) -> BrokerSettings:
         """The settings, including those that only DescribeConfigs needs."""
         return self.settings.beside(self.started())
 
@@ -82,7 +82,7 @@ class BrokerState:
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Return the dynamic settings of this broker, or of all brokers ("")."""
-        settings, is_shared = self.told_settings, not self.is_one_broker(name)
+        settings, is_shared = self.described_settings, not self.is_one_broker(name)
         own, shared, _ = settings.layers
         return BrokerConfig(settings, shared if is_shared else own, is_shared=is_shared)
 
@@ -90,7 +90,7 @@ class BrokerState:
         """Return a node's time in milliseconds since the epoch."""
         return now_ms + self.wall_offset_ms
 
-    def do_later(self, at_ms: int, act: Callable[[int], None]) -> None:
+    def call_at(self, at_ms: int, act: Callable[[int], None]) -> None:
         """Call a function at a time, with that time; for work that no client waits for."""
         self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
 

@@ -23,13 +23,13 @@ from typing import NamedTuple
 from levada.broker.cluster.replica_assignment import Reassignment
 from levada.broker.config.checks import MAX_INT64
 from levada.broker.config.topics import TopicConfig
-from levada.broker.log.admission import admit, compressed_for, stamped_by_its_producer
 from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.partition_transactions import PartitionTransactions
 from levada.broker.log.producer_state import ProducerStates
 from levada.broker.log.storage import NO_FILES
+from levada.broker.log.validation import compressed_for, stamped_by_its_producer, validated
 from levada.broker.replication.replica import Replica, ReplicaFiles
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, OffsetOutOfRangeError, OutOfOrderSequenceError
@@ -134,7 +134,7 @@ class Partition:
 
         now_ms: milliseconds since the epoch. allow_zstd: the request's version allows it. Raises BrokerError with Kafka's error code.
         """
-        batch = admit(data, self.name, self.config, now_ms, allow_zstd=allow_zstd)
+        batch = validated(data, self.name, self.config, now_ms, allow_zstd=allow_zstd)
         duplicate = self.producers.check(batch)
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.last_offset + 1, duplicate.timestamp)

@@ -11,7 +11,7 @@ from levada.broker.replication.partition import Appended, Partition
 from levada.error_codes import ErrorCode
 
 
-class Written(NamedTuple):
+class PendingAppend(NamedTuple):
     """What has to be replicated. leader, epoch: the node that has appended it, and its leader epoch."""
 
     partition: Partition
@@ -20,7 +20,7 @@ class Written(NamedTuple):
     epoch: int
 
     @classmethod
-    def of(cls, partition: Partition, appended: Appended) -> Written:
+    def of(cls, partition: Partition, appended: Appended) -> PendingAppend:
         """Return this for a batch that was just appended, or was found to be a duplicate."""
         return cls(partition, appended.end_offset, partition.leader, partition.epochs.at(appended.end_offset - 1))
 
@@ -47,7 +47,7 @@ class Written(NamedTuple):
 
 def when_replicated(
     state: BrokerState,
-    written: Sequence[Written],
+    written: Sequence[PendingAppend],
     owner: Hashable,
     now_ms: int,
     timeout_ms: int,

@@ -16,7 +16,7 @@ EVENTS: Mapping[int, Event] = {0: Event.GAP, 1: Event.ACCEPT, 2: Event.RELEASE, 
 RENEW = 4
 
 
-class Told(Protocol):
+class AcknowledgementBatch(Protocol):
     """A batch of acknowledgements in ShareFetch or ShareAcknowledge."""
 
     first_offset: int
@@ -32,7 +32,7 @@ class Acknowledgement(NamedTuple):
     event: Event
 
 
-def acknowledgements(batches: Sequence[Told], *, may_renew: bool) -> list[Acknowledgement]:
+def acknowledgements(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement]:
     """Return the acknowledgements in batches of one partition, in order. may_renew: whether the request announces that it renews locks.
 
     Raises INVALID_REQUEST for batches that are not in order, or have unknown types, and INVALID_RECORD_STATE for an offset
@@ -50,7 +50,7 @@ def acknowledgements(batches: Sequence[Told], *, may_renew: bool) -> list[Acknow
     return found
 
 
-def _runs(batch: Told, *, may_renew: bool) -> Iterator[Acknowledgement]:
+def _runs(batch: AcknowledgementBatch, *, may_renew: bool) -> Iterator[Acknowledgement]:
     types = batch.acknowledge_types
     if len(types) not in (1, batch.last_offset - batch.first_offset + 1):
         raise _invalid(f"{len(types)} types for the offsets {batch.first_offset} to {batch.last_offset}")

@@ -25,7 +25,7 @@ from levada.errors import IllegalStateError
 
 
 class RecordState(StrEnum):
-    """The state of a record. kept_shares has the numbers for stored records."""
+    """The state of a record. share_records has the numbers for stored records."""
 
     AVAILABLE = "available"
     ACQUIRED = "acquired"

@@ -10,7 +10,7 @@ from levada.broker.access.permissions import find_topic
 from levada.broker.cluster.features import SHARE_GROUPS
 from levada.broker.node.state import Call
 from levada.broker.replication.partition import Partition
-from levada.broker.share.acknowledgements import Told, acknowledgements
+from levada.broker.share.acknowledgements import AcknowledgementBatch, acknowledgements
 from levada.broker.share.record_states import Event
 from levada.broker.share.share_partitions import OpenShare
 from levada.broker.share.share_sessions import SharedPart
@@ -19,23 +19,23 @@ from levada.errors import BrokerError
 from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 
 
-class ToldPartition(Protocol):
+class PartitionAcknowledgements(Protocol):
     """A partition of a request."""
 
     partition_index: int
 
     @property
-    def acknowledgement_batches(self) -> Sequence[Told]:
+    def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]:
         """Its acknowledgements."""
 
 
-class ToldTopic(Protocol):
+class TopicAcknowledgements(Protocol):
     """The partitions of one topic of a request."""
 
     topic_id: UUID
 
     @property
-    def partitions(self) -> Sequence[ToldPartition]:
+    def partitions(self) -> Sequence[PartitionAcknowledgements]:
         """The partitions."""
 
 
@@ -65,12 +65,12 @@ def check_member(call: Call) -> tuple[str, str]:
     return group, member
 
 
-def has_acknowledgements(topics: Iterable[ToldTopic]) -> bool:
+def has_acknowledgements(topics: Iterable[TopicAcknowledgements]) -> bool:
     """Whether a request has acknowledgements."""
     return any(partition.acknowledgement_batches for topic in topics for partition in topic.partitions)
 
 
-def acknowledge_each(call: Call, topics: Iterable[ToldTopic]) -> Outcomes:
+def acknowledge_each(call: Call, topics: Iterable[TopicAcknowledgements]) -> Outcomes:
     """Handle the acknowledgements of each partition separately."""
     outcomes: dict[SharedPart, Outcome] = {}
     for topic in topics:
@@ -94,7 +94,7 @@ def failure(call: Call, part: SharedPart, error: BrokerError) -> Outcome:
     return Outcome(error.code, error.reason, call.state.new_leader(topic, part.partition, error.code))
 
 
-def _acknowledge(call: Call, part: SharedPart, batches: Sequence[Told]) -> Outcome:
+def _acknowledge(call: Call, part: SharedPart, batches: Sequence[AcknowledgementBatch]) -> Outcome:
     try:
         told = acknowledgements(batches, may_renew=call.request.is_renew_ack)
         opened = open_share(call, part, call.now_ms)

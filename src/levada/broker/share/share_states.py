@@ -38,7 +38,7 @@ class ShareState:
             self.partition = None
 
 
-class Kept(Protocol):
+class ShareStorage(Protocol):
     """The port by which states are stored."""
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
@@ -53,7 +53,7 @@ class ShareStates:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[ShareKey, ShareState]] = {}
-        self._kept: Kept | None = None
+        self._kept: ShareStorage | None = None
         self._begun: Callable[[], None] = lambda: None
 
     def watch(self, begun: Callable[[], None]) -> None:
@@ -64,11 +64,11 @@ class ShareStates:
         """Yield the groups that have states."""
         return iter(self._groups)
 
-    def keep_in(self, kept: Kept) -> None:
+    def keep_in(self, kept: ShareStorage) -> None:
         """Write each change from now on."""
         self._kept = kept
 
-    def keep_all(self, kept: Kept, now_ms: int) -> None:
+    def keep_all(self, kept: ShareStorage, now_ms: int) -> None:
         """Write all states, and each change from now on. now_ms: since the epoch."""
         self._kept = kept
         for states in self._groups.values():

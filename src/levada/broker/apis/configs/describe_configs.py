@@ -83,7 +83,7 @@ def _settings(call: Call, wanted: DescribeConfigsResource) -> Iterator[DescribeC
         return _of_resource(call.state.settings, config, with_synonyms=call.request.include_synonyms)
     if wanted.resource_type == BROKER:
         is_one = call.state.is_one_broker(wanted.resource_name)
-        layers = tuple(frozenset(layer.items()) for layer in call.state.told_settings.layers)
+        layers = tuple(frozenset(layer.items()) for layer in call.state.described_settings.layers)
         return iter(_of_brokers(layers, is_one, call.request.include_synonyms, call.request.include_documentation))
     raise BrokerError(f"this broker has no settings of resource type {wanted.resource_type}", code=ErrorCode.INVALID_REQUEST)
 

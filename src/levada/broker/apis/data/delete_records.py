@@ -32,7 +32,7 @@ def handle(call: Call) -> Answer:
     promise: Promise[Response] = Promise()
 
     def finish(now_ms: int) -> None:
-        deletion.fail_what_is_left()
+        deletion.time_out()
         promise.resolve(deletion.response)
 
     names = [waiting.partition.name for waiting in deletion.waiting]
@@ -85,7 +85,7 @@ class _Deletion:
                 self.waiting.remove(waiting)
         return not self.waiting
 
-    def fail_what_is_left(self) -> None:
+    def time_out(self) -> None:
         """The timeout has passed: records are deleted, but not on all replicas yet."""
         for waiting in self.waiting:
             waiting.result.low_watermark, waiting.result.error_code = _UNKNOWN, ErrorCode.REQUEST_TIMED_OUT
@@ -97,7 +97,7 @@ class _Deletion:
         call.state.raise_planned_fault(DeleteRecordsRequest.NAME, partition.name)
         offset = partition.delete_records(wanted.offset)
         call.state.cluster.replicate(partition)
-        call.state.cluster.tell_watchers(partition)
+        call.state.cluster.notify_watchers(partition)
         result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
         self.waiting.append(_Waiting(partition, offset, result))
         return result

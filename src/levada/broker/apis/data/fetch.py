@@ -14,7 +14,7 @@ from typing import NamedTuple
 from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic
 from levada.broker.cluster.topic import Topic
-from levada.broker.node.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
+from levada.broker.node.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Answered, Context, RequestedPartition
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import Answer, Api, Call
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
@@ -129,7 +129,7 @@ class _Fetch:
         responses = _by_topic(told)
         return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._leaders_named(responses))
 
-    def _may_be_given(self, answers: Sequence[Told], now_ms: int) -> bool:
+    def _may_be_given(self, answers: Sequence[Answered], now_ms: int) -> bool:
         """Count the bytes against the client's quota; return whether they are sent."""
         if not self._counts:
             return True
@@ -138,14 +138,14 @@ class _Fetch:
         self._call.throttle(pause_ms)
         return given
 
-    def _nothing(self, now_ms: int) -> tuple[int, Sequence[Told]]:
+    def _nothing(self, now_ms: int) -> tuple[int, Sequence[Answered]]:
         """Answer without partitions, as Kafka does for a throttled client. A session continues; a new one is not opened."""
         return self._context.respond((), now_ms) if self._context.is_incremental else (NO_SESSION, ())
 
     def _bytes_for(self, replica: Replica, offset: int) -> int:
         return replica.log.bytes_between(offset, replica.readable_end(self._request.isolation_level))
 
-    def _read(self, wanted: Wanted, budget: _Budget) -> PartitionData:
+    def _read(self, wanted: RequestedPartition, budget: _Budget) -> PartitionData:
         try:
             place = self._found(wanted)
             self._state.raise_planned_fault("Fetch", place.partition.name)
@@ -173,7 +173,7 @@ class _Fetch:
         aborted = replica.transactions.aborted_between(offset, replica.log.end_offset)
         return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted]
 
-    def _failure(self, wanted: Wanted, code: ErrorCode) -> PartitionData:
+    def _failure(self, wanted: RequestedPartition, code: ErrorCode) -> PartitionData:
         failure = _failure(wanted.request.partition, code)
         cluster = self._state.cluster
         found = cluster.topic_by_id(wanted.topic_id) if self._by_id else cluster.topic(wanted.topic)
@@ -188,7 +188,7 @@ class _Fetch:
         named = [nodes[leader] for leader in sorted(leaders) if leader in nodes]
         return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in named]
 
-    def _found(self, wanted: Wanted) -> _Place:
+    def _found(self, wanted: RequestedPartition) -> _Place:
         topic = find_topic(self._call, wanted.topic, wanted.topic_id, by_id=self._by_id)
         partition = self._readable(topic, wanted.request.partition)
         partition.check_leader_epoch(wanted.request.current_leader_epoch)
@@ -231,7 +231,7 @@ def _failure(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=_UNKNOWN, records=b"")
 
 
-def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
+def _by_topic(told: Sequence[Answered]) -> list[FetchableTopicResponse]:
     """Group consecutive partitions of the same topic."""
     return [
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=[data for _, data in answers])

@@ -9,11 +9,11 @@ from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic, may
 from levada.broker.cluster.topic import Topic
 from levada.broker.coordinators.transactions.verification import unverified
-from levada.broker.log.admission import RefusedRecordsError, is_transactional
+from levada.broker.log.validation import RefusedRecordsError, is_transactional
 from levada.broker.node.state import Answer, Api, Call, Unanswered
 from levada.broker.quotas.client_quotas import PRODUCER_BYTE_RATE
 from levada.broker.replication.partition import Partition
-from levada.broker.replication.waiting import Written, when_replicated
+from levada.broker.replication.waiting import PendingAppend, when_replicated
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.produce import (
@@ -109,7 +109,7 @@ class _Writer:
     def __init__(self, call: Call, refused: Mapping[TopicPartition, BrokerError]) -> None:
         self._call = call
         self._refused = refused
-        self.appended: list[tuple[Written, PartitionProduceResponse]] = []
+        self.appended: list[tuple[PendingAppend, PartitionProduceResponse]] = []
 
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
         """Append to the partitions of one topic."""
@@ -137,7 +137,7 @@ class _Writer:
             log_append_time_ms=place.log_append_time_ms,
             log_start_offset=partition.log.start_offset,
         )
-        self.appended.append((Written.of(partition, place), answer))
+        self.appended.append((PendingAppend.of(partition, place), answer))
         return answer
 
     def _writable(self, topic: Topic, index: int) -> Partition:

@@ -9,7 +9,7 @@ from levada.acls import ResourceType
 from levada.broker.access.permissions import check_each, may
 from levada.broker.cluster.features import GROUPS
 from levada.broker.coordinators.groups.consumer_group import ASSIGNORS
-from levada.broker.coordinators.groups.consumer_member import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Owned
+from levada.broker.coordinators.groups.consumer_member import JOINING, LEAVING, LEAVING_TEMPORARILY, Owned
 from levada.broker.coordinators.groups.subscribed_topic_regex import compile_pattern
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -52,9 +52,9 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
             raise _invalid(f"{name} can't be empty.")
     if request.member_epoch == JOINING:
         _check_join(request)
-    elif request.member_epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
+    elif request.member_epoch == LEAVING_TEMPORARILY and request.instance_id is None:
         raise _invalid("InstanceId can't be null.")
-    elif request.member_epoch < LEAVING_FOR_A_WHILE:
+    elif request.member_epoch < LEAVING_TEMPORARILY:
         raise _invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         supported = ", ".join(ASSIGNORS)
@@ -77,7 +77,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 def _answer(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     groups = call.state.groups
-    if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
+    if request.member_epoch in (LEAVING, LEAVING_TEMPORARILY):
         groups.consumer.leave(groups.existing_consumer(request.group_id), request, call.now_ms)
         return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if request.member_epoch == JOINING:

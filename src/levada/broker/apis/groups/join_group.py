@@ -5,7 +5,7 @@ from __future__ import annotations
 from levada.base.promise import Promise
 from levada.broker.coordinators.groups.classic_group import JoinRefusedError
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
-from levada.broker.node.answers import answer_later
+from levada.broker.node.answers import deferred_answer
 from levada.broker.node.state import Answer, Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -33,7 +33,7 @@ def handle(call: Call) -> Answer:
             response.member_id = error.member_id
         return response
 
-    return answer_later(join, refused)
+    return deferred_answer(join, refused)
 
 
 def refuse(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from levada.broker.coordinators.groups.committing import answered, check_member, commit_each
+from levada.broker.coordinators.groups.offset_commits import answered, check_member, commit_each
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.offset_commit import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from levada.base.promise import Promise
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
-from levada.broker.node.answers import answer_later
+from levada.broker.node.answers import deferred_answer
 from levada.broker.node.state import Answer, Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -27,7 +27,7 @@ def handle(call: Call) -> Answer:
             return Promise.resolved(groups.mixed.sync(group, request, call.now_ms))
         return groups.classic.sync(group, request, call.now_ms)
 
-    return answer_later(sync, lambda error: refuse(request, call.version, error.code))
+    return deferred_answer(sync, lambda error: refuse(request, call.version, error.code))
 
 
 def refuse(request: SyncGroupRequest, version: int, code: ErrorCode) -> SyncGroupResponse:

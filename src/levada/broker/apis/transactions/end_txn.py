@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levada.broker.coordinators.transactions.endings import carry_out
+from levada.broker.coordinators.transactions.end_markers import write_end_markers
 from levada.broker.coordinators.transactions.transaction import NO_ID, ProducerIdAndEpoch
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -28,8 +28,8 @@ def handle(call: Call) -> EndTxnResponse:
         )
     except BrokerError as error:
         return refuse(request, call.version, error.code)
-    if decision.ending is not None:
-        carry_out(call.state, decision.ending, call.now_ms)
+    if decision.markers is not None:
+        write_end_markers(call.state, decision.markers, call.now_ms)
     return EndTxnResponse(producer_id=decision.producer.producer_id, producer_epoch=decision.producer.epoch)
 
 

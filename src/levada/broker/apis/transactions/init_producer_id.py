@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from levada.acls import AclOperation, ResourceType
 from levada.broker.access.permissions import allows_with_any, may
-from levada.broker.coordinators.transactions.endings import carry_out
+from levada.broker.coordinators.transactions.end_markers import write_end_markers
 from levada.broker.coordinators.transactions.transaction import NO_ID, ProducerIdAndEpoch
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -46,8 +46,8 @@ def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:
     cluster.transaction_coordinators.check(transactional_id, call.state.node_id)
     given = None if request.producer_id == NO_ID else ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     decision = cluster.transactions.initialise(transactional_id, request.transaction_timeout_ms, given, call.wall_ms)
-    if decision.ending is not None:
-        carry_out(call.state, decision.ending, call.now_ms)
+    if decision.markers is not None:
+        write_end_markers(call.state, decision.markers, call.now_ms)
         raise BrokerError(f"the transaction of {transactional_id!r} is aborted first", code=ErrorCode.CONCURRENT_TRANSACTIONS)
     return decision.producer
 

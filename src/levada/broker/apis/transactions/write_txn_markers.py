@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from levada.base.promise import Promise
 from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
-from levada.broker.coordinators.transactions.endings import end_offsets
+from levada.broker.coordinators.transactions.end_markers import end_offsets
 from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.node.state import Answer, Api, Call
-from levada.broker.replication.waiting import Written, when_replicated
+from levada.broker.replication.waiting import PendingAppend, when_replicated
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.write_txn_markers import (
@@ -29,7 +29,7 @@ _BUMPING_VERSION = 2
 
 _COMMIT_TIMEOUT_MS = 30_000
 
-_Outcome: TypeAlias = ErrorCode | Written
+_Outcome: TypeAlias = ErrorCode | PendingAppend
 """The result for one marker in one partition: an error code, or what has to be committed first."""
 
 
@@ -44,13 +44,13 @@ def handle(call: Call) -> Answer:
         results = [_result(marker, _codes(parts, told)) for marker, parts in zip(request.markers, outcomes, strict=True)]
         promise.resolve(WriteTxnMarkersResponse(markers=results))
 
-    written = [outcome for parts in outcomes for part in parts for outcome in part if isinstance(outcome, Written)]
+    written = [outcome for parts in outcomes for part in parts for outcome in part if isinstance(outcome, PendingAppend)]
     when_replicated(call.state, written, call.connection_id, call.now_ms, _COMMIT_TIMEOUT_MS, finish)
     return promise
 
 
 def _codes(outcomes: list[list[_Outcome]], told: Iterator[ErrorCode]) -> Iterable[list[ErrorCode]]:
-    return ([next(told) if isinstance(found, Written) else found for found in part] for part in outcomes)
+    return ([next(told) if isinstance(found, PendingAppend) else found for found in part] for part in outcomes)
 
 
 def refuse(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> WriteTxnMarkersResponse:
@@ -80,11 +80,11 @@ def _write_one(call: Call, topic: str, index: int, marker: EndTransactionMarker)
     try:
         partition = call.state.lead_partition(call.state.find_topic(topic, ZERO_UUID, by_id=False), index)
         call.state.raise_planned_fault(WriteTxnMarkersRequest.NAME, name)
-        written = Written.of(partition, partition.append_marker(marker, call.wall_ms))
+        written = PendingAppend.of(partition, partition.append_marker(marker, call.wall_ms))
     except BrokerError as error:
         return error.code
     cluster.replicate(partition)
-    cluster.tell_watchers(partition)
+    cluster.notify_watchers(partition)
     return written
 
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from levada.broker.coordinators.groups.assignors import Assignor, Subscription, assign_ranges, assign_uniformly
 from levada.broker.coordinators.groups.classic_group import CONSUMER
 from levada.broker.coordinators.groups.consumer_member import (
-    LEAVING_FOR_A_WHILE,
+    LEAVING_TEMPORARILY,
     NO_PARTITIONS,
     ConsumerMember,
     MemberState,
@@ -145,7 +145,7 @@ class ConsumerGroup:
         before = None if instance_id is None else self.static_member(instance_id)
         if before is None:
             return self.members.get(member_id) or ConsumerMember(id=member_id)
-        if before.epoch != LEAVING_FOR_A_WHILE and before.classic is None:
+        if before.epoch != LEAVING_TEMPORARILY and before.classic is None:
             raise BrokerError(
                 f"Static member {member_id} with instance id {instance_id} cannot join the group {self.id} because the instance id is "
                 f"owned by {before.id} member.",
@@ -199,10 +199,10 @@ class ConsumerGroup:
         self.members[after.id] = reconciled
         return reconciled
 
-    def leave_for_a_while(self, member: ConsumerMember) -> None:
+    def leave_temporarily(self, member: ConsumerMember) -> None:
         """Let a static member leave temporarily. It keeps its partitions."""
         self.members[member.id] = replace(
-            member, epoch=LEAVING_FOR_A_WHILE, previous_epoch=member.epoch, state=MemberState.STABLE, revoking={}
+            member, epoch=LEAVING_TEMPORARILY, previous_epoch=member.epoch, state=MemberState.STABLE, revoking={}
         )
 
     def learn_sizes(self, topics: Topics) -> None:

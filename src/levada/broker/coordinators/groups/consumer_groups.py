@@ -16,7 +16,7 @@ from levada.broker.coordinators.groups.consumer_deadlines import Deadlines
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup, Topics
 from levada.broker.coordinators.groups.consumer_member import (
     JOINING,
-    LEAVING_FOR_A_WHILE,
+    LEAVING_TEMPORARILY,
     ConsumerMember,
     Owned,
     Partitions,
@@ -31,7 +31,7 @@ FIRST_COMMIT_WITH_EPOCHS = 9
 """The first version of OffsetCommit that members of consumer groups can use."""
 
 
-class Beat(NamedTuple):
+class HeartbeatResult(NamedTuple):
     """The result of a heartbeat. tells_assignment: whether the response has the member's assignment."""
 
     member: ConsumerMember
@@ -56,7 +56,7 @@ class ConsumerGroups:
         origin: ClientOrigin,
         now_ms: int,
         sees: Callable[[str], bool],
-    ) -> Beat:
+    ) -> HeartbeatResult:
         """Handle a heartbeat: add or update the member, and reconcile it one step further.
 
         sees: whether the member's user may describe a topic.
@@ -71,7 +71,7 @@ class ConsumerGroups:
         self._deadlines.limit_revocation(group, after, member, now_ms)
         is_full = request.rebalance_timeout_ms != UNCHANGED_MS and owned is not None and _names_topics(request)
         changed = member.assigned.keys() != before.assigned.keys()
-        return Beat(member, request.member_epoch == JOINING or is_full or changed)
+        return HeartbeatResult(member, request.member_epoch == JOINING or is_full or changed)
 
     def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
         """Remove a member. A static member may leave temporarily: it keeps its partitions until its session expires."""
@@ -79,8 +79,8 @@ class ConsumerGroups:
             member = group.existing(request.member_id)
         else:
             member = group.existing_static(request.member_id, request.instance_id)
-        if request.member_epoch == LEAVING_FOR_A_WHILE:
-            group.leave_for_a_while(member)
+        if request.member_epoch == LEAVING_TEMPORARILY:
+            group.leave_temporarily(member)
             self._deadlines.limit_revocation(group, member, group.members[member.id], now_ms)
         else:
             self._deadlines.remove(group, member.id, now_ms)

@@ -26,7 +26,7 @@ from levada.broker.coordinators.groups.classic_group import ClientOrigin, Protoc
 
 UNKNOWN_ORIGIN = ClientOrigin("", "")
 
-JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
+JOINING, LEAVING, LEAVING_TEMPORARILY = 0, -1, -2
 """Epochs with a special meaning in heartbeats."""
 
 

@@ -14,7 +14,7 @@ from itertools import count, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from levada.broker.coordinators.groups.kept_offsets import KeptOffsets, offsets_in
+from levada.broker.coordinators.groups.offset_records import OffsetRecords, offsets_in
 from levada.broker.coordinators.logs import CoordinatorWrite
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -87,13 +87,13 @@ class GroupOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._numbers = count()
-        self._kept: KeptOffsets | None = None
+        self._kept: OffsetRecords | None = None
 
-    def keep_in(self, kept: KeptOffsets) -> None:
+    def keep_in(self, kept: OffsetRecords) -> None:
         """Write each commit from now on."""
         self._kept = kept
 
-    def keep_all(self, kept: KeptOffsets) -> None:
+    def keep_all(self, kept: OffsetRecords) -> None:
         """Write all committed and pending offsets, in the order of their commits, and each commit from now on."""
         self._kept = kept
         for batch, offsets in groupby(sorted(self._all_written(), key=lambda found: found[1].number), key=itemgetter(0)):

@@ -25,8 +25,8 @@ from levada.broker.coordinators.groups.consumer_groups import ConsumerGroups
 from levada.broker.coordinators.groups.consumer_member import Owned
 from levada.broker.coordinators.groups.group_conversion import to_classic_group, to_consumer_group
 from levada.broker.coordinators.groups.group_offsets import GroupOffsets
+from levada.broker.coordinators.groups.group_records import GroupRecords
 from levada.broker.coordinators.groups.group_states import State
-from levada.broker.coordinators.groups.kept_groups import KeptGroups
 from levada.broker.coordinators.groups.mixed_groups import MixedGroups
 from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.share.share_group import ShareGroup
@@ -64,9 +64,9 @@ class StoredGroups:
     consumer: dict[str, ConsumerGroup] = field(default_factory=dict)
     share: dict[str, ShareGroup] = field(default_factory=dict)
     share_states: ShareStates = field(default_factory=ShareStates)
-    kept: KeptGroups | None = None
+    kept: GroupRecords | None = None
 
-    def keep_all(self, kept: KeptGroups, now_ms: int) -> None:
+    def keep_all(self, kept: GroupRecords, now_ms: int) -> None:
         """Write all groups with members, and every change from now on. now_ms: since the epoch."""
         self.kept = kept
         for group_id in sorted(self.classic.keys() | self.consumer.keys()):

@@ -22,7 +22,7 @@ from levada.errors import BrokerError
 from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 
-class ShareBeat(NamedTuple):
+class ShareHeartbeatResult(NamedTuple):
     """The result of a heartbeat. tells_assignment: whether the response has the member's assignment."""
 
     member: ShareMember
@@ -51,7 +51,7 @@ class ShareGroups:
         self._states = states
         self._wall_ms = wall_ms
 
-    def heartbeat(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, origin: ClientOrigin, now_ms: int) -> ShareBeat:
+    def heartbeat(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, origin: ClientOrigin, now_ms: int) -> ShareHeartbeatResult:
         """Handle a heartbeat: add or update the member, and assign it its target."""
         before = self._member(group, request)
         after = replace(
@@ -65,7 +65,7 @@ class ShareGroups:
             self._keep_partitions(group, now_ms)
         self._restart_session(group, member.id, now_ms)
         is_full = request.member_epoch == JOINING or request.subscribed_topic_names is not None
-        return ShareBeat(member, is_full or member.assigned != before.assigned)
+        return ShareHeartbeatResult(member, is_full or member.assigned != before.assigned)
 
     def leave(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> None:
         """Remove a member."""

@@ -24,7 +24,7 @@ class ProducerIdAndEpoch(NamedTuple):
     epoch: int = NO_ID
 
 
-class Ending(NamedTuple):
+class EndMarkers(NamedTuple):
     """The markers that complete a transaction: one for each partition. In partitions of __consumer_offsets they decide the groups' offsets.
 
     producer: its epoch is that of the markers. strict: the markers' epoch must be above that of the records (transaction.version 2).

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from levada.broker.cluster.features import TRANSACTIONS, Features
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.placement import Placement
-from levada.broker.coordinators.transactions.kept_transactions import KeptTransactions
-from levada.broker.coordinators.transactions.transaction import LAST_USED_EPOCH, NO_ID, Ending, ProducerIdAndEpoch, Transaction
+from levada.broker.coordinators.transactions.transaction import LAST_USED_EPOCH, NO_ID, EndMarkers, ProducerIdAndEpoch, Transaction
+from levada.broker.coordinators.transactions.transaction_records import TransactionRecords
 from levada.broker.coordinators.transactions.transaction_states import ENDING, IDLE, Event, State
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
@@ -27,7 +27,7 @@ class Decision(NamedTuple):
     """The producer id and epoch with which a producer continues, and the markers to write, None if there are none."""
 
     producer: ProducerIdAndEpoch
-    ending: Ending | None = None
+    markers: EndMarkers | None = None
 
 
 class Transactions:
@@ -45,14 +45,14 @@ class Transactions:
         self._groups = groups
         self._allocate = allocate
         self._known: dict[str, Transaction] = {}
-        self._unfinished: list[Ending] = []
-        self._kept: KeptTransactions | None = None
+        self._unfinished: list[EndMarkers] = []
+        self._kept: TransactionRecords | None = None
 
-    def keep_in(self, kept: KeptTransactions) -> None:
+    def keep_in(self, kept: TransactionRecords) -> None:
         """Write each change from now on."""
         self._kept = kept
 
-    def keep_all(self, kept: KeptTransactions) -> None:
+    def keep_all(self, kept: TransactionRecords) -> None:
         """Write all ids that have a producer, and each change from now on."""
         self._kept = kept
         for found in self._known.values():
@@ -70,7 +70,7 @@ class Transactions:
             self._known[found.id] = found
             if found.state in ENDING:
                 # Not strict: a partition that has the marker accepts the same one again.
-                self._unfinished.append(self._ending(found, committed=found.state is State.PREPARE_COMMIT, strict=False))
+                self._unfinished.append(self._end_markers(found, committed=found.state is State.PREPARE_COMMIT, strict=False))
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._known.values())
@@ -150,21 +150,21 @@ class Transactions:
             return Decision(found.producer)
         return self._prepare(found, event, bumps=bumps, now_ms=now_ms)
 
-    def complete(self, ending: Ending, now_ms: int) -> None:
+    def complete(self, markers: EndMarkers, now_ms: int) -> None:
         """All markers of a transaction are written."""
-        found = self._known.get(ending.transactional_id)
+        found = self._known.get(markers.transactional_id)
         if found is None:
             return  # The topic __transaction_state was deleted meanwhile.
         found.complete(now_ms)
         self._keep(found)
 
-    def time_out(self, node_id: int, now_ms: int) -> list[Ending]:
+    def time_out(self, node_id: int, now_ms: int) -> list[EndMarkers]:
         """Abort a node's transactions that are open for longer than their timeout; return the markers to write.
 
         After a restart, those of transactions that were decided before it are returned as well.
         """
-        unfinished = [ending for ending in self._unfinished if self._placement.leader_of(ending.transactional_id) == node_id]
-        self._unfinished = [ending for ending in self._unfinished if ending not in unfinished]
+        unfinished = [markers for markers in self._unfinished if self._placement.leader_of(markers.transactional_id) == node_id]
+        self._unfinished = [markers for markers in self._unfinished if markers not in unfinished]
         late = [
             found
             for found in self._coordinated_by(node_id)
@@ -172,7 +172,7 @@ class Transactions:
         ]
         return unfinished + [self._fence(found, now_ms) for found in late]
 
-    def abort(self, transactional_id: str, now_ms: int) -> Ending:
+    def abort(self, transactional_id: str, now_ms: int) -> EndMarkers:
         """Abort an open transaction before its timeout; return the markers to write. Raises IllegalStateError if none is open."""
         return self._fence(self._existing(transactional_id), now_ms)
 
@@ -215,12 +215,12 @@ class Transactions:
             return now, found.last_epoch
         raise _fenced(found, given)
 
-    def _fence(self, found: Transaction, now_ms: int) -> Ending:
+    def _fence(self, found: Transaction, now_ms: int) -> EndMarkers:
         bumps = self._features.level(TRANSACTIONS) >= BUMPING_VERSION
         found.fence(bump=not bumps)
-        ending = self._prepare(found, Event.ABORT, bumps=bumps, now_ms=now_ms).ending
-        assert ending is not None
-        return ending
+        markers = self._prepare(found, Event.ABORT, bumps=bumps, now_ms=now_ms).markers
+        assert markers is not None
+        return markers
 
     def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Decision:
         next_producer_id = self._allocate() if bumps and found.is_exhausted else NO_ID
@@ -229,10 +229,10 @@ class Transactions:
             producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
         found.prepare(event, producer, last_epoch, next_producer_id, now_ms)
         self._keep(found)
-        return Decision(found.completed_producer, self._ending(found, committed=event is Event.COMMIT, strict=bumps))
+        return Decision(found.completed_producer, self._end_markers(found, committed=event is Event.COMMIT, strict=bumps))
 
-    def _ending(self, found: Transaction, *, committed: bool, strict: bool) -> Ending:
-        return Ending(
+    def _end_markers(self, found: Transaction, *, committed: bool, strict: bool) -> EndMarkers:
+        return EndMarkers(
             transactional_id=found.id,
             producer=found.producer,
             committed=committed,

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from levada.broker.access.permissions import find_topic
 from levada.broker.coordinators.transactions.transaction import ProducerIdAndEpoch
-from levada.broker.log.admission import is_transactional
 from levada.broker.log.producer_state import NO_PRODUCER_ID
+from levada.broker.log.validation import is_transactional
 from levada.broker.node.state import Call
 from levada.broker.replication.partition import Partition
 from levada.error_codes import ErrorCode

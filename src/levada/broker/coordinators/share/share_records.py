@@ -26,7 +26,7 @@ _DELIVERY_STATES = {0: RecordState.AVAILABLE, 2: RecordState.ACKNOWLEDGED, 4: Re
 _NUMBERS = {state: number for number, state in _DELIVERY_STATES.items()}
 
 
-class KeptShares:
+class ShareRecords:
     """Writes these records. place_of: the partition of __share_group_state for a key in FindCoordinator's spelling."""
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:

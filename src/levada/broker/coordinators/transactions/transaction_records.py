@@ -19,7 +19,7 @@ _STATUS = (State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT
 """By their number in a record. States that do not last are never written."""
 
 
-class KeptTransactions:
+class TransactionRecords:
     """Writes these records. place_of: the partition of __transaction_state for an id. version: of the records; 1 since transaction.version
     1.
     """

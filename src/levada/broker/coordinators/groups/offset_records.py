@@ -18,7 +18,7 @@ _WITH_EXPIRY, _WITH_TOPIC_ID = 1, 4
 _NO_EXPIRY = -1
 
 
-class KeptOffsets:
+class OffsetRecords:
     """Writes offsets. place_of: the partition of __consumer_offsets that a group belongs to. id_of: a topic's id, ZERO_UUID if there is
     none.
     """

@@ -10,12 +10,12 @@ from __future__ import annotations
 from levada.base.clock import NEVER_MS
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.coordinators.internal_topics import GROUP_METADATA_TOPIC
-from levada.broker.coordinators.transactions.transaction import Ending
+from levada.broker.coordinators.transactions.transaction import EndMarkers
 from levada.broker.log.end_transaction_marker import EndTransactionMarker
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import BrokerState
 from levada.broker.replication.partition import NO_LEADER, Partition
-from levada.broker.replication.waiting import Written
+from levada.broker.replication.waiting import PendingAppend
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.logs import Log
@@ -27,32 +27,32 @@ _log = Log("levada.broker")
 RETRY_MS = 100
 
 
-def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
+def write_end_markers(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
     """Write the markers of a transaction, and report to its coordinator."""
     fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME, state.node_id)
     if not fault.applied or fault.error_code or fault.drop or fault.disconnect:
-        state.do_later(now_ms + RETRY_MS, lambda at_ms: carry_out(state, ending, at_ms))
+        state.call_at(now_ms + RETRY_MS, lambda at_ms: write_end_markers(state, markers, at_ms))
     elif fault.hold is not None and not fault.hold.is_released:
-        fault.hold.keep(state.node_id, lambda at_ms: _write(state, ending, at_ms))
+        fault.hold.keep(state.node_id, lambda at_ms: _write(state, markers, at_ms))
     elif fault.delay_ms:
-        state.do_later(now_ms + fault.delay_ms, lambda at_ms: _write(state, ending, at_ms))
+        state.call_at(now_ms + fault.delay_ms, lambda at_ms: _write(state, markers, at_ms))
     else:
-        _write(state, ending, now_ms)
+        _write(state, markers, now_ms)
 
 
-def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
-    _Markers(state, ending).write(now_ms)
+def _write(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
+    _Markers(state, markers).write(now_ms)
 
 
 class _Markers:
     """The markers of one transaction that are not yet committed on all in-sync replicas; None for one that is not yet written."""
 
-    def __init__(self, state: BrokerState, ending: Ending) -> None:
+    def __init__(self, state: BrokerState, markers: EndMarkers) -> None:
         self._state = state
-        self._ending = ending
-        self._marker = EndTransactionMarker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
-        self._pending: dict[TopicPartition, Written | None] = {
-            name: None for name in ending.partitions if name.topic != GROUP_METADATA_TOPIC
+        self._markers = markers
+        self._marker = EndTransactionMarker(*markers.producer, markers.committed, markers.coordinator_epoch, markers.strict)
+        self._pending: dict[TopicPartition, PendingAppend | None] = {
+            name: None for name in markers.partitions if name.topic != GROUP_METADATA_TOPIC
         }
 
     def write(self, now_ms: int) -> None:
@@ -60,10 +60,10 @@ class _Markers:
         try:
             self._write(self._state.wall_ms(now_ms))
         except BrokerError as error:
-            _log.warning("the end of transaction %r was not written: %s", self._ending.transactional_id, error)
+            _log.warning("the end of transaction %r was not written: %s", self._markers.transactional_id, error)
             # For any other error another coordinator has taken over: as in Kafka, the transaction stays as it is.
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._state.do_later(now_ms + RETRY_MS, self.write)
+                self._state.call_at(now_ms + RETRY_MS, self.write)
 
     def _write(self, wall_ms: int) -> None:
         for name in [name for name in self._pending if self._can_write(name)]:
@@ -83,17 +83,17 @@ class _Markers:
     def _is_done(self) -> bool:
         return all(written is not None and self._is_settled(written) for written in self._pending.values())
 
-    def _is_settled(self, written: Written) -> bool:
+    def _is_settled(self, written: PendingAppend) -> bool:
         return written.is_committed or not self._state.cluster.has(written.partition)
 
     def _can_go_on(self) -> bool:
         return self._is_done() or any(self._can_write(name) for name in self._pending)
 
     def _complete(self, wall_ms: int) -> None:
-        for name in self._ending.partitions:
+        for name in self._markers.partitions:
             if name.topic == GROUP_METADATA_TOPIC:
                 end_offsets(self._state.cluster, name, self._marker)
-        self._state.cluster.transactions.complete(self._ending, wall_ms)
+        self._state.cluster.transactions.complete(self._markers, wall_ms)
 
 
 def end_offsets(cluster: Cluster, place: TopicPartition, marker: EndTransactionMarker) -> None:
@@ -106,13 +106,13 @@ def end_offsets(cluster: Cluster, place: TopicPartition, marker: EndTransactionM
     cluster.internal_topics.end_transaction(place, marker)
 
 
-def _write_marker(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> Written | None:
+def _write_marker(state: BrokerState, name: TopicPartition, marker: EndTransactionMarker, wall_ms: int) -> PendingAppend | None:
     partition = _find(state.cluster, name)
     if partition is None:
         return None  # The topic was deleted during the transaction: there is nothing to end.
-    written = Written.of(partition, partition.append_marker(marker, wall_ms))
+    written = PendingAppend.of(partition, partition.append_marker(marker, wall_ms))
     state.cluster.replicate(partition)
-    state.cluster.tell_watchers(partition)
+    state.cluster.notify_watchers(partition)
     return written
 
 

@@ -2,7 +2,7 @@
 
 A classic group is one record with all its members, a consumer group is several records. After a change, only the records are written that
 differ from those written before. So a group that changes its type or is deleted needs no special rule. Members of share groups are not
-stored (kept_shares stores the positions of these groups).
+stored (share_records stores the positions of these groups).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _STATES = (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNR
 Records = dict[bytes, bytes]
 
 
-class KeptGroups:
+class GroupRecords:
     """Writes the records of groups. place_of: the partition of __consumer_offsets that a group belongs to."""
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:

@@ -36,7 +36,7 @@ class RefusedRecordsError(BrokerError):
         self.indexes = indexes
 
 
-def admit(data: RecordBytes, name: TopicPartition, config: TopicConfig, now_ms: int, *, allow_zstd: bool) -> RecordBatch:
+def validated(data: RecordBytes, name: TopicPartition, config: TopicConfig, now_ms: int, *, allow_zstd: bool) -> RecordBatch:
     """Check what was produced to a partition, and return its only batch.
 
     now_ms: milliseconds since the epoch. allow_zstd: the request's version allows it. Raises BrokerError with Kafka's error code.
