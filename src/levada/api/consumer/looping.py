@@ -138,7 +138,7 @@ class Loop:
         """When the loop ends unless a record comes before; None right after a record."""
 
     def poll(self, now_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records, maybe none. It polls at most once, so that the result can be taken back (see ConsumerFlows.take_back)."""
+        """Return the next records, maybe none. It polls at most once, so that the result can be taken back (take_back())."""
         return self._consuming.iterate((yield from self.read(now_ms)))
 
     def read(self, now_ms: int) -> CallerFlow[ConsumerRecords[Any, Any]]:
