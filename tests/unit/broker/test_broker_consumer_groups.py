@@ -16,7 +16,7 @@ from group_kit import REBALANCE_MS, ConsumerGroupMember, GroupMember
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.groups.assignors import Assignor, Subscription, assign_ranges, assign_uniformly
-from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Owned, reconcile
+from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, TopicIdPartition, reconcile
 from levada.broker.coordinators.groups.subscribed_topic_regex import compile_pattern, matching
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -83,8 +83,8 @@ def code(answer: Any) -> ErrorCode:
 # Reconciling
 
 
-def owned(*numbers: int, topic: UUID = T) -> frozenset[Owned]:
-    return frozenset(Owned(topic, number) for number in numbers)
+def owned(*numbers: int, topic: UUID = T) -> frozenset[TopicIdPartition]:
+    return frozenset(TopicIdPartition(topic, number) for number in numbers)
 
 
 def test_G40_a_member_gives_up_before_it_takes() -> None:
@@ -94,27 +94,29 @@ def test_G40_a_member_gives_up_before_it_takes() -> None:
         MemberState.UNREVOKED_PARTITIONS,
         1,
         owned(1),
-        {Owned(T, 0): 1},
+        {TopicIdPartition(T, 0): 1},
     )
     assert reconcile(told, owned(1, 2), 2, lambda partition: True, owned(0, 1)) is told
     assert reconcile(told, owned(1, 2), 2, lambda partition: True, None) is told
     done = reconcile(told, owned(1, 2), 2, lambda partition: True, owned(1))
     assert (done.state, done.epoch, done.previous_epoch, done.revoking) == (MemberState.STABLE, 2, 1, {})
-    assert done.assigned == {Owned(T, 1): 1, Owned(T, 2): 2}
+    assert done.assigned == {TopicIdPartition(T, 1): 1, TopicIdPartition(T, 2): 2}
     assert reconcile(done, owned(1, 2), 2, lambda partition: True, None) is done
 
 
 def test_G40_a_member_waits_for_what_others_have_not_given_up() -> None:
-    waiting = reconcile(ConsumerMember(id="m"), owned(0, 1), 3, lambda partition: partition == Owned(T, 0), owned())
+    waiting = reconcile(ConsumerMember(id="m"), owned(0, 1), 3, lambda partition: partition == TopicIdPartition(T, 0), owned())
     assert (waiting.state, waiting.epoch, frozenset(waiting.assigned)) == (MemberState.UNRELEASED_PARTITIONS, 3, owned(0))
     done = reconcile(waiting, owned(0, 1), 3, lambda partition: True, None)
     assert (done.state, frozenset(done.assigned)) == (MemberState.STABLE, owned(0, 1))
 
 
 def test_G40_a_newer_target_is_taken_up_after_what_is_under_way() -> None:
-    revoking = ConsumerMember(id="m", epoch=1, state=MemberState.UNREVOKED_PARTITIONS, assigned={Owned(T, 1): 1}, revoking={Owned(T, 0): 1})
+    revoking = ConsumerMember(
+        id="m", epoch=1, state=MemberState.UNREVOKED_PARTITIONS, assigned={TopicIdPartition(T, 1): 1}, revoking={TopicIdPartition(T, 0): 1}
+    )
     again = reconcile(revoking, NO_PARTITIONS, 5, lambda partition: True, owned(1))
-    assert (again.state, again.epoch, again.revoking) == (MemberState.UNREVOKED_PARTITIONS, 2, {Owned(T, 1): 1})
+    assert (again.state, again.epoch, again.revoking) == (MemberState.UNREVOKED_PARTITIONS, 2, {TopicIdPartition(T, 1): 1})
 
 
 # Assignors
@@ -123,8 +125,8 @@ subscriptions = st.dictionaries(st.sampled_from("abcdef"), st.frozensets(st.samp
 counts = st.fixed_dictionaries({T: st.integers(0, 9), U: st.integers(0, 9)})
 
 
-def all_of(sizes: Mapping[UUID, int]) -> frozenset[Owned]:
-    return frozenset(Owned(topic, number) for topic, count in sizes.items() for number in range(count))
+def all_of(sizes: Mapping[UUID, int]) -> frozenset[TopicIdPartition]:
+    return frozenset(TopicIdPartition(topic, number) for topic, count in sizes.items() for number in range(count))
 
 
 @pytest.mark.parametrize("assign", [assign_uniformly, assign_ranges])

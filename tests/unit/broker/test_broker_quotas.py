@@ -20,7 +20,7 @@ from levada.broker.quotas.client_quotas import (
     Entity,
 )
 from levada.broker.quotas.meters import LONGEST_MS, SampledRate, TokenBucket
-from levada.broker.quotas.throttles import IDLE_MS, Quoted, Throttles
+from levada.broker.quotas.throttles import IDLE_MS, QuotaClient, Throttles
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from levada.protocol.messages.api_versions import ApiVersionsRequest
@@ -231,8 +231,8 @@ def test_clients_that_are_idle_are_forgotten() -> None:
     known = quotas()
     known.change(entity(user=None), {PRODUCER_BYTE_RATE: 1.0, CONTROLLER_MUTATION_RATE: 1.0})
     throttles = Throttles(known, SAMPLES, SAMPLE_MS)
-    throttles.record(PRODUCER_BYTE_RATE, Quoted("u", ""), 1, 0)
-    throttles.mutate(Quoted("u", ""), 1, 0, strict=True)
+    throttles.record(PRODUCER_BYTE_RATE, QuotaClient("u", ""), 1, 0)
+    throttles.mutate(QuotaClient("u", ""), 1, 0, strict=True)
     throttles.forget_idle(IDLE_MS)
     assert throttles._rates and throttles._buckets
     throttles.forget_idle(IDLE_MS + 1)

@@ -12,7 +12,7 @@ from broker_kit import Bench, make_batch, produce_request
 from group_kit import ConsumerGroupMember, GroupMember
 from levada.broker.config.settings import BrokerSettings
 from levada.broker.coordinators.groups.assignors import Subscription, assign_shared
-from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, Owned
+from levada.broker.coordinators.groups.consumer_member import NO_PARTITIONS, TopicIdPartition
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
 from levada.error_codes import ErrorCode
@@ -216,7 +216,7 @@ def test_every_partition_has_a_member_and_every_member_a_partition() -> None:
         for partitions in range(1, 8):
             subscribed = {str(name): Subscription(frozenset({topic, rest}), NO_PARTITIONS) for name in range(members)}
             found = assign_shared(subscribed, {topic: partitions})
-            crowd = [sum(Owned(topic, index) in given for given in found.values()) for index in range(partitions)]
+            crowd = [sum(TopicIdPartition(topic, index) in given for given in found.values()) for index in range(partitions)]
             loads = [len(given) for given in found.values()]
             assert min(crowd) >= 1
             assert min(loads) >= 1

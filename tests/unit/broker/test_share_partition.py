@@ -274,8 +274,8 @@ def test_what_a_session_held_is_available_again() -> None:
     share, batches = SharePartition(0), log(10, 20)
     acquire(share, batches, Asked(10, 500))
     acquire(share, batches, member=OTHER)
-    assert share.give_back(ME, LIMITS)
-    assert not share.give_back(ME, LIMITS)
+    assert share.release_all_of(ME, LIMITS)
+    assert not share.release_all_of(ME, LIMITS)
     assert acquire(share, batches, member=OTHER) == [Acquired(0, 9, 2)]
 
 
@@ -421,7 +421,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(member=MEMBERS)
     def end_session(self, member: str) -> None:
-        self.share.give_back(member, LIMITS)
+        self.share.release_all_of(member, LIMITS)
         for at, record in self.records.items():
             if record.state is RecordState.ACQUIRED and record.member == member:
                 self._move(at, Event.LOSE_SESSION)

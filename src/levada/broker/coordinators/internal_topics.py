@@ -327,7 +327,7 @@ class InternalTopics:
             newest[place] = max(newest.get(place, 0), self._logs.replica(place).epochs.current)
         for place, epoch in newest.items():
             if place.topic in self._placements:
-                self._placements[place.topic].go_on_from(place.partition, epoch)
+                self._placements[place.topic].continue_from(place.partition, epoch)
 
     def _restore(self) -> None:
         self._is_written = True

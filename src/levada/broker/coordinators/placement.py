@@ -107,7 +107,7 @@ class Placement:
         self._move(partition, node_id)
         self.notify_watchers()
 
-    def go_on_from(self, partition: int, epoch: int) -> None:
+    def continue_from(self, partition: int, epoch: int) -> None:
         """Begin the epoch after this one, which was the last one before a restart."""
         self._epochs[partition] = epoch + 1
 

@@ -19,7 +19,7 @@ from levada.types import TopicPartition
 _NAMESPACE = UUID(int=0)
 
 
-class _Alone:
+class _NoCheckpoints:
     """A Home without checkpoints: the log starts at 0, and is compacted again by the next broker."""
 
     log_start = clean_until = 0
@@ -66,7 +66,7 @@ class CoordinatorFiles(CoordinatorLogs):
         replica = self.replica(place)
         if place not in self._files:
             files = ReplicaFolder(
-                _Alone(self._path / f"{place.topic}-{place.partition}"),
+                _NoCheckpoints(self._path / f"{place.topic}-{place.partition}"),
                 uuid5(_NAMESPACE, place.topic),
                 flush_messages=self._config.flush_messages,
                 index_interval_bytes=self._config.index_interval_bytes,

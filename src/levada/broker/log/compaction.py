@@ -40,7 +40,7 @@ def clean(replica: Replica, config: TopicConfig, now_ms: int) -> bool:
     cleaning = _Cleaning(
         newest=newest_offsets(dirty, replica.transactions.aborted_between(log.clean_until, until)),
         producers=dict(replica.producers),
-        transactions=_Traversed(aborted),
+        transactions=_TransactionsMet(aborted),
         delete_horizon_ms=now_ms + config.delete_retention_ms,
         now_ms=now_ms,
     )
@@ -60,7 +60,7 @@ def _is_due(log: PartitionLog, until: int, config: TopicConfig, now_ms: int) -> 
 
 def newest_offsets(batches: Iterable[RecordBatch], aborted: Sequence[AbortedTransaction]) -> Mapping[bytes, int]:
     """Return the newest offset of each key, without the records of aborted transactions that end within these batches."""
-    transactions = _Traversed(aborted)
+    transactions = _TransactionsMet(aborted)
     newest: dict[bytes, int] = {}
     for batch in batches:
         if batch.is_control:
@@ -70,7 +70,7 @@ def newest_offsets(batches: Iterable[RecordBatch], aborted: Sequence[AbortedTran
     return newest
 
 
-class _Traversed:
+class _TransactionsMet:
     """The transactions that one pass over a log has met. seen: aborted ones that still have a batch."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
@@ -81,7 +81,7 @@ class _Traversed:
 
     def is_aborted(self, batch: RecordBatch) -> bool:
         """Whether a batch belongs to an aborted transaction."""
-        self._come_to(batch.last_offset)
+        self._advance_to(batch.last_offset)
         if not batch.is_transactional:
             return False
         aborted = self._aborted.get(batch.producer_id)
@@ -93,7 +93,7 @@ class _Traversed:
 
     def is_obsolete(self, marker: RecordBatch) -> bool:
         """Whether no batch is left of the transaction that a marker ends."""
-        self._come_to(marker.last_offset)
+        self._advance_to(marker.last_offset)
         kind = marker.control_type()
         if kind == ABORT:
             return self._aborted.pop(marker.producer_id, None) not in self.seen
@@ -103,7 +103,7 @@ class _Traversed:
             return not had_batches
         return marker.is_empty
 
-    def _come_to(self, offset: int) -> None:
+    def _advance_to(self, offset: int) -> None:
         while self._ahead and self._ahead[0].first_offset <= offset:
             aborted = self._ahead.popleft()
             self._aborted[aborted.producer_id] = aborted
@@ -115,7 +115,7 @@ class _Cleaning:
 
     newest: Mapping[bytes, int]
     producers: Mapping[int, ProducerEntry]
-    transactions: _Traversed
+    transactions: _TransactionsMet
     delete_horizon_ms: int
     now_ms: int
 

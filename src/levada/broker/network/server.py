@@ -175,7 +175,7 @@ class BrokerServer:
     def _step(self) -> None:
         with self.lock:
             now_ms = self._now_ms()
-            deadline_ms = min(self.node.advance(now_ms), self._do_upkeep(now_ms))
+            deadline_ms = min(self.node.advance(now_ms), self._run_due(now_ms))
             if self._exchange():
                 deadline_ms = now_ms
         ready = self._selector.select(first_wait_s(max(deadline_ms - self._now_ms(), 0) / 1000))
@@ -201,7 +201,7 @@ class BrokerServer:
         peer.active_ms = self._clock.now_ms()
         try:
             if not peer.transport.ready:
-                self._go_on_with_handshake(peer)
+                self._continue_handshake(peer)
                 return
             if events & selectors.EVENT_WRITE:
                 peer.send(self.node.faults.bytes_at_a_time)
@@ -212,7 +212,7 @@ class BrokerServer:
         except (OSError, ProtocolError) as fault:
             self._drop(peer, str(fault))
 
-    def _go_on_with_handshake(self, peer: Peer) -> None:
+    def _continue_handshake(self, peer: Peer) -> None:
         peer.transport.handshake()
         if peer.transport.ready:
             self.node.identify(peer.id, peer.transport.peer_name)
@@ -369,7 +369,7 @@ class BrokerServer:
             self._logging_in[peer_id] = peer
         self._watch(peer, selectors.EVENT_READ)
 
-    def _do_upkeep(self, now_ms: int) -> int:
+    def _run_due(self, now_ms: int) -> int:
         """Accept again after a pause, and close idle connections; return when to be called again."""
         if self._accept_again_ms and self._accept_again_ms <= now_ms:
             self._accept_again_ms = 0
@@ -421,7 +421,7 @@ class BrokerServer:
             listener.listen(_BACKLOG)
             listener.setblocking(False)
         except OSError as fault:
-            raise ConnectError(_why_not_bound(self.host, endpoint.port, fault)) from fault
+            raise ConnectError(_bind_error_text(self.host, endpoint.port, fault)) from fault
         endpoint.port = listener.getsockname()[1]
         self.node.advertise(self._advertised_host, endpoint.port, endpoint.listener)
 
@@ -456,7 +456,7 @@ class BrokerServer:
             return
 
 
-def _why_not_bound(host: str, port: int, fault: OSError) -> str:
+def _bind_error_text(host: str, port: int, fault: OSError) -> str:
     if fault.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is in use; choose another one, or 0 for any that is free"
     if fault.errno == errno.EACCES:

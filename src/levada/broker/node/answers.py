@@ -10,7 +10,7 @@ from levada.base.promise import Promise
 from levada.broker.access.permissions import find_topic, may
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.cluster.topic import Topic
-from levada.broker.coordinators.groups.consumer_member import Owned
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.node.state import Answer, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TopicAuthorizationError
@@ -58,7 +58,7 @@ def answer_each(
     return answers
 
 
-def by_topic(cluster: Cluster, partitions: Iterable[Owned]) -> list[tuple[Topic, list[int]]]:
+def by_topic(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> list[tuple[Topic, list[int]]]:
     """Return the partitions of each topic, in order. Deleted topics are left out.
 
     Groups know topics by their ids.
@@ -71,7 +71,7 @@ def by_topic(cluster: Cluster, partitions: Iterable[Owned]) -> list[tuple[Topic,
     return list(found.items())
 
 
-def check_topics(call: Call, partitions: Iterable[Owned]) -> None:
+def check_topics(call: Call, partitions: Iterable[TopicIdPartition]) -> None:
     """Raise TopicAuthorizationError if the client may not describe one of the topics, whose use by the group it would otherwise see."""
     if not all(may(call, ResourceType.TOPIC, topic.name) for topic, _ in by_topic(call.state.cluster, set(partitions))):
         raise TopicAuthorizationError("The group has topics that the client is not authorized to describe.")

@@ -146,7 +146,9 @@ class FetchSessions:
             return Context((), _without_session)
         session.used_ms = now_ms
         session.epoch = expected = next_epoch(request.session_epoch)
-        return Context(session.wanted(), lambda answers, at_ms: (session.id, _carry_on(session, expected, answers)), is_incremental=True)
+        return Context(
+            session.wanted(), lambda answers, at_ms: (session.id, _continue_session(session, expected, answers)), is_incremental=True
+        )
 
     def _find(self, request: FetchRequest, *, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -197,7 +199,7 @@ def _without_session(answers: Sequence[Answered], now_ms: int) -> tuple[int, Seq
     return NO_SESSION, answers
 
 
-def _carry_on(session: FetchSession, expected: int, answers: Sequence[Answered]) -> Sequence[Answered]:
+def _continue_session(session: FetchSession, expected: int, answers: Sequence[Answered]) -> Sequence[Answered]:
     if session.epoch != expected:
         # Another request has continued the session while this one waited for records.
         raise _wrong_epoch(session, expected)

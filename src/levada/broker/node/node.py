@@ -314,7 +314,7 @@ class BrokerNode:
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
                 if partition.leader == self.id:
-                    with _sparing_others(partition, "has old records that cannot be deleted"):
+                    with _logging_errors_of(partition, "has old records that cannot be deleted"):
                         partition.retain(wall_ms)
                     partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
 
@@ -326,7 +326,7 @@ class BrokerNode:
                     self._clean(partition, config, now_ms)
 
     def _clean(self, partition: Partition, config: TopicConfig, now_ms: int) -> None:
-        with _sparing_others(partition, "cannot be compacted, and stays as it is"):
+        with _logging_errors_of(partition, "cannot be compacted, and stays as it is"):
             clean(partition.replicas[self.id], config, self._state.wall_ms(now_ms))
 
     def _abort_late_transactions(self, now_ms: int) -> None:
@@ -520,7 +520,7 @@ def _texts(config: Mapping[str, str | float | None]) -> dict[str, str | None]:
 
 
 @contextmanager
-def _sparing_others(partition: Partition, what: str) -> Iterator[None]:
+def _logging_errors_of(partition: Partition, what: str) -> Iterator[None]:
     """Log errors of one partition (a damaged log, a failing disk) within this block, so that the other partitions are still served."""
     try:
         yield

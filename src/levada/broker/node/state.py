@@ -20,7 +20,7 @@ from levada.broker.network.connection import Session
 from levada.broker.node.faults import Faults
 from levada.broker.node.fetch_sessions import FetchSessions
 from levada.broker.node.purgatory import Delayed, Purgatory
-from levada.broker.quotas.throttles import QuotaExceededError, Quoted, Throttles
+from levada.broker.quotas.throttles import QuotaClient, QuotaExceededError, Throttles
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode
@@ -175,9 +175,9 @@ class Call:
         return self.state.wall_ms(self.now_ms)
 
     @property
-    def quoted(self) -> Quoted:
+    def quoted(self) -> QuotaClient:
         """The client whose quotas the request counts against."""
-        return Quoted(self.session.principal.partition(":")[2], self.client_id or "")
+        return QuotaClient(self.session.principal.partition(":")[2], self.client_id or "")
 
     def throttle(self, pause_ms: int) -> None:
         """Mute the client for at least this long after the response."""

@@ -17,7 +17,7 @@ IDLE_MS = 3_600_000
 _Key: TypeAlias = tuple[str, Meter]
 
 
-class Quoted(NamedTuple):
+class QuotaClient(NamedTuple):
     """A client as quotas see it. user: the principal's name without its type. client_id: "" for none."""
 
     user: str
@@ -39,11 +39,11 @@ class Throttles:
         """Whether there are no quotas, so that nothing has to be counted."""
         return self._quotas.is_empty
 
-    def has_quota(self, key: str, client: Quoted) -> bool:
+    def has_quota(self, key: str, client: QuotaClient) -> bool:
         """Whether a client has a quota of a kind."""
         return self._quotas.of(key, *client) is not None
 
-    def record(self, key: str, client: Quoted, amount: float, now_ms: int, *, longest_ms: int | None = None) -> int:
+    def record(self, key: str, client: QuotaClient, amount: float, now_ms: int, *, longest_ms: int | None = None) -> int:
         """Count the use of a quota; return for how long the client is muted, at most longest_ms."""
         quota = self._quotas.of(key, *client)
         if quota is None:
@@ -53,7 +53,7 @@ class Throttles:
         pause_ms = rate.throttle_ms(quota.limit, now_ms)
         return pause_ms if longest_ms is None else min(pause_ms, longest_ms)
 
-    def record_read(self, key: str, client: Quoted, amount: int, now_ms: int) -> tuple[int, bool]:
+    def record_read(self, key: str, client: QuotaClient, amount: int, now_ms: int) -> tuple[int, bool]:
         """Count bytes before they are sent; return for how long the client is muted, and whether they are sent.
 
         Bytes above the quota are neither sent nor counted: the client fetches them again. The exception is a single batch that is larger
@@ -69,14 +69,14 @@ class Throttles:
             rate.record(-amount, now_ms)
         return pause_ms, pause_ms == 0 or is_first
 
-    def window_bytes(self, key: str, client: Quoted, otherwise: int) -> int:
+    def window_bytes(self, key: str, client: QuotaClient, otherwise: int) -> int:
         """Return how many bytes a client may use within a whole window."""
         quota = self._quotas.of(key, *client)
         if quota is None:
             return otherwise
         return min(int(quota.limit * max(self._samples - 1, 1) * self._sample_ms / 1000), otherwise)
 
-    def mutate(self, client: Quoted, partitions: int, now_ms: int, *, strict: bool) -> int:
+    def mutate(self, client: QuotaClient, partitions: int, now_ms: int, *, strict: bool) -> int:
         """Count created or deleted partitions; return for how long the client is muted.
 
         strict: if the quota was used up before, raise BrokerError (THROTTLING_QUOTA_EXCEEDED) instead of counting.

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from levada.broker.access.permissions import find_topic
 from levada.broker.cluster.features import SHARE_GROUPS
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.node.state import Call
 from levada.broker.replication.partition import Partition
 from levada.broker.share.acknowledgements import AcknowledgementBatch, acknowledgements
 from levada.broker.share.record_states import Event
 from levada.broker.share.share_partitions import OpenShare
-from levada.broker.share.share_sessions import SharedPart
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
     moved: Partition | None = None
 
 
-Outcomes: TypeAlias = Mapping[SharedPart, Outcome]
+Outcomes: TypeAlias = Mapping[TopicIdPartition, Outcome]
 
 
 def check_share_groups(call: Call) -> None:
@@ -72,29 +72,29 @@ def has_acknowledgements(topics: Iterable[TopicAcknowledgements]) -> bool:
 
 def acknowledge_each(call: Call, topics: Iterable[TopicAcknowledgements]) -> Outcomes:
     """Handle the acknowledgements of each partition separately."""
-    outcomes: dict[SharedPart, Outcome] = {}
+    outcomes: dict[TopicIdPartition, Outcome] = {}
     for topic in topics:
         for partition in topic.partitions:
             if partition.acknowledgement_batches:
-                part = SharedPart(topic.topic_id, partition.partition_index)
+                part = TopicIdPartition(topic.topic_id, partition.partition_index)
                 outcomes[part] = _acknowledge(call, part, partition.acknowledgement_batches)
     return outcomes
 
 
-def open_share(call: Call, part: SharedPart, now_ms: int) -> OpenShare:
+def open_share(call: Call, part: TopicIdPartition, now_ms: int) -> OpenShare:
     """Return the share partition of the request's group. Raises the error of a partition that cannot be read here."""
     topic = find_topic(call, "", part.topic_id, by_id=True)
     partition = call.state.lead_partition(topic, part.partition)
     return call.state.shares.open(call.request.group_id, topic, partition, now_ms)
 
 
-def failure(call: Call, part: SharedPart, error: BrokerError) -> Outcome:
+def failure(call: Call, part: TopicIdPartition, error: BrokerError) -> Outcome:
     """Return an error as the result of a partition."""
     topic = call.state.cluster.topic_by_id(part.topic_id)
     return Outcome(error.code, error.reason, call.state.new_leader(topic, part.partition, error.code))
 
 
-def _acknowledge(call: Call, part: SharedPart, batches: Sequence[AcknowledgementBatch]) -> Outcome:
+def _acknowledge(call: Call, part: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> Outcome:
     try:
         told = acknowledgements(batches, may_renew=call.request.is_renew_ack)
         opened = open_share(call, part, call.now_ms)

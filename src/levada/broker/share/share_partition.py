@@ -153,7 +153,7 @@ class SharePartition:
                     self._move(part, one.event, limits)
         self._advance_start()
 
-    def give_back(self, member: str, limits: Limits) -> bool:
+    def release_all_of(self, member: str, limits: Limits) -> bool:
         """Release the records of a member whose session has ended; return whether it had any."""
         parts = [found for found in self._ranges if found.state is RecordState.ACQUIRED and found.member == member]
         for part in parts:

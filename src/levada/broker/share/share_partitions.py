@@ -114,7 +114,7 @@ class SharePartitions:
         for key in keys:
             state = self._led(key)
             limits = self._cluster.group_config(key.group).share_limits
-            if state is not None and state.partition is not None and state.partition.give_back(session.member, limits):
+            if state is not None and state.partition is not None and state.partition.release_all_of(session.member, limits):
                 self._store(key, state, now_ms)
         if not self.sessions.has_any(session.group):
             self._forget_unstored(session.group)

@@ -8,21 +8,13 @@ the records that the member has acquired are released. The number of sessions is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
-from uuid import UUID
 
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.node.fetch_sessions import next_epoch
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
-
-
-class SharedPart(NamedTuple):
-    """A partition, with its topic's id."""
-
-    topic_id: UUID
-    partition: int
 
 
 class ShareSession:
@@ -35,22 +27,22 @@ class ShareSession:
         self.member = member
         self.connection = connection
         self.epoch = INITIAL_EPOCH + 1
-        self.failed: set[SharedPart] = set()
-        self._parts: dict[SharedPart, None] = {}
+        self.failed: set[TopicIdPartition] = set()
+        self._parts: dict[TopicIdPartition, None] = {}
 
     @property
-    def parts(self) -> list[SharedPart]:
+    def parts(self) -> list[TopicIdPartition]:
         """Return the partitions to be read, in order."""
         return list(self._parts)
 
-    def update(self, added: Iterable[SharedPart], forgotten: Iterable[SharedPart]) -> None:
+    def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         """Apply the partitions that a request adds and removes."""
         for part in added:
             self._parts.setdefault(part)
         for part in forgotten:
             self._parts.pop(part, None)
 
-    def served(self, part: SharedPart) -> None:
+    def served(self, part: TopicIdPartition) -> None:
         """Move a partition that was read behind all others."""
         if part in self._parts:
             self._parts[part] = self._parts.pop(part)

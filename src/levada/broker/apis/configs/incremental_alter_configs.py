@@ -25,14 +25,14 @@ from levada.protocol.schema import ZERO_UUID
 C = TypeVar("C", bound=ResourceConfig)
 
 
-class Wanted(Protocol):
+class ResourceChange(Protocol):
     """The part of a request about one resource."""
 
     resource_type: int
     resource_name: str
 
 
-W = TypeVar("W", bound=Wanted)
+W = TypeVar("W", bound=ResourceChange)
 W_contra = TypeVar("W_contra", contravariant=True)
 
 

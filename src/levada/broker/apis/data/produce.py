@@ -69,10 +69,10 @@ def handle(call: Call) -> Answer:
         call.state.purgatory.wake(written.partition.name, call.now_ms)
     if is_silent(request):
         return Unanswered(close=_has_failure(response))
-    return _when_all_in_sync_have_it(call, writer, response) if request.acks == ALL_IN_SYNC and writer.appended else response
+    return _when_replicated(call, writer, response) if request.acks == ALL_IN_SYNC and writer.appended else response
 
 
-def _when_all_in_sync_have_it(call: Call, writer: _Writer, response: ProduceResponse) -> Answer:
+def _when_replicated(call: Call, writer: _Writer, response: ProduceResponse) -> Answer:
     promise: Promise[Response] = Promise()
 
     def finish(codes: Sequence[ErrorCode]) -> None:

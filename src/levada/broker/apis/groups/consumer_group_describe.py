@@ -8,7 +8,7 @@ from levada.acls import ResourceType
 from levada.broker.access.permissions import authorized_operations, check
 from levada.broker.cluster.features import GROUPS
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
-from levada.broker.coordinators.groups.consumer_member import ConsumerMember, Owned
+from levada.broker.coordinators.groups.consumer_member import ConsumerMember, TopicIdPartition
 from levada.broker.node.answers import by_topic, check_topics
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -76,7 +76,7 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Member:
     )
 
 
-def _assignment(call: Call, partitions: Iterable[Owned]) -> Assignment:
+def _assignment(call: Call, partitions: Iterable[TopicIdPartition]) -> Assignment:
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=numbers)

@@ -9,7 +9,7 @@ from levada.acls import ResourceType
 from levada.broker.access.permissions import check_each, may
 from levada.broker.cluster.features import GROUPS
 from levada.broker.coordinators.groups.consumer_group import ASSIGNORS
-from levada.broker.coordinators.groups.consumer_member import JOINING, LEAVING, LEAVING_TEMPORARILY, Owned
+from levada.broker.coordinators.groups.consumer_member import JOINING, LEAVING, LEAVING_TEMPORARILY, TopicIdPartition
 from levada.broker.coordinators.groups.subscribed_topic_regex import compile_pattern
 from levada.broker.node.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -93,7 +93,7 @@ def _answer(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup
     )
 
 
-def by_topic(partitions: Iterable[Owned]) -> list[TopicPartitions]:
+def by_topic(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
     """Return partitions grouped by topic, as in messages, in order."""
     found: dict[object, TopicPartitions] = {}
     for owned in sorted(partitions):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.node.state import Api, Call
 from levada.broker.share.requests import Outcome, Outcomes, acknowledge_each, check_member
-from levada.broker.share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPart, ShareSession
+from levada.broker.share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.share_acknowledge import (
@@ -58,7 +59,7 @@ def _by_topic(outcomes: Outcomes) -> list[ShareAcknowledgeTopicResponse]:
     ]
 
 
-def _partition(part: SharedPart, outcome: Outcome) -> PartitionData:
+def _partition(part: TopicIdPartition, outcome: Outcome) -> PartitionData:
     answer = PartitionData(partition_index=part.partition, error_code=outcome.code, error_message=outcome.reason)
     if outcome.moved is not None:
         answer.current_leader = LeaderIdAndEpoch(leader_id=outcome.moved.leader, leader_epoch=outcome.moved.leader_epoch)

@@ -10,13 +10,14 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import groupby
 
 from levada.base.promise import Promise
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.node.purgatory import Delayed
 from levada.broker.node.state import Answer, Api, Call
 from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
 from levada.broker.share.requests import Outcome, Outcomes, acknowledge_each, check_member, failure, has_acknowledgements, open_share
 from levada.broker.share.share_partition import BY_BATCH, BY_RECORD, Asked
 from levada.broker.share.share_partitions import Delivery, OpenShare
-from levada.broker.share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPart, ShareSession
+from levada.broker.share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.share_fetch import (
@@ -62,7 +63,7 @@ def _settle(promise: Promise[Response], fetch: _ShareFetch, now_ms: int) -> None
 def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
     """Open the session of a request, or continue it."""
     group, member = check_member(call)
-    wanted = [SharedPart(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]
+    wanted = [TopicIdPartition(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     _check(request)
     sessions = call.state.shares.sessions
     if request.share_session_epoch == INITIAL_EPOCH:
@@ -73,7 +74,7 @@ def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
         return session
     session = sessions.find(group, member, request.share_session_epoch)
     if request.share_session_epoch != FINAL_EPOCH:
-        forgotten = (SharedPart(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions)
+        forgotten = (TopicIdPartition(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions)
         session.update(wanted, forgotten)
         session.follow()
     return session
@@ -127,8 +128,8 @@ class _ShareFetch:
         """Acquire records within the limits."""
         if self._is_over:
             return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        found: dict[SharedPart, Delivery | Outcome] = {}
-        readable: dict[SharedPart, OpenShare] = {}
+        found: dict[TopicIdPartition, Delivery | Outcome] = {}
+        readable: dict[TopicIdPartition, OpenShare] = {}
         for part in self._session.parts:
             try:
                 opened = self._open(part, now_ms)
@@ -142,7 +143,7 @@ class _ShareFetch:
             found.update(acquired)
         return self.response(self._news(found))
 
-    def response(self, found: Mapping[SharedPart, Delivery | Outcome]) -> ShareFetchResponse:
+    def response(self, found: Mapping[TopicIdPartition, Delivery | Outcome]) -> ShareFetchResponse:
         """Return the response with the acquired records, and the results of the acknowledgements."""
         parts = sorted({**self._acknowledged, **found})
         outcomes = [*self._acknowledged.values(), *(one for one in found.values() if isinstance(one, Outcome))]
@@ -161,14 +162,14 @@ class _ShareFetch:
         is_open = self._session in self._call.state.shares.sessions
         return not is_open or self._session.epoch != self._next_epoch
 
-    def _open(self, part: SharedPart, now_ms: int) -> OpenShare:
+    def _open(self, part: TopicIdPartition, now_ms: int) -> OpenShare:
         return open_share(self._call, part, now_ms)
 
-    def _acquire(self, readable: Mapping[SharedPart, OpenShare], now_ms: int) -> dict[SharedPart, Delivery]:
+    def _acquire(self, readable: Mapping[TopicIdPartition, OpenShare], now_ms: int) -> dict[TopicIdPartition, Delivery]:
         """Acquire from each partition with room for more in flight. Those with records share max_bytes equally."""
         request = self._request
         with_records = sum(opened.available_bytes > 0 for opened in readable.values())
-        found: dict[SharedPart, Delivery] = {}
+        found: dict[TopicIdPartition, Delivery] = {}
         left = request.max_records
         for part, opened in readable.items():
             if not opened.has_room:
@@ -180,14 +181,14 @@ class _ShareFetch:
             left -= sum(one.last - one.first + 1 for one in found[part].acquired)
         return found
 
-    def _count(self, acquired: Mapping[SharedPart, Delivery], now_ms: int) -> None:
+    def _count(self, acquired: Mapping[TopicIdPartition, Delivery], now_ms: int) -> None:
         """Count the acquired records against the client's quota. They are sent even above it, since the client has locked them already."""
         size_bytes = sum(len(one.records) for one in acquired.values())
         self._call.throttle(self._call.state.throttles.record(CONSUMER_BYTE_RATE, self._call.quoted, size_bytes, now_ms))
 
-    def _news(self, found: Mapping[SharedPart, Delivery | Outcome]) -> dict[SharedPart, Delivery | Outcome]:
+    def _news(self, found: Mapping[TopicIdPartition, Delivery | Outcome]) -> dict[TopicIdPartition, Delivery | Outcome]:
         """Return the answers to be sent. In a session that is continued, partitions without records are left out."""
-        told: dict[SharedPart, Delivery | Outcome] = {}
+        told: dict[TopicIdPartition, Delivery | Outcome] = {}
         for part, one in found.items():
             is_failure = isinstance(one, Outcome)
             if self._is_full or is_failure or part in self._session.failed or (isinstance(one, Delivery) and one.acquired):
@@ -200,7 +201,7 @@ class _ShareFetch:
                 self._session.served(part)
         return told
 
-    def _partition(self, part: SharedPart, found: Delivery | Outcome | None) -> PartitionData:
+    def _partition(self, part: TopicIdPartition, found: Delivery | Outcome | None) -> PartitionData:
         acknowledged = self._acknowledged.get(part, Outcome())
         answer = PartitionData(
             partition_index=part.partition,

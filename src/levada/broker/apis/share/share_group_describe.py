@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from levada.acls import ResourceType
 from levada.broker.access.permissions import authorized_operations, check
-from levada.broker.coordinators.groups.consumer_member import Owned
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.coordinators.share.share_group import ASSIGNOR, ShareMember
 from levada.broker.node.answers import by_topic, check_topics
 from levada.broker.node.state import Api, Call
@@ -67,7 +67,7 @@ def _member(call: Call, member: ShareMember) -> Member:
     )
 
 
-def _assignment(call: Call, partitions: Iterable[Owned]) -> Assignment:
+def _assignment(call: Call, partitions: Iterable[TopicIdPartition]) -> Assignment:
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=numbers)

@@ -30,12 +30,13 @@ def handle(call: Call) -> AddPartitionsToTxnResponse:
     request: AddPartitionsToTxnRequest = call.request
     if call.version < _FIRST_BATCHED_VERSION:
         only = _transaction_of(request)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, _carry_out(call, only)))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, _handle_transaction(call, only)))
     if not may(call, ResourceType.CLUSTER):
         return refuse(request, call.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results = [
         AddPartitionsToTxnResult(
-            transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, _carry_out(call, transaction))
+            transactional_id=transaction.transactional_id,
+            topic_results=_results(transaction.topics, _handle_transaction(call, transaction)),
         )
         for transaction in request.transactions
     ]
@@ -51,7 +52,7 @@ def _transaction_of(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
     )
 
 
-def _carry_out(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
+def _handle_transaction(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
     names = list(_names(transaction.topics))
     if call.version < _FIRST_BATCHED_VERSION and not may(call, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
         return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from levada.broker.coordinators.groups.consumer_member import Owned, Partitions
+from levada.broker.coordinators.groups.consumer_member import Partitions, TopicIdPartition
 
 
 class Subscription(NamedTuple):
@@ -32,9 +32,9 @@ def in_order(members: Subscriptions) -> list[str]:
     return sorted(members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member))
 
 
-def partitions_of(topic: UUID, count: int) -> list[Owned]:
+def partitions_of(topic: UUID, count: int) -> list[TopicIdPartition]:
     """Return a topic's partitions."""
-    return [Owned(topic, index) for index in range(count)]
+    return [TopicIdPartition(topic, index) for index in range(count)]
 
 
 def assign_ranges(members: Subscriptions, topics: Mapping[UUID, int]) -> dict[str, Partitions]:
@@ -43,7 +43,7 @@ def assign_ranges(members: Subscriptions, topics: Mapping[UUID, int]) -> dict[st
     Topics with the same number of partitions and the same subscribers are split alike, so that one member gets the partitions that have
     the same number.
     """
-    given: dict[str, set[Owned]] = {member: set() for member in members}
+    given: dict[str, set[TopicIdPartition]] = {member: set() for member in members}
     ordered = in_order(members)
     for topic, count in topics.items():
         subscribers = [member for member in ordered if topic in members[member].topics]
@@ -82,13 +82,13 @@ def assign_uniformly(members: Subscriptions, topics: Mapping[UUID, int]) -> dict
     return {member: frozenset(partitions) for member, partitions in given.items()}
 
 
-def _kept(members: Subscriptions, member: str, topics: Mapping[UUID, int]) -> dict[Owned, None]:
+def _kept(members: Subscriptions, member: str, topics: Mapping[UUID, int]) -> dict[TopicIdPartition, None]:
     subscription = members[member]
     kept = [one for one in subscription.target if one.topic_id in subscription.topics and one.partition < topics.get(one.topic_id, 0)]
     return dict.fromkeys(sorted(kept))
 
 
-def _move_one(given: dict[str, dict[Owned, None]], subscribers: Mapping[UUID, list[str]]) -> bool:
+def _move_one(given: dict[str, dict[TopicIdPartition, None]], subscribers: Mapping[UUID, list[str]]) -> bool:
     """Move a partition from a member with the most to one with at least two fewer; return whether there was one to move."""
     for member in sorted(given, key=lambda member: -len(given[member])):
         for partition in reversed(given[member]):
@@ -110,11 +110,11 @@ def assign_shared(members: Subscriptions, topics: Mapping[UUID, int]) -> dict[st
     every = [partition for topic in sorted(topics) for partition in partitions_of(topic, topics[topic])]
     readers = {partition: [name for name in members if partition.topic_id in members[name].topics] for partition in every}
     choices = {name: [partition for partition in every if partition.topic_id in members[name].topics] for name in members}
-    given: dict[str, dict[Owned, None]] = {name: {} for name in members}
+    given: dict[str, dict[TopicIdPartition, None]] = {name: {} for name in members}
     crowd = dict.fromkeys(every, 0)
     wanted = {partition: _ceil(len(names), len(choices[names[0]])) for partition, names in readers.items() if names}
 
-    def give(name: str, partition: Owned) -> None:
+    def give(name: str, partition: TopicIdPartition) -> None:
         given[name][partition] = None
         crowd[partition] += 1
 

@@ -128,7 +128,7 @@ class ClassicGroups:
         match classify_rejoin(group, member, _protocols(request)):
             case Rejoin.REBALANCE:
                 answer = _wait_for_join(member, request)
-                self._rebalances.start_or_go_on(group, f"member {member.id!r} joins again{_reason(request.reason)}", now_ms)
+                self._rebalances.start_or_continue(group, f"member {member.id!r} joins again{_reason(request.reason)}", now_ms)
                 return answer
             case Rejoin.REPEAT:
                 return Promise.resolved(group.joined(member))
@@ -145,7 +145,7 @@ class ClassicGroups:
             group.member_added = True
         group.add(member, request.protocol_type)
         self._rebalances.restart_session(group, member, now_ms)
-        self._rebalances.start_or_go_on(group, f"member {member_id!r} joins{_reason(request.reason)}", now_ms)
+        self._rebalances.start_or_continue(group, f"member {member_id!r} joins{_reason(request.reason)}", now_ms)
         return answer
 
     def _replace_static(
@@ -164,7 +164,7 @@ class ClassicGroups:
                 # The response names the former process as leader, so the new one computes no assignment: do not wait for one.
                 member.settle_join(group.joined(member, leader=led))
         else:
-            self._rebalances.start_or_go_on(group, f"{member.instance_id!r} is member {new_id!r} now", now_ms)
+            self._rebalances.start_or_continue(group, f"{member.instance_id!r} is member {new_id!r} now", now_ms)
         return answer
 
     # SyncGroup, Heartbeat, LeaveGroup
@@ -210,7 +210,7 @@ class ClassicGroups:
                 codes.append(ErrorCode.NONE)
         gone = [one.member_id or one.group_instance_id for one, code in zip(members, codes, strict=True) if code is ErrorCode.NONE]
         if gone and group.state is not State.EMPTY:
-            self._rebalances.start_or_go_on(group, f"{', '.join(map(repr, gone))} left", now_ms)
+            self._rebalances.start_or_continue(group, f"{', '.join(map(repr, gone))} left", now_ms)
         return codes
 
     def _remove(self, group: ClassicGroup, one: MemberIdentity) -> None:
@@ -262,9 +262,9 @@ class ClassicGroups:
         """Take over a group that was a consumer group until now. Its members rebalance to choose a leader."""
         self._store(group, now_ms)
         self._rebalances.resume(group, now_ms)
-        self._rebalances.start_or_go_on(group, "no member of the consumer group protocol is left", now_ms)
+        self._rebalances.start_or_continue(group, "no member of the consumer group protocol is left", now_ms)
 
-    def give_up(self, group: ClassicGroup) -> None:
+    def release(self, group: ClassicGroup) -> None:
         """Release a group that becomes a consumer group. Waiting requests are answered with REBALANCE_IN_PROGRESS."""
         self._rebalances.end(group, Event.CONVERT, _refusal(group, "is a consumer group now", ErrorCode.REBALANCE_IN_PROGRESS))
 

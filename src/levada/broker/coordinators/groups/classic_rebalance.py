@@ -35,14 +35,14 @@ class Rebalances:
 
     # Rebalances
 
-    def start_or_go_on(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
+    def start_or_continue(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
         """Start a rebalance. If one is in progress, complete it if it was only waiting for this change."""
         if group.state in CAN_REBALANCE:
             self._prepare(group, reason, now_ms)
         else:
-            self.go_on(group, now_ms)
+            self.complete_if_joined(group, now_ms)
 
-    def go_on(self, group: ClassicGroup, now_ms: int) -> None:
+    def complete_if_joined(self, group: ClassicGroup, now_ms: int) -> None:
         """Complete the join phase if all members have joined. The initial rebalance waits for its delay instead."""
         if group.state is State.PREPARING_REBALANCE and group.all_joined and group.before is not State.EMPTY:
             self._complete_join(group, now_ms)
@@ -165,11 +165,11 @@ class Rebalances:
     def _end_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
         if not member.is_waiting:
             self.remove(group, member)
-            self.start_or_go_on(group, f"the session of member {member.id!r} has ended", now_ms)
+            self.start_or_continue(group, f"the session of member {member.id!r} has ended", now_ms)
 
     def _end_pending(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         self._forget(group, member_id)
-        self.go_on(group, now_ms)
+        self.complete_if_joined(group, now_ms)
 
     def _forget(self, group: ClassicGroup, member_id: str) -> None:
         self._timers.cancel(_session_key(group, member_id))

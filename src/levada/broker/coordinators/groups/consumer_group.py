@@ -21,8 +21,8 @@ from levada.broker.coordinators.groups.consumer_member import (
     NO_PARTITIONS,
     ConsumerMember,
     MemberState,
-    Owned,
     Partitions,
+    TopicIdPartition,
     reconcile,
 )
 from levada.broker.coordinators.groups.subscribed_topic_regex import matching
@@ -241,7 +241,7 @@ class ConsumerGroup:
             self.targets[after.id] = self.targets.pop(before.id, NO_PARTITIONS)
         self.members[after.id] = after
 
-    def _held(self) -> frozenset[Owned]:
+    def _held(self) -> frozenset[TopicIdPartition]:
         return frozenset(partition for member in self.members.values() for partition in member.held)
 
     def _subscribed(self, member: ConsumerMember, topics: Topics) -> frozenset[str]:

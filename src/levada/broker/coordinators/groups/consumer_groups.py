@@ -18,8 +18,8 @@ from levada.broker.coordinators.groups.consumer_member import (
     JOINING,
     LEAVING_TEMPORARILY,
     ConsumerMember,
-    Owned,
     Partitions,
+    TopicIdPartition,
 )
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -123,7 +123,7 @@ class ConsumerGroups:
         member_id: str,
         instance_id: str | None,
         epoch: int,
-        partitions: Sequence[Owned],
+        partitions: Sequence[TopicIdPartition],
         version: int,
         *,
         in_transaction: bool,
@@ -182,7 +182,7 @@ def _stale(group: ConsumerGroup, member: ConsumerMember, epoch: int, code: Error
     return BrokerError(f"member {member.id!r} of group '{group.id}' is at epoch {member.epoch}, not {epoch}", code=code)
 
 
-def _had(member: ConsumerMember, partition: Owned, epoch: int) -> bool:
+def _had(member: ConsumerMember, partition: TopicIdPartition, epoch: int) -> bool:
     """Whether a member has owned a partition continuously since an earlier epoch."""
     since = member.held_since(partition)
     return since is not None and since <= epoch
@@ -191,7 +191,7 @@ def _had(member: ConsumerMember, partition: Owned, epoch: int) -> bool:
 def _owned(topics: Sequence[TopicPartitions] | None) -> Partitions | None:
     if topics is None:
         return None
-    return frozenset(Owned(topic.topic_id, partition) for topic in topics for partition in topic.partitions)
+    return frozenset(TopicIdPartition(topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 
 def _names_topics(request: ConsumerGroupHeartbeatRequest) -> bool:

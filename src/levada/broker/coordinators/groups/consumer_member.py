@@ -30,14 +30,14 @@ JOINING, LEAVING, LEAVING_TEMPORARILY = 0, -1, -2
 """Epochs with a special meaning in heartbeats."""
 
 
-class Owned(NamedTuple):
+class TopicIdPartition(NamedTuple):
     """A partition, with its topic's id."""
 
     topic_id: UUID
     partition: int
 
 
-Partitions: TypeAlias = frozenset[Owned]
+Partitions: TypeAlias = frozenset[TopicIdPartition]
 
 NO_PARTITIONS: Partitions = frozenset()
 
@@ -81,8 +81,8 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     epoch: int = JOINING
     previous_epoch: int = JOINING
-    assigned: Mapping[Owned, int] = field(default_factory=dict)
-    revoking: Mapping[Owned, int] = field(default_factory=dict)
+    assigned: Mapping[TopicIdPartition, int] = field(default_factory=dict)
+    revoking: Mapping[TopicIdPartition, int] = field(default_factory=dict)
     classic: ClassicPart | None = None
 
     @property
@@ -90,7 +90,7 @@ class ConsumerMember:
         """The partitions that no other member may get now."""
         return frozenset(self.revoking.keys() | self.assigned.keys())
 
-    def held_since(self, partition: Owned) -> int | None:
+    def held_since(self, partition: TopicIdPartition) -> int | None:
         """Return the epoch in which the member got a partition, None if it does not hold it (KIP-1251)."""
         return self.assigned.get(partition, self.revoking.get(partition))
 
@@ -100,7 +100,7 @@ class ConsumerMember:
 
 
 def reconcile(
-    member: ConsumerMember, target: Partitions, target_epoch: int, is_free: Callable[[Owned], bool], owned: Partitions | None
+    member: ConsumerMember, target: Partitions, target_epoch: int, is_free: Callable[[TopicIdPartition], bool], owned: Partitions | None
 ) -> ConsumerMember:
     """Return the member reconciled one step further with its target.
 
@@ -124,11 +124,15 @@ def reconcile(
 
 
 def _moved(
-    member: ConsumerMember, state: MemberState, epoch: int, assigned: Mapping[Owned, int], revoking: Mapping[Owned, int]
+    member: ConsumerMember,
+    state: MemberState,
+    epoch: int,
+    assigned: Mapping[TopicIdPartition, int],
+    revoking: Mapping[TopicIdPartition, int],
 ) -> ConsumerMember:
     return replace(member, state=state, epoch=epoch, previous_epoch=member.epoch, assigned=assigned, revoking=revoking)
 
 
-def _still_has(partitions: Collection[Owned], owned: Partitions | None) -> bool:
+def _still_has(partitions: Collection[TopicIdPartition], owned: Partitions | None) -> bool:
     """Whether the member may still read some of these partitions; also true if it does not report."""
     return owned is None or not owned.isdisjoint(partitions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from levada.broker.coordinators.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember, StoredGroup, StoredMember
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup, Topics
-from levada.broker.coordinators.groups.consumer_member import ClassicPart, ConsumerMember, Owned, Partitions
+from levada.broker.coordinators.groups.consumer_member import ClassicPart, ConsumerMember, Partitions, TopicIdPartition
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ProtocolError
 from levada.protocol.embedded.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
@@ -61,7 +61,7 @@ def owned_by(subscription: ConsumerProtocolSubscription, topics: Topics) -> Part
     """Return the partitions that a member of the classic protocol reports to own. Topics that do not exist are left out."""
     sizes = {topic.topic: topics.find(topic.topic) for topic in subscription.owned_partitions}
     return frozenset(
-        Owned(size.id, partition)
+        TopicIdPartition(size.id, partition)
         for topic in subscription.owned_partitions
         for partition in topic.partitions
         if (size := sizes[topic.topic]) is not None
@@ -83,7 +83,7 @@ def _to_consumer_member(member: ClassicMember, group: ClassicGroup, topics: Topi
         epoch=group.generation,
         previous_epoch=group.generation,
         assigned={
-            Owned(size.id, partition): group.generation
+            TopicIdPartition(size.id, partition): group.generation
             for topic in assigned
             for partition in topic.partitions
             if (size := sizes[topic.topic]) is not None

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from levada.broker.coordinators.groups.classic_group import ClientOrigin, Protocol, StoredGroup, StoredMember
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup
-from levada.broker.coordinators.groups.consumer_member import ClassicPart, ConsumerMember, MemberState, Owned
+from levada.broker.coordinators.groups.consumer_member import ClassicPart, ConsumerMember, MemberState, TopicIdPartition
 from levada.broker.coordinators.logs import CoordinatorLog, CoordinatorRecord, CoordinatorWrite
 from levada.errors import ProtocolError
 from levada.logs import Log
@@ -219,14 +219,16 @@ def _current(member: ConsumerMember) -> ConsumerGroupCurrentMemberAssignmentValu
     )
 
 
-def _topics_since(since: Mapping[Owned, int]) -> list[TopicPartitions]:
+def _topics_since(since: Mapping[TopicIdPartition, int]) -> list[TopicPartitions]:
     return [
-        TopicPartitions(topic_id=topic, partitions=numbers, assignment_epochs=[since[Owned(topic, number)] for number in numbers])
+        TopicPartitions(
+            topic_id=topic, partitions=numbers, assignment_epochs=[since[TopicIdPartition(topic, number)] for number in numbers]
+        )
         for topic, numbers in _by_topic(since).items()
     ]
 
 
-def _by_topic(partitions: Iterable[Owned]) -> dict[UUID, list[int]]:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
     found: dict[UUID, list[int]] = {}
     for owned in sorted(partitions):
         found.setdefault(owned.topic_id, []).append(owned.partition)
@@ -275,13 +277,13 @@ def _having(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentV
     )
 
 
-def _with_epochs(topics: Iterable[TopicPartitions], epoch: int) -> dict[Owned, int]:
+def _with_epochs(topics: Iterable[TopicPartitions], epoch: int) -> dict[TopicIdPartition, int]:
     """Return partitions with the epochs in which a member got them; the member's own epoch if none is stored."""
-    found: dict[Owned, int] = {}
+    found: dict[TopicIdPartition, int] = {}
     for topic in topics:
         found.update(zip(_owned([topic]), topic.assignment_epochs or [epoch] * len(topic.partitions), strict=True))
     return found
 
 
-def _owned(topics: Iterable[TargetPartitions | TopicPartitions]) -> Iterator[Owned]:
-    return (Owned(topic.topic_id, index) for topic in topics for index in topic.partitions)
+def _owned(topics: Iterable[TargetPartitions | TopicPartitions]) -> Iterator[TopicIdPartition]:
+    return (TopicIdPartition(topic.topic_id, index) for topic in topics for index in topic.partitions)

@@ -22,7 +22,7 @@ from levada.broker.coordinators.groups.classic_groups import ClassicGroups
 from levada.broker.coordinators.groups.consumer_deadlines import Deadlines
 from levada.broker.coordinators.groups.consumer_group import ConsumerGroup, Topics
 from levada.broker.coordinators.groups.consumer_groups import ConsumerGroups
-from levada.broker.coordinators.groups.consumer_member import Owned
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.coordinators.groups.group_conversion import to_classic_group, to_consumer_group
 from levada.broker.coordinators.groups.group_offsets import GroupOffsets
 from levada.broker.coordinators.groups.group_records import GroupRecords
@@ -216,7 +216,7 @@ class GroupCoordinator:
                 self.classic.delete(group)
         else:
             converted = to_consumer_group(group, self._topics)
-            self.classic.give_up(group)
+            self.classic.release(group)
         self._forget(group_id)
         self._groups[group_id] = self._stored.consumer[group_id] = converted
         self._deadlines.load(converted, now_ms)
@@ -234,7 +234,7 @@ class GroupCoordinator:
 
     # Checks for APIs about offsets
 
-    def check_commit(self, commit: Commit, partitions: Sequence[Owned], now_ms: int, *, in_transaction: bool) -> None:
+    def check_commit(self, commit: Commit, partitions: Sequence[TopicIdPartition], now_ms: int, *, in_transaction: bool) -> None:
         """Raise Kafka's error for a commit that may not be made, such as GROUP_ID_NOT_FOUND. A simple group is created.
 
         Administrators, and consumers with assigned partitions, commit with a generation below 0.

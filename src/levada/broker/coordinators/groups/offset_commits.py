@@ -12,7 +12,7 @@ from uuid import UUID
 
 from levada.broker.access.permissions import find_topic
 from levada.broker.cluster.topic import Topic
-from levada.broker.coordinators.groups.consumer_member import Owned
+from levada.broker.coordinators.groups.consumer_member import TopicIdPartition
 from levada.broker.coordinators.groups.groups import Commit
 from levada.broker.node.state import Call
 from levada.error_codes import ErrorCode
@@ -44,7 +44,7 @@ def check_member(call: Call, partitions: Collection[TopicPartition], *, in_trans
     """
     request, cluster = call.request, call.state.cluster
     commit = Commit(request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, call.version)
-    owned = [Owned(cluster.topics[tp.topic].id, tp.partition) for tp in partitions]
+    owned = [TopicIdPartition(cluster.topics[tp.topic].id, tp.partition) for tp in partitions]
     try:
         call.state.groups.check_commit(commit, owned, call.now_ms, in_transaction=in_transaction)
     except BrokerError as error:

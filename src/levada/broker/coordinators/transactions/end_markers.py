@@ -73,7 +73,7 @@ class _Markers:
         if self._is_done():
             self._complete(wall_ms)
         else:
-            self._state.purgatory.add(Delayed(self._can_go_on, self.write, self._pending, self._state), NEVER_MS)
+            self._state.purgatory.add(Delayed(self._can_continue, self.write, self._pending, self._state), NEVER_MS)
 
     def _can_write(self, name: TopicPartition) -> bool:
         written, partition = self._pending[name], _find(self._state.cluster, name)
@@ -86,7 +86,7 @@ class _Markers:
     def _is_settled(self, written: PendingAppend) -> bool:
         return written.is_committed or not self._state.cluster.has(written.partition)
 
-    def _can_go_on(self) -> bool:
+    def _can_continue(self) -> bool:
         return self._is_done() or any(self._can_write(name) for name in self._pending)
 
     def _complete(self, wall_ms: int) -> None:

@@ -38,7 +38,7 @@ _COORDINATOR_AWAY = (
 )
 
 
-class _First(NamedTuple):
+class _TransactionalBatch(NamedTuple):
     """The properties of a transactional batch that verification needs."""
 
     partition: Partition
@@ -67,7 +67,7 @@ def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
     return {name: _refusal(name, code, call.version) for name, code in _ask(call, unknown[0].producer, names).items() if code}
 
 
-def _transactional_batches(call: Call) -> Iterator[_First]:
+def _transactional_batches(call: Call) -> Iterator[_TransactionalBatch]:
     """Yield the transactional batches for partitions that this node leads."""
     request: ProduceRequest = call.request
     for data in request.topic_data:
@@ -82,7 +82,7 @@ def _transactional_batches(call: Call) -> Iterator[_First]:
             except BrokerError:
                 continue  # The response has the partition's error.
             if producer_id != NO_PRODUCER_ID:
-                yield _First(partition, ProducerIdAndEpoch(producer_id, epoch), sequence)
+                yield _TransactionalBatch(partition, ProducerIdAndEpoch(producer_id, epoch), sequence)
 
 
 def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
