@@ -1,8 +1,6 @@
-"""A Kafka broker inside the process: for tests, demonstrations and development, reachable by any Kafka client.
+"""A Kafka broker inside the process, for tests, demonstrations and development. Any Kafka client can use it.
 
-`node.BrokerNode` is the broker, without sockets, threads or a clock: requests go in as frames, answers come out as frames, and time is an
-argument. `server.BrokerServer` puts it on a socket. Everything is kept in memory.
-
-It serves what `apis.SERVED` lists, as Kafka 4.4 answers it. There are no consumer groups and no transactions yet, and nothing survives the
-process.
+`node.node.BrokerNode` is the broker, without sockets, threads or a clock: requests go in as frames, responses come out as frames, and the
+time is an argument. `network.server.BrokerServer` serves a node on TCP ports. A cluster's state is in memory, or also in files with a data
+directory (`disk`). The broker serves the APIs of `apis.SERVED`, with the behaviour of Kafka 4.4.
 """

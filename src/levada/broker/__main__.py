@@ -1,4 +1,4 @@
-"""python -m levada.broker: a broker in the foreground, until Ctrl-C. `levada broker`, of the extra cli, has TLS and users besides."""
+"""python -m levada.broker: a broker in the foreground, until Ctrl-C. `levada broker`, in the extra cli, also has TLS and users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.errors import KafkaError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until Ctrl-C or SIGTERM and return 0; 1 with one sentence on stderr when it cannot start."""
+    """Serve until Ctrl-C or SIGTERM and return 0. If the broker cannot start, print one sentence on stderr and return 1."""
     options = _parser().parse_args(arguments)
     listening = Listening(options.host, options.port, insecure=options.insecure_listen)
     try:
@@ -34,20 +34,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_port, default=9092, help="port to listen on, 0 for any free one (default: %(default)s)")
     parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="keep everything in this folder, and go on there the next time (default: in memory)"
+        "--data-dir", metavar="FOLDER", help="store everything in this folder, and continue with it at the next start (default: in memory)"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, such as num.partitions=4 or node.id=0"
     )
     parser.add_argument(
-        "--properties", metavar="FILE", help="a file with broker settings, as Kafka's server.properties; --set counts over it"
+        "--properties", metavar="FILE", help="a file with broker settings, like Kafka's server.properties; --set overrides it"
     )
     parser.add_argument("--insecure-listen", action="store_true", help="allow a --host that other machines reach, without authentication")
     return parser
 
 
 def _port(text: str) -> int:
-    # Beyond its 16 bits the system takes what is left of the number, and the broker would listen on another port.
+    # The system would cut a larger number to 16 bits, and the broker would listen on another port.
     if not text.isdecimal() or int(text) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port; ports go from 0 (any free one) to 65535")
     return int(text)

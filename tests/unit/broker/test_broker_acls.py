@@ -190,7 +190,7 @@ def test_rules_are_kept_on_disk(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"authorizer_class_name": "mine"}, "must be 'org.apache.kafka.metadata.authorizer.StandardAuthorizer' or empty, not 'mine'"),
-        ({"super_users": "admin"}, "has names such as 'User:admin', with ';' between them, not 'admin'"),
+        ({"super_users": "admin"}, "must be names such as 'User:admin', separated by ';', not 'admin'"),
     ],
 )
 def test_wrong_settings(settings: dict[str, str], message: str) -> None:

@@ -151,7 +151,7 @@ def test_partitions_cannot_be_added_because_groups_belong_to_them(bench: Bench) 
     commit(client, 1)
     request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=OFFSETS, count=60)])
     assert client.ask(request).results[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    with pytest.raises(InvalidTopicError, match="keeps its partitions"):
+    with pytest.raises(InvalidTopicError, match="number of partitions determines the coordinators"):
         bench.node.cluster.plan_partitions(bench.node.cluster.topics[OFFSETS], 60, None)
 
 
@@ -257,7 +257,7 @@ def test_they_are_the_same_when_a_broker_starts_again(tmp_path: Path, crash: boo
         before.node.cluster.configure(
             before.node.cluster.topics[OFFSETS], before.node.cluster.topics[OFFSETS].config.with_overrides({"segment.ms": "7"})
         )
-    # As in Kafka, the topic keeps its partitions when the setting changes.
+    # As in Kafka, the topic number of partitions determines the coordinators when the setting changes.
     with kept(tmp_path, offsets_topic_num_partitions=50) as after:
         client = after.client()
         assert topic_id(client) == known

@@ -112,7 +112,7 @@ def test_a_bad_setting_is_refused_with_the_reason(client: Client, name: str, val
     ("name", "value", "text"),
     [
         ("retention.msx", "1", "unknown topic config name: retention.msx"),
-        ("retention.ms", None, "null is no value for topic config retention.ms"),
+        ("retention.ms", None, "null is not allowed for topic config retention.ms"),
     ],
 )
 def test_a_setting_without_a_name_or_a_value_is_refused(client: Client, name: str, value: str | None, text: str) -> None:

@@ -1,1 +1,1 @@
-"""Who may log in, and who may do what: mechanisms and users, tokens, access rules."""
+"""Authentication and authorization: SASL mechanisms, users, delegation tokens, ACLs."""

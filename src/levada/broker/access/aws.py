@@ -40,9 +40,9 @@ def _object(message: bytes) -> dict[str, str]:
     try:
         found: Any = json.loads(message)
     except (ValueError, RecursionError) as error:
-        raise SaslError("a message of AWS_MSK_IAM is JSON") from error
+        raise SaslError("the message of AWS_MSK_IAM is not JSON") from error
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise SaslError("a message of AWS_MSK_IAM is an object of text")
+        raise SaslError("the message of AWS_MSK_IAM is not a JSON object of strings")
     return found
 
 
@@ -51,6 +51,6 @@ def _check_time(said: Mapping[str, str], wall_ms: int) -> None:
         signed_s = datetime.strptime(said.get("x-amz-date", ""), aws.DATE_FORMAT).replace(tzinfo=UTC).timestamp()
         lasts_s = int(said.get("x-amz-expires", ""))
     except ValueError as error:
-        raise SaslError("a signature has a date, and says for how long it is good") from error
+        raise SaslError("the message has no valid x-amz-date or x-amz-expires") from error
     if not 0 < lasts_s <= aws.GOOD_FOR_S or not signed_s - aws.GOOD_FOR_S <= wall_ms / 1000 <= signed_s + lasts_s:
-        raise SaslError("the signature has expired, or is of another time")
+        raise SaslError("the signature has expired or is not valid yet")

@@ -138,7 +138,7 @@ class DelegationTokens:
 
     def _check_alive(self, token: Token, now_ms: int) -> None:
         if token.has_ended(now_ms):
-            raise BrokerError(f"token {token.id} has ended", code=ErrorCode.DELEGATION_TOKEN_EXPIRED)
+            raise BrokerError(f"token {token.id} has expired", code=ErrorCode.DELEGATION_TOKEN_EXPIRED)
 
     def _set_expiry(self, token: Token, expiry_ms: int) -> int:
         changed = replace(token, expiry_ms=min(token.max_ms, expiry_ms))

@@ -57,9 +57,9 @@ def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
         raise SaslError(str(error)) from None
     user = claimed.get("sub")
     if header.get("alg") != "none" or signature:
-        raise SaslError("the token is signed, and unsigned ones are expected")
+        raise SaslError("the token is signed, but this broker expects unsigned tokens")
     if not isinstance(user, str) or not user or ends_s is None:
-        raise SaslError("the token lacks a subject or an end")
+        raise SaslError("the token has no subject or no expiry time")
     if ends_s * 1000 <= wall_ms or (begins_s is not None and begins_s > ends_s):
         raise SaslError("the token has expired")
     return ValidToken(user, int(ends_s * 1000))
@@ -139,11 +139,11 @@ class Login:
     def agree(self, mechanism: str) -> None:
         """Choose a mechanism (SaslHandshake). Raises BrokerError if it is not enabled, or if one was chosen already."""
         if self.mechanism and not self.user:
-            raise BrokerError("a mechanism was agreed upon already", code=ErrorCode.ILLEGAL_SASL_STATE)
+            raise BrokerError("a SASL mechanism was chosen already", code=ErrorCode.ILLEGAL_SASL_STATE)
         if mechanism not in self.logins.mechanisms:
             raise BrokerError(f"{mechanism!r} is not enabled", code=ErrorCode.UNSUPPORTED_SASL_MECHANISM)
         if self.user and mechanism != self.mechanism:
-            raise BrokerError("a client logs in again by the same mechanism", code=ErrorCode.ILLEGAL_SASL_STATE)
+            raise BrokerError("re-authentication needs the same SASL mechanism as before", code=ErrorCode.ILLEGAL_SASL_STATE)
         self._user_before = self.user
         self.mechanism, self.user, self._refused = mechanism, "", b""
         self._scram = self._token = self._kerberos = None
@@ -152,7 +152,7 @@ class Login:
     def take(self, message: bytes, wall_ms: int) -> bytes:
         """Return the answer to a client's SASL message. Raises BrokerError with Kafka's message when the login fails."""
         if not self.mechanism or self.user:
-            raise BrokerError("SaslAuthenticate follows SaslHandshake", code=ErrorCode.ILLEGAL_SASL_STATE)
+            raise BrokerError("SaslAuthenticate came before SaslHandshake", code=ErrorCode.ILLEGAL_SASL_STATE)
         try:
             answer = self._take(message, wall_ms)
         except SaslError as error:

@@ -1,1 +1,1 @@
-"""What all nodes share: the list of nodes, the topics there are, features, and where replicas are placed."""
+"""The state that all nodes share: nodes, topics, features, and the assignment of replicas."""

@@ -360,7 +360,9 @@ class Cluster:
         """
         if topic.is_internal:
             # Kafka allows it. Groups whose names then hash to another partition lose their coordinator.
-            raise InvalidTopicError(f"{topic.name} is an internal topic, and keeps its partitions: they say which node coordinates what")
+            raise InvalidTopicError(
+                f"{topic.name} is an internal topic: its number of partitions determines the coordinators and cannot be changed"
+            )
         now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
         check_new_partitions(total - now)
         if assignment is None:
@@ -389,10 +391,13 @@ class Cluster:
         Raises INVALID_REPLICA_ASSIGNMENT for unknown nodes, INVALID_REPLICATION_FACTOR for another number of nodes than before.
         """
         if not target or len(set(target)) < len(target) or not set(target) <= self.nodes.keys():
-            raise BrokerError("replicas must be known brokers, each once, at least one", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+            raise BrokerError("replicas must be known brokers, at least one and each only once", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
         factor = len(partition.original_replicas)
         if not may_change_factor and len(target) != factor:
-            raise BrokerError(f"{partition.name} has {factor} replicas, and keeps as many", code=ErrorCode.INVALID_REPLICATION_FACTOR)
+            raise BrokerError(
+                f"{partition.name} has replication factor {factor}, which this request may not change",
+                code=ErrorCode.INVALID_REPLICATION_FACTOR,
+            )
         partition.reassign(target)
         self._keep_topics()
         self._bring_up_to_date(partition)

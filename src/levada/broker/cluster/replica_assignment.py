@@ -45,7 +45,7 @@ def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collectio
     elif len({len(replicas) for replicas in assignment.values()}) != 1:
         fault = "partitions differ in their number of replicas"
     elif not all(are_nodes(replicas, alive) for replicas in assignment.values()):
-        fault = "replicas must be known brokers, each once, at least one"
+        fault = "replicas must be known brokers, at least one and each only once"
     else:
         return [assignment[index] for index in range(len(assignment))]
     raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)

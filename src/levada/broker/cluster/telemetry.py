@@ -92,7 +92,7 @@ class ClientTelemetry:
     def push(self, push: Pushed, codec: int, now_ms: int) -> None:
         """Handle PushTelemetry. push.metrics: still compressed. codec: number of the compression codec. Raises BrokerError."""
         if push.client_instance_id in RESERVED_IDS:
-            raise BrokerError("a client without an id", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError("the client has no instance id", code=ErrorCode.INVALID_REQUEST)
         instance = self._instance(push.client_instance_id)
         try:
             self._check(push, codec, instance, now_ms)

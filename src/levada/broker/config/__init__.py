@@ -1,1 +1,1 @@
-"""How brokers, topics and groups are configured: Kafka's settings with their types, defaults and effects."""
+"""Kafka's settings of brokers, topics and groups: types, defaults, and which of them have effect."""

@@ -233,7 +233,7 @@ class BrokerConfig(ResourceConfig):
     def _checked(self, name: str, text: str | None) -> str:
         known = find_setting(name)
         if text is None:
-            raise _refused(f"null is no value for broker config {name}")
+            raise _refused(f"null is not allowed for broker config {name}")
         if known is None:
             # Plugins may have settings of any name.
             return text
@@ -252,7 +252,7 @@ class BrokerConfig(ResourceConfig):
         for name in self.overrides if self.is_shared else ():
             base, known = base_name(name), find_setting(name)
             if known is not None and (known.update is Update.BROKER if base == name else base not in _FOR_ALL_OF_ONE_LISTENER):
-                raise _refused(f"broker config {name} can be changed for one broker only, and no broker was named")
+                raise _refused(f"broker config {name} can be changed for one broker only, but the request names none")
 
     def _check_together(self) -> None:
         own, shared, _ = self._settings.layers
@@ -263,7 +263,7 @@ class BrokerConfig(ResourceConfig):
         for name in _THREADS:
             now, then = (int(settings.text(name.replace(".", "_"))) for settings in (self._settings, after))
             if not now // 2 <= then <= now * 2:
-                raise _refused(f"broker config {name} must be between half and twice of what it is now, {now}; this would make it {then}")
+                raise _refused(f"broker config {name} must be between half and twice its present value, {now}; this would make it {then}")
 
 
 def _check_beyond_its_type(name: str, value: Any, now: str, settings: BrokerSettings) -> None:
@@ -271,9 +271,9 @@ def _check_beyond_its_type(name: str, value: Any, now: str, settings: BrokerSett
     if name == "log.retention.ms" and value == 0:
         raise ValueError("must be at least 1, or negative for no limit")
     if name in _LISTENING and _shown(str(value) if isinstance(value, str) else ",".join(value), None) != now:
-        raise ValueError(f"this broker's listeners are those that it was started with, {now}")
+        raise ValueError(f"must be the listeners with which the broker was started, {now}")
     if name == "cordoned.log.dirs" and not set(value) <= set(listed(_told(settings.layers, "log.dirs").text or "")):
-        raise ValueError("must be some of log.dirs")
+        raise ValueError("must be directories of log.dirs")
     if name == "max.connections.per.ip.overrides" and not all(_PER_ADDRESS.fullmatch(one) for one in listed(value)):
         raise ValueError("must be a list of <address>:<number>")
     if name in _LEAST and value < _LEAST[name]:

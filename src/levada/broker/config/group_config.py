@@ -58,7 +58,7 @@ GROUP_SETTINGS: Mapping[str, Setting] = {
 
 
 class GroupConfig(ResourceConfig):
-    """A group's settings: those it was given, over the broker's defaults."""
+    """A group's settings: its overrides, and the broker's defaults for all others."""
 
     SETTINGS = GROUP_SETTINGS
     WHAT = "group"

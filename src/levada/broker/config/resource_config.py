@@ -78,7 +78,7 @@ class ResourceConfig:
         if setting is None:
             raise ConfigError(f"unknown {self.WHAT} config name: {name}")
         if text is None:
-            raise ConfigError(f"null is no value for {self.WHAT} config {name}")
+            raise ConfigError(f"null is not allowed for {self.WHAT} config {name}")
         try:
             setting.check.parse(text)
         except ValueError as fault:

@@ -257,7 +257,7 @@ class BrokerSettings:
             )
         for principal in filter(None, self.super_users.split(";")):
             if ":" not in principal:
-                raise ConfigError(f"broker setting 'super_users' has names such as 'User:admin', with ';' between them, not {principal!r}")
+                raise ConfigError(f"broker setting 'super_users' must be names such as 'User:admin', separated by ';', not {principal!r}")
         if self.transaction_version not in (0, 1, 2):
             raise ConfigError(f"broker setting 'transaction_version' must be 0, 1 or 2, not {self.transaction_version}")
         if self.group_version not in (0, 1):

@@ -42,7 +42,7 @@ class Compression(NamedTuple):
 def _no_tiered_storage() -> Check:
     def check(text: str) -> bool:
         if boolean().parse(text):
-            raise ValueError("this broker has no tiered storage, which only remote.log.storage.system.enable=true brings to a Kafka")
+            raise ValueError("this broker has no tiered storage; in Kafka it needs remote.log.storage.system.enable=true")
         return False
 
     return Check(Kind.BOOLEAN, check)

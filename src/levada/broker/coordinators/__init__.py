@@ -1,1 +1,1 @@
-"""What the coordinators of groups and transactions know and decide. No I/O, no clock: the APIs ask, and write what is decided."""
+"""The coordinators of groups, share groups and transactions: their state, decisions and records, without I/O and clock."""

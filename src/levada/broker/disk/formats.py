@@ -80,11 +80,11 @@ def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
     """Read a producer snapshot. Raises CorruptRecordError if it is damaged."""
     if len(data) < _SNAPSHOT_HEAD.size:
-        raise CorruptRecordError(f"a snapshot of producers of {len(data)} bytes")
+        raise CorruptRecordError(f"a producer snapshot of only {len(data)} bytes")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     whole = len(data) == _SNAPSHOT_HEAD.size + count * _ENTRY.size
     if version != _SNAPSHOT_VERSION or not whole or crc != checksum(data[_CHECKED_FROM:]):
-        raise CorruptRecordError(f"a snapshot of {count} producers, version {version}, is broken")
+        raise CorruptRecordError(f"a snapshot of {count} producers, version {version}, is damaged")
     return [SnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(data[_SNAPSHOT_HEAD.size :])]
 
 

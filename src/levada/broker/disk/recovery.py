@@ -48,7 +48,7 @@ def read_segment(path: Path, first_offset: int) -> Found:
     except CorruptRecordError as error:
         fault = str(error)
     if fault is None and size < len(data):
-        fault = f"a batch of {len(data) - size} bytes that is not whole"
+        fault = f"an incomplete batch of {len(data) - size} bytes"
     return Found(batches, size, fault)
 
 

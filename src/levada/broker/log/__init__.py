@@ -1,1 +1,1 @@
-"""The log of one partition: segments and indexes, compaction, what may be appended, producers and transactions in it."""
+"""The log of one replica: segments, compaction, validation of batches, leader epochs, producers and transactions."""

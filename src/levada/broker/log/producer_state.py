@@ -104,10 +104,12 @@ class ProducerStates:
         if entry is None:
             return
         if epoch < entry.epoch or (strict and epoch == entry.epoch):
-            raise BrokerError(f"a marker of epoch {epoch}, the producer is at {entry.epoch}", code=ErrorCode.INVALID_PRODUCER_EPOCH)
+            raise BrokerError(
+                f"a marker with producer epoch {epoch}, but the producer is at {entry.epoch}", code=ErrorCode.INVALID_PRODUCER_EPOCH
+            )
         if coordinator_epoch < entry.coordinator_epoch:
             raise BrokerError(
-                f"a marker of coordinator epoch {coordinator_epoch} after one of {entry.coordinator_epoch}",
+                f"a marker with coordinator epoch {coordinator_epoch} after one with {entry.coordinator_epoch}",
                 code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
 

@@ -411,7 +411,7 @@ class BrokerServer:
         try:
             found = socket.getaddrinfo(self.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except OSError as fault:
-            raise ConnectError(f"{self.host} is no address of this machine ({fault.strerror})") from fault
+            raise ConnectError(f"{self.host} is not an address of this machine ({fault.strerror})") from fault
         family, kind, protocol, _, address = found[0]
         self._check_local(str(address[0]))
         endpoint.socket = listener = socket.socket(family, kind, protocol)

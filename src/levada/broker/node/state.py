@@ -75,7 +75,7 @@ class BrokerState:
     def is_one_broker(self, name: str) -> bool:
         """Whether a resource names this broker, or all brokers (""). Raises INVALID_REQUEST (BrokerError) for another broker."""
         if name and not _WHOLE.fullmatch(name):
-            raise BrokerError(f"a broker is named by its number, not by {name!r}", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError(f"a broker resource is named by the broker's id, not by {name!r}", code=ErrorCode.INVALID_REQUEST)
         if name and int(name) != self.node_id:
             raise BrokerError(f"this is broker {self.node_id}, not {name!r}", code=ErrorCode.INVALID_REQUEST)
         return name != ""

@@ -55,7 +55,7 @@ def _runs(batch: AcknowledgementBatch, *, may_renew: bool) -> Iterator[Acknowled
     if len(types) not in (1, batch.last_offset - batch.first_offset + 1):
         raise _invalid(f"{len(types)} types for the offsets {batch.first_offset} to {batch.last_offset}")
     if not set(types) <= EVENTS.keys() or (RENEW in types and not may_renew):
-        raise _invalid(f"there are other types than a request of this kind may have among {sorted(set(types))}")
+        raise _invalid(f"this request may not have all of the acknowledgement types {sorted(set(types))}")
     if len(types) == 1:
         yield Acknowledgement(batch.first_offset, batch.last_offset, EVENTS[types[0]])
         return

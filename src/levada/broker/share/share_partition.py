@@ -249,7 +249,7 @@ class SharePartition:
         if not len(self._ranges):
             raise _not_acquired(told, "nothing is acquired")
         if told.last >= self.next_offset:
-            raise BrokerError(f"offset {told.last} was acknowledged and never acquired", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError(f"offset {told.last} was acknowledged but never acquired", code=ErrorCode.INVALID_REQUEST)
         for part in self._ranges.between(max(told.first, self.start_offset), told.last):
             if part.state is not RecordState.ACQUIRED:
                 raise _not_acquired(told, f"offset {part.first} is {part.state}")

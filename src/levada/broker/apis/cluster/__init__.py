@@ -1,1 +1,1 @@
-"""APIs about the cluster and its nodes: versions, the quorum, features, log directories, the metrics of clients."""
+"""APIs about the cluster and its nodes: versions, quorum, features, log directories, client metrics."""

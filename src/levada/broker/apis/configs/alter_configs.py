@@ -33,7 +33,7 @@ def refuse(request: AlterConfigsRequest, version: int, code: ErrorCode) -> Alter
 def _replaced(config: C, wanted: AlterConfigsResource, /) -> C:
     for setting in wanted.configs:
         if setting.value is None:
-            raise BrokerError(f"null is no value for {config.WHAT} config {setting.name}", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError(f"null is not allowed for {config.WHAT} config {setting.name}", code=ErrorCode.INVALID_REQUEST)
     return config.with_overrides({setting.name: setting.value for setting in wanted.configs})
 
 

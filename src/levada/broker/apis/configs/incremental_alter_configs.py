@@ -117,7 +117,7 @@ def changed(config: C, changes: list[AlterableConfig]) -> C:
         if change.config_operation == _DELETE:
             overrides.pop(change.name, None)
         elif change.value is None:
-            raise BrokerError(f"null is no value for {config.WHAT} config {change.name}", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError(f"null is not allowed for {config.WHAT} config {change.name}", code=ErrorCode.INVALID_REQUEST)
         elif change.config_operation == _SET:
             overrides[change.name] = change.value
         else:

@@ -1,4 +1,4 @@
-"""ListConfigResources: what has settings, or can have (KIP-714, KIP-1142)."""
+"""ListConfigResources: the resources that have or can have settings (KIP-714, KIP-1142)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST_WITH_TYPES = 1
 
 
 def handle(call: Call) -> ListConfigResourcesResponse:
-    """List the resources of the types asked for, without types all."""
+    """List the resources of these types. If no types are given, list all."""
     types = (call.request.resource_types or list(_NAMES)) if call.version >= _FIRST_WITH_TYPES else [CLIENT_METRICS]
     if not set(types) <= _NAMES.keys():
         return refuse(call.request, call.version, ErrorCode.UNSUPPORTED_VERSION)

@@ -19,7 +19,7 @@ def handle(call: Call) -> Answer:
 
     def sync() -> Promise[SyncGroupResponse]:
         if call.version >= NAMES_PROTOCOL and None in (request.protocol_type, request.protocol_name):
-            raise BrokerError("a member that does not name its assignor", code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise BrokerError("the member does not name its assignor", code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         groups = call.state.groups
         groups.check_named(request.group_id)
         group = groups.existing_of_consumers(request.group_id)

@@ -85,7 +85,7 @@ def _result(call: Call, topic: Topic | CreatableTopicResult, refused: Mapping[st
 def _plan(call: Call, wanted: CreatableTopic) -> Topic:
     assignment = {placed.partition_index: tuple(placed.broker_ids) for placed in wanted.assignments}
     if assignment and (wanted.num_partitions, wanted.replication_factor) != (DEFAULT, DEFAULT):
-        raise BrokerError("assignments stand instead of a number of partitions and replicas, not beside it", code=ErrorCode.INVALID_REQUEST)
+        raise BrokerError("give either assignments, or numbers of partitions and replicas", code=ErrorCode.INVALID_REQUEST)
     config = {setting.name: setting.value for setting in wanted.configs}
     return call.state.cluster.plan(wanted.name, wanted.num_partitions, wanted.replication_factor, config, assignment)
 

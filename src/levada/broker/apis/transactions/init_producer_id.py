@@ -48,7 +48,7 @@ def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:
     decision = cluster.transactions.initialise(transactional_id, request.transaction_timeout_ms, given, call.wall_ms)
     if decision.markers is not None:
         write_end_markers(call.state, decision.markers, call.now_ms)
-        raise BrokerError(f"the transaction of {transactional_id!r} is aborted first", code=ErrorCode.CONCURRENT_TRANSACTIONS)
+        raise BrokerError(f"the open transaction of {transactional_id!r} is being aborted", code=ErrorCode.CONCURRENT_TRANSACTIONS)
     return decision.producer
 
 

@@ -1,1 +1,1 @@
-"""Group coordinators: classic and consumer groups, their members, assignors, and committed offsets."""
+"""The group coordinator: classic and consumer groups, their members, assignors, and committed offsets."""

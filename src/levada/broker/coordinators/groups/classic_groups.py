@@ -179,7 +179,7 @@ class ClassicGroups:
                 code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
         if group.state is State.PREPARING_REBALANCE:
-            raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
+            raise BrokerError(f"group '{group.id}' is rebalancing", code=ErrorCode.REBALANCE_IN_PROGRESS)
         answer: Promise[SyncGroupResponse] = Promise()
         member.syncing = answer
         self._rebalances.synced(group, member)
@@ -196,7 +196,7 @@ class ClassicGroups:
         group.check_generation(generation)
         self._rebalances.restart_session(group, member, now_ms)
         if group.state is State.PREPARING_REBALANCE:
-            raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
+            raise BrokerError(f"group '{group.id}' is rebalancing", code=ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
         """Handle LeaveGroup; return an error code per member. An administrator removes a static member by its instance id alone."""
@@ -242,7 +242,7 @@ class ClassicGroups:
         if in_transaction:
             return
         if group.state is State.COMPLETING_REBALANCE:
-            raise BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS)
+            raise BrokerError(f"group '{group.id}' is rebalancing", code=ErrorCode.REBALANCE_IN_PROGRESS)
         if group.state in KEEPS_SESSION:
             self._rebalances.restart_session(group, member, now_ms)
 

@@ -125,7 +125,7 @@ class Rebalances:
         for member in group.members.values():
             member.assignment = b""
             if member.syncing is not None:
-                member.settle_sync(BrokerError(f"group '{group.id}' rebalances", code=ErrorCode.REBALANCE_IN_PROGRESS))
+                member.settle_sync(BrokerError(f"group '{group.id}' is rebalancing", code=ErrorCode.REBALANCE_IN_PROGRESS))
                 self.restart_session(group, member, now_ms)
 
     def _answer_sync(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:

@@ -133,7 +133,7 @@ class GroupCoordinator:
     def check_named(self, group_id: str) -> None:
         """Raise as check() does, and INVALID_GROUP_ID for the group named "", which can have offsets but no members."""
         if not group_id:
-            raise BrokerError("a group without a name", code=ErrorCode.INVALID_GROUP_ID)
+            raise BrokerError("the group id is empty", code=ErrorCode.INVALID_GROUP_ID)
         self.check(group_id)
 
     def check_all_loaded(self) -> None:

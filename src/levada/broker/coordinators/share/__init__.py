@@ -1,1 +1,1 @@
-"""Group coordinators of share groups (KIP-932): who is a member, and which partitions it reads."""
+"""The group coordinator of share groups (KIP-932): members and their assignments."""

@@ -1,1 +1,1 @@
-"""Transaction coordinators: transactional ids, and how their transactions end."""
+"""The transaction coordinator: transactional ids, and the completion of their transactions."""
