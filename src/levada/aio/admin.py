@@ -10,7 +10,7 @@ from levada.aio.client import KafkaClient
 from levada.aio.connect import connect
 from levada.aio.driver import Driver
 from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
-from levada.api.admin.administering import Administering, outcomes_of
+from levada.api.admin.core import AdminCore, outcomes_of
 from levada.api.client import Operation
 from levada.api.engines import Connector
 from levada.base.not_yet import ADMIN, lacks
@@ -31,13 +31,13 @@ V = TypeVar("V")
 
 
 def _call(
-    operation: Callable[Concatenate[Administering, P], Operation[T]],
+    operation: Callable[Concatenate[AdminCore, P], Operation[T]],
 ) -> Callable[Concatenate[KafkaAdmin, P], Coroutine[Any, Any, T]]:
     """Return a method that runs an operation and awaits it. Arguments and docstring are the operation's."""
 
     @wraps(operation)
     async def method(self: KafkaAdmin, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._run(operation(self._asking, *args, **kwargs))
+        return await self._run(operation(self._core, *args, **kwargs))
 
     return method
 
@@ -46,7 +46,7 @@ def _call(
 class KafkaAdmin(KafkaClient):
     """Manages topics, partitions, settings, brokers, transactions and groups, and sends any other request(): levada.KafkaAdmin, awaited."""
 
-    _asking: Administering
+    _core: AdminCore
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class KafkaAdmin(KafkaClient):
     ) -> None:
         parsed = AdminConfig.parse(config, **settings)
         self._start(parsed, "admin", _connect)
-        self._asking = Administering(parsed, self._engine)
+        self._core = AdminCore(parsed, self._engine)
 
     async def outcomes(
         self, call: Callable[P, Coroutine[Any, Any, dict[K, V]]], /, *args: P.args, **kwargs: P.kwargs
@@ -190,7 +190,7 @@ class KafkaAdmin(KafkaClient):
         """
         if isinstance(group_id, Mapping):
             return await self._run(
-                group_offsets.list_offsets_of_groups(self._asking, group_id, require_stable=require_stable, timeout=timeout)
+                group_offsets.list_offsets_of_groups(self._core, group_id, require_stable=require_stable, timeout=timeout)
             )
-        wanted = group_offsets.list_offsets_of_group(self._asking, group_id, partitions, require_stable=require_stable, timeout=timeout)
+        wanted = group_offsets.list_offsets_of_group(self._core, group_id, partitions, require_stable=require_stable, timeout=timeout)
         return await self._run(wanted)

@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
 from levada.api.arguments import deadline_ms
-from levada.api.client import Asking, Operation
+from levada.api.client import ClientCore, Operation
 from levada.api.engines import Connector
 from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
@@ -42,7 +42,7 @@ class KafkaClient(HoldsConnections):
     ) -> None:
         parsed = ClientConfig.parse(config, **settings)
         self._start(parsed, "client", _connect)
-        self._asking = Asking(parsed, self._engine)
+        self._core = ClientCore(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
@@ -53,15 +53,15 @@ class KafkaClient(HoldsConnections):
         self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None
     ) -> T:
         """Send a request once and return its response as it came, as levada.KafkaClient.request()."""
-        return await self._run(self._asking.request(message, node, version, timeout))
+        return await self._run(self._core.request(message, node, version, timeout))
 
     async def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
         """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch")."""
-        assumed = self._asking.assumed_versions()
+        assumed = self._core.assumed_versions()
         if assumed is not None:
             self._driver.check_usable()
             return assumed
-        versions = await self._run(self._asking.api_versions(node, timeout))
+        versions = await self._run(self._core.api_versions(node, timeout))
         return dict(versions)
 
     def metrics(self) -> Metrics:

@@ -349,7 +349,7 @@ class Driver:
             self._log.error("the client could not be closed in order; this is a bug in levada", error=bug)
         finally:
             self._selectable.shutdown()
-            # Not every promise is settled by the end, after a bug least of all: who waits looks at the client again.
+            # Not every promise is settled at the end, above all after a bug: waiting tasks check the client again.
             for wake in list(self._waiting):
                 wake()
 

@@ -95,7 +95,7 @@ class _Reading:
         try:
             await self.driver.call(self.flows.close())
         except KafkaError:
-            # Brokers that cannot be told forget a fetch session by themselves.
+            # Brokers that cannot be reached drop a fetch session by themselves.
             pass
         finally:
             self.driver.close()

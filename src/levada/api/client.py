@@ -25,7 +25,7 @@ class Operation(NamedTuple, Generic[T]):
     timeout_s: float
 
 
-class Asking:
+class ClientCore:
     """The operations of KafkaClient."""
 
     def __init__(self, config: ClientConfig, engine: Engine) -> None:

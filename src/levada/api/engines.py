@@ -72,7 +72,7 @@ def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], Transport
     """Return what makes the transport of a connection: plaintext or TLS. Raises ConfigError for certificates that cannot be used."""
     if config.security_protocol not in TLS_PROTOCOLS:
         return plaintext
-    # OpenSSL takes a while to load, and who talks plaintext never needs it.
+    # OpenSSL takes a while to load, and plaintext connections never need it.
     from levada.net.tls.context import TlsSettings
     from levada.net.tls.transport import TlsConnector
 
@@ -141,7 +141,7 @@ def fallback(release: str) -> BrokerVersions | None:
     """Return the API versions of broker.version.fallback; None where each broker is asked."""
     if not release:
         return None
-    # Met only with brokers that are years behind; most programs never load it.
+    # Only for very old brokers; most programs never load it.
     from levada.client.network.broker_fallback import versions_of
 
     return versions_of(release)

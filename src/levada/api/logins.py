@@ -164,7 +164,7 @@ def _fetch(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], T
         try:
             lifetime_s, token = checked(source(), clock.wall_ms() / 1000)
         except KafkaError as error:
-            # Whoever logs a traceback with its variables would log what the token was asked for with.
+            # A log of a traceback with its variables would show the secret with which the token was requested.
             raise error.with_traceback(None) from error.__cause__
         return Token(token.value, None if lifetime_s is None else int(lifetime_s * 1000), token.extensions)
 
@@ -234,7 +234,7 @@ def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
     except Exception as error:
         ended(None, error)
     except BaseException as error:
-        # SystemExit, say: whoever waits for the outcome has to hear of it, too, or would wait for ever. As a bug, it is not tried again.
+        # SystemExit, for example: the waiting login has to get an outcome, or it would wait for ever. It is a bug, so it is not retried.
         told = RuntimeError(f"{type(error).__name__} was raised while a client logged in")
         told.__cause__ = error
         ended(None, told)

@@ -106,6 +106,6 @@ class Reporting:
             random=self._engine.random,
         )
         self._engine.add_poller(telemetry)
-        # An event loop does not look at an engine that nobody has asked for anything.
+        # An event loop does not step an engine that was not asked for anything.
         self._host.wakeup()
         return telemetry

@@ -244,7 +244,7 @@ class ScanReading:
             try:
                 yield from reading.records(self._host.now_ms() + 1_000, 1)
             except OffsetOutOfRangeError:
-                # What is gone is for who reads the part.
+                # The reader of the part reports records that are gone.
                 break
         found = reading.look(lambda core: {state.tp: state.bytes_per_offset for state in core.subscription if state.bytes_per_offset})
         usual = sum(found.values()) / len(found) if found else 1.0

@@ -39,7 +39,7 @@ def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None,
     with host.lock:
         now_ms = host.now_ms()
         promise = engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
-    # The step of who waits takes in first what has happened to the connections meanwhile, and sends then.
+    # The waiting thread's step first takes in the events of the connections, and then sends.
     host.due_now()
     try:
         over_ms = deadline_ms(now_ms, None if timeout_s is None else timeout_s + FLOW_GRACE_S)

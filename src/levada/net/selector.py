@@ -177,7 +177,7 @@ class Selector:
     def notify(self) -> None:
         """Wake the thread or event loop that drives this selector, from another thread."""
         self._woken = True
-        # Also while no thread is in select(): who waits may be an event loop, which watches fileno() and sees only what is written.
+        # Also while no thread is in select(): an event loop may be waiting, which watches fileno() and sees only what is written.
         self._write_wakeup()
 
     def shutdown(self) -> None:

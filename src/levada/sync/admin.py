@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
-from levada.api.admin.administering import Administering, outcomes_of
+from levada.api.admin.core import AdminCore, outcomes_of
 from levada.api.client import Operation
 from levada.api.engines import Connector
 from levada.base.not_yet import ADMIN, lacks
@@ -30,12 +30,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def _call(operation: Callable[Concatenate[Administering, P], Operation[T]]) -> Callable[Concatenate[KafkaAdmin, P], T]:
+def _call(operation: Callable[Concatenate[AdminCore, P], Operation[T]]) -> Callable[Concatenate[KafkaAdmin, P], T]:
     """Return a method that runs an operation and waits for it. Arguments and docstring are the operation's."""
 
     @wraps(operation)
     def method(self: KafkaAdmin, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._run(operation(self._asking, *args, **kwargs))
+        return self._run(operation(self._core, *args, **kwargs))
 
     return method
 
@@ -52,7 +52,7 @@ class KafkaAdmin(KafkaClient):
     say what happened to each; its `results` has the values of those that succeeded. outcomes() returns all of that instead of raising.
     """
 
-    _asking: Administering
+    _core: AdminCore
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class KafkaAdmin(KafkaClient):
     ) -> None:
         parsed = AdminConfig.parse(config, **settings)
         self._start(parsed, "admin", _connect)
-        self._asking = Administering(parsed, self._engine)
+        self._core = AdminCore(parsed, self._engine)
 
     def outcomes(self, call: Callable[P, dict[K, V]], /, *args: P.args, **kwargs: P.kwargs) -> dict[K, V | KafkaError]:
         """Make a call about several things, and return the outcome of each: a value, or its error.
@@ -197,6 +197,6 @@ class KafkaAdmin(KafkaClient):
         A group that does not exist has no committed offsets.
         """
         if isinstance(group_id, Mapping):
-            return self._run(group_offsets.list_offsets_of_groups(self._asking, group_id, require_stable=require_stable, timeout=timeout))
-        wanted = group_offsets.list_offsets_of_group(self._asking, group_id, partitions, require_stable=require_stable, timeout=timeout)
+            return self._run(group_offsets.list_offsets_of_groups(self._core, group_id, require_stable=require_stable, timeout=timeout))
+        wanted = group_offsets.list_offsets_of_group(self._core, group_id, partitions, require_stable=require_stable, timeout=timeout)
         return self._run(wanted)

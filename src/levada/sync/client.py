@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 from levada.api.arguments import checked_timeout, deadline_ms
-from levada.api.client import Asking, Operation
+from levada.api.client import ClientCore, Operation
 from levada.api.engines import Connector
 from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
@@ -47,7 +47,7 @@ class KafkaClient(HoldsConnections):
     ) -> None:
         parsed = ClientConfig.parse(config, **settings)
         self._start(parsed, "client", _connect)
-        self._asking = Asking(parsed, self._engine)
+        self._core = ClientCore(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
@@ -66,18 +66,18 @@ class KafkaClient(HoldsConnections):
         be reached; ConnectError when that node cannot be; DisconnectError when the response is lost (the request may have been carried
         out); TimeoutError.
         """
-        return self._run(self._asking.request(message, node, version, timeout))
+        return self._run(self._core.request(message, node, version, timeout))
 
     def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
         """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch"). Raises as request() does.
 
         With broker.version.fallback no node is asked, and these are the versions of that release.
         """
-        assumed = self._asking.assumed_versions()
+        assumed = self._core.assumed_versions()
         if assumed is not None:
             self._driver.check_usable()
             return assumed
-        versions = self._run(self._asking.api_versions(node, timeout))
+        versions = self._run(self._core.api_versions(node, timeout))
         return dict(versions)
 
     def metrics(self) -> Metrics:

@@ -521,7 +521,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             try:
                 self._driver.call(self._consuming.close(limit_s, leave_group))
             except ENDED:
-                # The brokers cannot be told; they forget a fetch session by themselves.
+                # The close request cannot be sent; brokers drop a fetch session by themselves.
                 pass
             finally:
                 self._driver.close(limit_s)

@@ -17,7 +17,7 @@ def process(acks: Acks[Any, Any], submit: Submit, outcomes: Outcomes, finish_s: 
     record = submitted = None
     try:
         for record in acks:
-            # A signal's handler that raises in the middle of submit() would leave a handler that runs and tells nobody.
+            # A signal handler that raises in the middle of submit() would leave a running handler whose outcome is lost.
             with DeferredSignals():
                 submit(record).add_done_callback(partial(outcomes.follow, record))
                 submitted = record

@@ -216,7 +216,7 @@ class Stepper:
     def _take_nap(self) -> None:
         self._nap_ms = min(max(self._nap_ms * 2, NAP_MS), LONGEST_NAP_MS)
         now_ms = self.now_ms()
-        # Told before it is decided: a user's thread that leaves select() from now on sees a long nap and ends it (_is_needed).
+        # Set before the decision: a user's thread that leaves select() from now on sees a long nap and ends it (_is_needed).
         self._nap_until_ms = now_ms + IDLE_NAP_MS
         is_idle = self._selecting and self._user_thread != 0 and self._steps == self._steps_at_nap
         self._steps_at_nap = self._steps

@@ -9,12 +9,12 @@ from levada.admin import cluster
 from levada.admin.cluster import ClusterDescription, FeatureMetadata, FeatureUpdate, QuorumDescription, RaftEndpoint
 from levada.api import arguments
 from levada.api.admin import admin_arguments
-from levada.api.admin.administering import Administering
+from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
 
 
 def describe_cluster(
-    admin: Administering,
+    admin: AdminCore,
     /,
     *,
     include_authorized_operations: bool = False,
@@ -23,8 +23,8 @@ def describe_cluster(
 ) -> Operation[ClusterDescription]:
     """Return the cluster's id and brokers.
 
-    include_authorized_operations: with what this user may do with the cluster (Kafka since 2.3). include_fenced_brokers: with the brokers
-    that are registered and not in use (4.0).
+    include_authorized_operations: also what this user may do with the cluster (Kafka since 2.3). include_fenced_brokers: also the brokers
+    that are registered but not in use (4.0).
     """
     flow = cluster.describe_cluster(
         admin.attempts(),
@@ -35,47 +35,49 @@ def describe_cluster(
     return admin.operation(flow, "describe cluster", timeout)
 
 
-def unregister_broker(admin: Administering, /, broker_id: int, *, timeout: float | None = None) -> Operation[None]:
-    """Have a cluster in KRaft mode forget a broker that is down for good (Kafka since 3.3).
+def unregister_broker(admin: AdminCore, /, broker_id: int, *, timeout: float | None = None) -> Operation[None]:
+    """Remove a broker that is down for good from a cluster in KRaft mode (Kafka since 3.3).
 
-    Raises BrokerError (BROKER_ID_NOT_REGISTERED). A broker that still runs registers again when it is started the next time.
+    Raises BrokerError (BROKER_ID_NOT_REGISTERED). A broker that still runs registers again when it is next started.
     """
     flow = cluster.unregister_broker(arguments.whole("broker_id", broker_id), admin.attempts())
     return admin.operation(flow, "unregister broker", timeout)
 
 
-def unregister_controller(admin: Administering, /, controller_id: int, *, timeout: float | None = None) -> Operation[None]:
-    """Have a cluster in KRaft mode forget a controller that is down for good (Kafka since 4.4). Raises BrokerError where there is none."""
+def unregister_controller(admin: AdminCore, /, controller_id: int, *, timeout: float | None = None) -> Operation[None]:
+    """Remove a controller that is down for good from a cluster in KRaft mode (Kafka since 4.4). Raises BrokerError if there is no such
+    controller.
+    """
     flow = cluster.unregister_controller(arguments.whole("controller_id", controller_id), admin.attempts())
     return admin.operation(flow, "unregister controller", timeout)
 
 
-def describe_features(admin: Administering, /, *, timeout: float | None = None) -> Operation[FeatureMetadata]:
-    """Return which features the cluster has finalized, such as transaction.version, and what the broker that is asked supports (2.7)."""
+def describe_features(admin: AdminCore, /, *, timeout: float | None = None) -> Operation[FeatureMetadata]:
+    """Return the features that the cluster has finalized, such as transaction.version, and those that the asked broker supports (2.7)."""
     return admin.operation(cluster.describe_features(admin.attempts()), "describe features", timeout)
 
 
 def update_features(
-    admin: Administering, /, updates: Mapping[str, int | FeatureUpdate], *, validate_only: bool = False, timeout: float | None = None
+    admin: AdminCore, /, updates: Mapping[str, int | FeatureUpdate], *, validate_only: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, None]]:
     """Change the levels of features (Kafka since 3.3).
 
-    updates: by the feature's name, the level that it is to have, higher than now; or a FeatureUpdate, which may also lower it.
-    validate_only: only say whether they could be changed. Raises BrokerError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others;
-    brokers since 4.0 change all, or none and answer with one reason for all.
+    updates: by the feature's name, its new level, which must be higher than the current one; or a FeatureUpdate, which may also lower it.
+    validate_only: only check whether they could be changed. Raises BrokerError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others.
+    Brokers since 4.0 change all features or none, with one reason for all.
     """
     wanted = admin_arguments.feature_updates(updates)
     flow = cluster.update_features(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
     return admin.operation(flow, "update features", timeout)
 
 
-def describe_metadata_quorum(admin: Administering, /, *, timeout: float | None = None) -> Operation[QuorumDescription]:
-    """Return the controllers that vote in a cluster in KRaft mode, who follows them, and how far each is (Kafka since 3.3)."""
+def describe_metadata_quorum(admin: AdminCore, /, *, timeout: float | None = None) -> Operation[QuorumDescription]:
+    """Return the voters and observers of a cluster in KRaft mode, and how far each has read the metadata log (Kafka since 3.3)."""
     return admin.operation(cluster.describe_metadata_quorum(admin.attempts()), "describe metadata quorum", timeout)
 
 
 def add_raft_voter(
-    admin: Administering,
+    admin: AdminCore,
     /,
     voter_id: int,
     voter_directory_id: UUID,
@@ -84,10 +86,10 @@ def add_raft_voter(
     cluster_id: str | None = None,
     timeout: float | None = None,
 ) -> Operation[None]:
-    """Make a controller that only follows a voter (KIP-853, Kafka since 3.9).
+    """Make a controller a voter that was an observer (KIP-853, Kafka since 3.9).
 
-    endpoints: its listeners. cluster_id: refuse in another cluster than this. Raises BrokerError (DUPLICATE_VOTER), UnsupportedVersionError
-    where the quorum is a static one (controller.quorum.voters), and others.
+    endpoints: its listeners. cluster_id: refuse in any other cluster. Raises BrokerError (DUPLICATE_VOTER), UnsupportedVersionError for a
+    static quorum (controller.quorum.voters), and others.
     """
     listeners = [admin_arguments.raft_endpoint(one) for one in endpoints]
     voter, limit_ms = arguments.whole("voter_id", voter_id), admin.request_timeout_ms
@@ -97,11 +99,11 @@ def add_raft_voter(
 
 
 def remove_raft_voter(
-    admin: Administering, /, voter_id: int, voter_directory_id: UUID, *, cluster_id: str | None = None, timeout: float | None = None
+    admin: AdminCore, /, voter_id: int, voter_directory_id: UUID, *, cluster_id: str | None = None, timeout: float | None = None
 ) -> Operation[None]:
-    """Make a voter a controller that only follows (KIP-853, Kafka since 3.9). Raises BrokerError (VOTER_NOT_FOUND) and others.
+    """Make a voter an observer (KIP-853, Kafka since 3.9). Raises BrokerError (VOTER_NOT_FOUND) and others.
 
-    voter_directory_id: as describe_metadata_quorum() tells it. cluster_id: refuse in another cluster than this.
+    voter_directory_id: as in describe_metadata_quorum(). cluster_id: refuse in any other cluster.
     """
     voter, directory = arguments.whole("voter_id", voter_id), admin_arguments.directory_id(voter_directory_id)
     flow = cluster.remove_raft_voter(voter, directory, admin.attempts(), cluster_id=cluster_id)

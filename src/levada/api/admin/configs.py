@@ -8,12 +8,12 @@ from levada.admin import configs
 from levada.admin.configs import AlterConfigOp, ConfigEntry, ConfigResource, ConfigResourceType
 from levada.api import arguments
 from levada.api.admin import admin_arguments
-from levada.api.admin.administering import Administering
+from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
 
 
 def describe_configs(
-    admin: Administering,
+    admin: AdminCore,
     /,
     resources: Iterable[ConfigResource | tuple[str, str]],
     *,
@@ -21,11 +21,11 @@ def describe_configs(
     include_documentation: bool = False,
     timeout: float | None = None,
 ) -> Operation[dict[ConfigResource, dict[str, ConfigEntry]]]:
-    """Return the settings of resources by their names, for each resource (Kafka since 0.11).
+    """Return the settings of resources, by resource and name (Kafka since 0.11).
 
     resources: such as ("Topic", "orders"), ("Broker", "1"), ("BrokerLogger", "1"), ("Group", "billing"), ("ClientMetrics", "all").
-    ("Broker", "") has what is set for all brokers. include_synonyms: with the values that would hold if this one were not set (1.1).
-    include_documentation: with Kafka's text about each (2.6). A sensitive value, such as a password, is None. Raises
+    ("Broker", "") has the dynamic settings of all brokers. include_synonyms: also the values that would be used if this one were not set
+    (1.1). include_documentation: also Kafka's description of each setting (2.6). A sensitive value, such as a password, is None. Raises
     UnknownTopicOrPartitionError and others; groups and subscriptions need not exist.
     """
     wanted = admin_arguments.config_resources(resources)
@@ -34,18 +34,18 @@ def describe_configs(
 
 
 def incremental_alter_configs(
-    admin: Administering,
+    admin: AdminCore,
     /,
     changes: Mapping[ConfigResource | tuple[str, str], Mapping[str, str | float | bool | AlterConfigOp | None]],
     *,
     validate_only: bool = False,
     timeout: float | None = None,
 ) -> Operation[dict[ConfigResource, None]]:
-    """Change single settings of resources, and leave the others alone (Kafka since 2.3).
+    """Change single settings of resources; the others stay as they are (Kafka since 2.3).
 
-    changes: for each resource, as in describe_configs(), the new value of a setting by its name; None takes the value away, so that the
-    default holds. AlterConfigOp("Append", "compact") adds to a list, AlterConfigOp("Subtract", ...) takes from it. The changes of one
-    resource are made all or none. validate_only: only say whether they could be made. Raises BrokerError (INVALID_CONFIG) and others.
+    changes: for each resource, as in describe_configs(), the new value of a setting by its name; None removes the value and restores the
+    default. AlterConfigOp("Append", "compact") adds to a list, AlterConfigOp("Subtract", ...) removes from it. Of each resource, all
+    changes are made or none. validate_only: only check whether they could be made. Raises BrokerError (INVALID_CONFIG) and others.
     """
     wanted = admin_arguments.config_changes(changes)
     flow = configs.incremental_alter_configs(wanted, admin.attempts(), admin.spawn, validate_only=validate_only)
@@ -53,12 +53,12 @@ def incremental_alter_configs(
 
 
 def list_config_resources(
-    admin: Administering, /, types: Iterable[str] = (), *, timeout: float | None = None
+    admin: AdminCore, /, types: Iterable[str] = (), *, timeout: float | None = None
 ) -> Operation[list[ConfigResource]]:
     """Return the resources that can have settings, sorted; by default of all types (Kafka since 4.1).
 
-    types: such as "Topic", "Broker", "BrokerLogger", "Group", "ClientMetrics". Of groups and subscriptions only those that have settings
-    are listed. Subscriptions alone, types=["ClientMetrics"], are listed by brokers since 3.7.
+    types: such as "Topic", "Broker", "BrokerLogger", "Group", "ClientMetrics". Of groups and subscriptions, only those with settings are
+    listed. Brokers since 3.7 can list subscriptions alone: types=["ClientMetrics"].
     """
     wanted = arguments.named(ConfigResourceType, types, "type of resource")
     return admin.operation(configs.list_config_resources(wanted, admin.attempts()), "list config resources", timeout)

@@ -14,12 +14,12 @@ from levada.admin.group_types import (
 )
 from levada.api import arguments
 from levada.api.admin import admin_arguments
-from levada.api.admin.administering import Administering
+from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
 
 
 def list_groups(
-    admin: Administering,
+    admin: AdminCore,
     /,
     *,
     types: Iterable[str] = (),
@@ -27,19 +27,19 @@ def list_groups(
     protocol_types: Iterable[str] = (),
     timeout: float | None = None,
 ) -> Operation[list[GroupListing]]:
-    """Return the groups that pass all filters, sorted by id; all brokers are asked.
+    """Return the groups that match all filters, sorted by id. All brokers are asked.
 
-    types: such as "Consumer", "Classic", "Share". states: such as "Stable", "Empty". protocol_types: "consumer" and "" are those of
-    groups of consumers. Brokers that do not know a filter list all their groups, and the filter is applied here.
+    types: such as "Consumer", "Classic", "Share". states: such as "Stable", "Empty". protocol_types: "consumer" and "" are those of groups
+    of consumers. Brokers that do not know a filter list all their groups, and the client filters them.
     """
     wanted = admin_arguments.group_filter(types, states, protocol_types)
     return admin.operation(groups.list_groups(admin.attempts(), admin.spawn, wanted), "list groups", timeout)
 
 
 def describe_consumer_groups(
-    admin: Administering, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+    admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ConsumerGroupDescription]]:
-    """Describe groups of consumers, of the classic protocol and of KIP-848, by id, each as its coordinator does.
+    """Describe groups of consumers, of the classic protocol and of KIP-848, by id, as their coordinators do.
 
     Raises GroupError (GROUP_ID_NOT_FOUND) for a group that does not exist or is of another type, whatever the age of the brokers, and
     (INCONSISTENT_GROUP_PROTOCOL) for a classic group whose members are no consumers.
@@ -50,48 +50,46 @@ def describe_consumer_groups(
 
 
 def describe_classic_groups(
-    admin: Administering, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+    admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ClassicGroupDescription]]:
-    """Describe groups of the classic protocol, also those of Kafka Connect. Raises GroupError for one that is not there."""
+    """Describe groups of the classic protocol, including those of Kafka Connect. Raises GroupError for a group that does not exist."""
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_classic_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
     return admin.operation(flow, "describe classic groups", timeout)
 
 
 def describe_share_groups(
-    admin: Administering, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+    admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ShareGroupDescription]]:
-    """Describe share groups (KIP-932). Raises GroupError for one that is not there, UnsupportedVersionError on brokers before 4.1."""
+    """Describe share groups (KIP-932). Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1."""
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_share_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
     return admin.operation(flow, "describe share groups", timeout)
 
 
 def describe_streams_groups(
-    admin: Administering, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+    admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, StreamsGroupDescription]]:
     """Describe groups of Kafka Streams (KIP-1071), their topologies and tasks.
 
-    Raises GroupError for one that is not there, UnsupportedVersionError on brokers before 4.1.
+    Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_streams.describe_streams_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
     return admin.operation(flow, "describe streams groups", timeout)
 
 
-def delete_consumer_groups(
-    admin: Administering, /, group_ids: Sequence[str], *, timeout: float | None = None
-) -> Operation[dict[str, None]]:
-    """Delete groups that have no members, of any type, with what they have committed (Kafka since 1.1).
+def delete_consumer_groups(admin: AdminCore, /, group_ids: Sequence[str], *, timeout: float | None = None) -> Operation[dict[str, None]]:
+    """Delete groups of any type that have no members, and their committed offsets (Kafka since 1.1).
 
-    Raises GroupError: NON_EMPTY_GROUP for one that has members, GROUP_ID_NOT_FOUND for one that is not there.
+    Raises GroupError: NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that does not exist.
     """
     flow = groups.delete_groups(arguments.ids(group_ids, "group ids"), *admin.about_groups())
     return admin.operation(flow, "delete consumer groups", timeout)
 
 
 def remove_members_from_consumer_group(
-    admin: Administering,
+    admin: AdminCore,
     /,
     group_id: str,
     group_instance_ids: Iterable[str] | None = None,
@@ -99,11 +97,11 @@ def remove_members_from_consumer_group(
     reason: str = "",
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Have static members leave a group at once (KIP-345), or with None all its members (Kafka since 2.4).
+    """Remove static members from a group at once (KIP-345); with None, all its members (Kafka since 2.4).
 
-    A consumer that still runs joins again with its next call for records. reason: for the broker's log. Raises GroupError for a member
-    that is not there; `outcomes` goes by group.instance.id, or by member id where there is none. Brokers before 4.4 may know members of
-    the classic protocol only.
+    A consumer that still runs joins again with its next call for records. reason: for the broker's log. Raises GroupError for a member that
+    does not exist. `outcomes` is by group.instance.id, or by member id for members without one. Brokers before 4.4 may know only members of
+    the classic protocol.
     """
     leavers = None if group_instance_ids is None else arguments.ids(group_instance_ids, "group instance ids")
     flow = groups.remove_members(arguments.group_id(group_id), leavers, admin_arguments.reason(reason), *admin.about_groups())

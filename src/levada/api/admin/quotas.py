@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from levada.admin import quotas
 from levada.admin.quotas import ClientQuotaEntity, ClientQuotaFilter
 from levada.api.admin import security_arguments
-from levada.api.admin.administering import Administering
+from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
 
 
 def describe_client_quotas(
-    admin: Administering, wanted: ClientQuotaFilter | None = None, *, timeout: float | None = None
+    admin: AdminCore, wanted: ClientQuotaFilter | None = None, *, timeout: float | None = None
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
     """Return the quotas that are set, by entity; wanted: of which entities, None for all (Kafka since 2.6)."""
     flow = quotas.describe_client_quotas(security_arguments.quota_filter(wanted), admin.attempts())
@@ -20,7 +20,7 @@ def describe_client_quotas(
 
 
 def alter_client_quotas(
-    admin: Administering,
+    admin: AdminCore,
     changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]],
     *,
     validate_only: bool = False,

@@ -1,4 +1,4 @@
-"""Topics: create, delete, describe and list them, and give them more partitions."""
+"""Topics: create, delete, describe and list them, and add partitions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from levada.admin.describing_topics import TopicDescription
 from levada.admin.topics import CreatedTopic
 from levada.api import arguments
 from levada.api.admin import admin_arguments
-from levada.api.admin.administering import CLIENT, Administering
+from levada.api.admin.core import CLIENT, AdminCore
 from levada.api.client import Operation
 from levada.api.keywords import unknown_keyword
 from levada.types import NewPartitions, NewTopic
 
 
 def create_topics(
-    admin: Administering, /, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None, **unknown: Never
+    admin: AdminCore, /, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None, **unknown: Never
 ) -> Operation[dict[str, CreatedTopic]]:
-    """Create topics; return what was created, by name. validate_only: only say whether they could be.
+    """Create topics; return the created topics, by name. validate_only: only check whether they could be created.
 
-    Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
+    Raises TopicAlreadyExistsError, InvalidTopicError and others. Other brokers may learn of a new topic a moment after this returns.
     """
     if unknown:
         raise unknown_keyword(create_topics, unknown, CLIENT)
@@ -32,7 +32,7 @@ def create_topics(
 
 
 def delete_topics(
-    admin: Administering, /, names: Sequence[str], *, timeout: float | None = None, **unknown: Never
+    admin: AdminCore, /, names: Sequence[str], *, timeout: float | None = None, **unknown: Never
 ) -> Operation[dict[str, None]]:
     """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
     if unknown:
@@ -41,8 +41,8 @@ def delete_topics(
     return admin.operation(flow, "delete topics", timeout)
 
 
-def delete_topics_by_id(admin: Administering, /, topic_ids: Iterable[UUID], *, timeout: float | None = None) -> Operation[dict[UUID, None]]:
-    """Delete topics by their ids, so that none is deleted that was created anew under its name (Kafka since 2.8).
+def delete_topics_by_id(admin: AdminCore, /, topic_ids: Iterable[UUID], *, timeout: float | None = None) -> Operation[dict[UUID, None]]:
+    """Delete topics by id, so that a topic that was created anew under the same name is not deleted (Kafka since 2.8).
 
     Raises BrokerError (UNKNOWN_TOPIC_ID) and others.
     """
@@ -50,40 +50,38 @@ def delete_topics_by_id(admin: Administering, /, topic_ids: Iterable[UUID], *, t
     return admin.operation(flow, "delete topics", timeout)
 
 
-def describe_topics(
-    admin: Administering, /, names: Sequence[str], *, timeout: float | None = None
-) -> Operation[dict[str, TopicDescription]]:
-    """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
+def describe_topics(admin: AdminCore, /, names: Sequence[str], *, timeout: float | None = None) -> Operation[dict[str, TopicDescription]]:
+    """Describe topics by name; none is created. Raises UnknownTopicOrPartitionError and others."""
     flow = describing_topics.describe_topics(arguments.topic_names(names), admin.attempts())
     return admin.operation(flow, "describe topics", timeout)
 
 
 def describe_topics_by_id(
-    admin: Administering, /, topic_ids: Iterable[UUID], *, timeout: float | None = None
+    admin: AdminCore, /, topic_ids: Iterable[UUID], *, timeout: float | None = None
 ) -> Operation[dict[UUID, TopicDescription]]:
-    """Describe topics, by id (Kafka since 3.1). Raises BrokerError (UNKNOWN_TOPIC_ID) for one that does not exist any more."""
+    """Describe topics by id (Kafka since 3.1). Raises BrokerError (UNKNOWN_TOPIC_ID) for a topic that does not exist any more."""
     flow = describing_topics.describe_topics_by_id(admin_arguments.topic_ids(topic_ids), admin.attempts())
     return admin.operation(flow, "describe topics", timeout)
 
 
 def create_partitions(
-    admin: Administering,
+    admin: AdminCore,
     /,
     new_partitions: Mapping[str, int | NewPartitions],
     *,
     validate_only: bool = False,
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Give topics more partitions (Kafka since 1.0). Records with keys may go to other partitions than before.
+    """Add partitions to topics (Kafka since 1.0). Records with keys may go to other partitions than before.
 
-    new_partitions: by topic, how many it is to have in all, or a NewPartitions that also says where the new ones are to be. validate_only:
-    only say whether they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that has as many already, and others.
+    new_partitions: by topic, the total number of partitions, or a NewPartitions that also places the new ones. validate_only: only check
+    whether they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that already has that many, and others.
     """
     wanted = admin_arguments.new_partitions(new_partitions)
     flow = topics.create_partitions(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
     return admin.operation(flow, "create partitions", timeout)
 
 
-def list_topics(admin: Administering, /, *, internal: bool = False, timeout: float | None = None) -> Operation[list[str]]:
-    """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
+def list_topics(admin: AdminCore, /, *, internal: bool = False, timeout: float | None = None) -> Operation[list[str]]:
+    """Return the sorted names of the topics that this user may see. internal: include internal topics, such as __consumer_offsets."""
     return admin.operation(topics.list_topics(admin.attempts(), internal=internal), "list topics", timeout)

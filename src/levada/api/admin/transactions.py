@@ -1,4 +1,4 @@
-"""Transactions: look at them and their producers, and end those that hang or were handed over."""
+"""Transactions: describe them and their producers, and end those that hang or were handed over."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from levada.admin import detached, transactions
 from levada.admin.detached import TransactionOutcome
 from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 from levada.api import arguments
-from levada.api.admin.administering import Administering
+from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
 from levada.types import AbortTransactionSpec, PartitionInfo, TopicPartition, TransactionHandle
 
 
 def describe_transactions(
-    admin: Administering, /, transactional_ids: Sequence[str], *, timeout: float | None = None
+    admin: AdminCore, /, transactional_ids: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, TransactionDescription]]:
-    """Describe transactional ids, by id. Raises TRANSACTIONAL_ID_NOT_FOUND (BrokerError) for one that its coordinator does not know."""
+    """Describe transactional ids, by id. Raises BrokerError (TRANSACTIONAL_ID_NOT_FOUND) for one that its coordinator does not know."""
     wanted = arguments.ids(transactional_ids, "transactional ids")
     flow = transactions.describe_transactions(wanted, admin.attempts(), admin.coordinators, admin.spawn)
     return admin.operation(flow, "describe transactions", timeout)
 
 
 def list_transactions(
-    admin: Administering,
+    admin: AdminCore,
     /,
     *,
     states: Sequence[str] = (),
@@ -32,11 +32,11 @@ def list_transactions(
     pattern: str | None = None,
     timeout: float | None = None,
 ) -> Operation[list[TransactionListing]]:
-    """Return the transactional ids that pass all filters, sorted by id; all brokers are asked.
+    """Return the transactional ids that match all filters, sorted by id. All brokers are asked.
 
-    states: names such as "Ongoing". duration_ms: only transactions open for longer than that (Kafka since 3.8). pattern: a regular
-    expression of Google's RE2 that the whole transactional id matches (Kafka since 4.1). Raises UnsupportedVersionError where brokers
-    do not know a filter.
+    states: names such as "Ongoing". duration_ms: only transactions that are open for longer than that (Kafka since 3.8). pattern: a regular
+    expression of Google's RE2 that the whole transactional id matches (Kafka since 4.1). Raises UnsupportedVersionError if brokers do not
+    know a filter.
     """
     if pattern is not None and not isinstance(pattern, str):
         raise TypeError(f"a pattern is a regular expression as text, got {pattern!r}")
@@ -52,66 +52,66 @@ def list_transactions(
 
 
 def describe_producers(
-    admin: Administering, /, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
+    admin: AdminCore, /, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Describe the producers that partitions remember, with the transactions that are open there."""
+    """Describe the producers that the partitions' leaders remember, and their open transactions."""
     flow = transactions.describe_producers(arguments.topic_partitions(partitions), admin.attempts(), admin.spawn)
     return admin.operation(flow, "describe producers", timeout)
 
 
 def fence_producers(
-    admin: Administering, /, transactional_ids: Sequence[str], *, timeout: float | None = None
+    admin: AdminCore, /, transactional_ids: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, FencedProducer]]:
-    """Give each transactional id a new epoch: producers that use it now are refused, and what they have open is aborted."""
+    """Give each transactional id a new epoch: its current producers are fenced, and their open transactions aborted."""
     wanted = arguments.ids(transactional_ids, "transactional ids")
     limit_ms = admin.request_timeout_ms
     flow = transactions.fence_producers(wanted, admin.attempts(), admin.coordinators, admin.spawn, timeout_ms=limit_ms)
     return admin.operation(flow, "fence producers", timeout)
 
 
-def abort_transaction(admin: Administering, /, spec: AbortTransactionSpec, *, timeout: float | None = None) -> Operation[None]:
+def abort_transaction(admin: AdminCore, /, spec: AbortTransactionSpec, *, timeout: float | None = None) -> Operation[None]:
     """Abort a transaction that hangs in one partition, whatever its coordinator knows of it; describe_producers() has the numbers.
 
-    To end a transaction that its coordinator knows, use fence_producers(). Raises INVALID_PRODUCER_EPOCH and
-    TRANSACTION_COORDINATOR_FENCED (BrokerError) for epochs older than the partition's, and UnknownTopicOrPartitionError.
+    To end a transaction that its coordinator knows, use fence_producers(). Raises BrokerError (INVALID_PRODUCER_EPOCH,
+    TRANSACTION_COORDINATOR_FENCED) for epochs older than the partition's, and UnknownTopicOrPartitionError.
     """
     flow = transactions.abort_transaction(arguments.abort_spec(spec), admin.attempts(), admin.spawn)
     return admin.operation(flow, "abort transaction", timeout)
 
 
-def commit_detached(admin: Administering, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
+def commit_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
     """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
 
-    Asks again until there is an answer. To repeat the call is safe, after a success too, as long as nobody makes another producer with
-    this transactional id: do not before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) where it was not
-    committed: after transaction.timeout.ms the coordinator aborts it. Raises ProducerFencedError and BrokerError
-    (INVALID_PRODUCER_ID_MAPPING) where this call has not committed it, and the coordinator can no longer tell whether one before has;
+    It retries until there is an answer. The call may be repeated, also after a success, as long as no other producer is created with this
+    transactional id; so create none before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) if the transaction was not
+    committed: the coordinator aborts it after transaction.timeout.ms. Raises ProducerFencedError and BrokerError
+    (INVALID_PRODUCER_ID_MAPPING) if this call has not committed it, and the coordinator does not know any more whether an earlier call has;
     TransactionOutcomeUnknownError when the time is over.
 
-    A success does not tell that an administrator aborted it by force before, nor that a topic was deleted meanwhile. Records become
-    visible a few milliseconds after the answer.
+    A success does not exclude that an administrator aborted the transaction by force before, or that a topic was deleted meanwhile. Records
+    become visible a few milliseconds after the answer.
     """
     return _end_detached(admin, handle, timeout, commits=True)
 
 
-def abort_detached(admin: Administering, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
-    """Abort a transaction that its producer has handed over. What commit_detached() says of repetitions and errors holds here.
+def abort_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
+    """Abort a transaction that its producer has handed over. Retries, repeated calls and errors are as in commit_detached().
 
-    Raises BrokerError (INVALID_TXN_STATE) where it was committed before, ProducerFencedError where it is open no more.
+    Raises BrokerError (INVALID_TXN_STATE) if it was committed before, ProducerFencedError if it is not open any more.
     """
     return _end_detached(admin, handle, timeout, commits=False)
 
 
 def end_transactions(
-    admin: Administering, /, handles: Iterable[TransactionHandle], *, commit: bool, timeout: float | None = None
+    admin: AdminCore, /, handles: Iterable[TransactionHandle], *, commit: bool, timeout: float | None = None
 ) -> Operation[dict[TransactionHandle, TransactionOutcome]]:
-    """Commit or abort many transactions that their producers have handed over, all at the same time, and return what became of each.
+    """Commit or abort many transactions that their producers have handed over, all at the same time, and return the outcome of each.
 
-    Each is ended as by commit_detached() and abort_detached(), and the call may be repeated as they may be. Where those raise an error that
-    tells what became of a transaction, this returns it, provided that no transactional id is used again before its outcome is known: LOST
-    for one that its coordinator aborted, COMMITTED for one that was to be aborted and was committed before. UNKNOWN: it was not answered
-    in time, or its transactional id was forgotten; a warning in the log says why. Raises BrokerError for what tells nothing of a
-    transaction, such as a missing permission, once all others have ended; its `results` has them.
+    Each is ended as by commit_detached() and abort_detached(), and the call may be repeated as those may. If they would raise an error that
+    says how the transaction ended, this call returns the outcome, provided that no transactional id is used again before: LOST for one that
+    its coordinator aborted, COMMITTED for one that was to be aborted and was committed before. UNKNOWN: there was no answer in time, or its
+    transactional id was forgotten; a warning in the log says why. An error that says nothing about a transaction, such as a missing
+    permission, is raised as BrokerError after all others have ended; its `results` has them.
     """
     if not isinstance(commit, bool):
         raise TypeError(f"commit is True or False, got {commit!r}")
@@ -127,6 +127,6 @@ def end_transactions(
     return admin.operation(flow, f"{'commit' if commit else 'abort'} of detached transactions", timeout)
 
 
-def _end_detached(admin: Administering, handle: TransactionHandle, timeout: float | None, *, commits: bool) -> Operation[None]:
+def _end_detached(admin: AdminCore, handle: TransactionHandle, timeout: float | None, *, commits: bool) -> Operation[None]:
     flow = detached.end(arguments.transaction_handle(handle), admin.coordinators, admin.attempts(), commits=commits)
     return admin.operation(flow, f"{'commit' if commits else 'abort'} of a detached transaction", timeout)

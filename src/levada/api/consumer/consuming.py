@@ -435,7 +435,7 @@ class Consuming:
         except Exception:
             raise
         except BaseException:
-            # Ctrl-C and a cancelled task do not wait for brokers, but these are told, or others would wait for session.timeout.ms.
+            # Ctrl-C and a cancelled task do not wait for brokers. The requests are sent, or the group would wait for the session timeout.
             over_ms = min(over_ms, self._host.now_ms() + BROKEN_OFF_MS)
             raise
         finally:

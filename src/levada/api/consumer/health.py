@@ -32,7 +32,7 @@ def health(reading: ConsumerFlows, engine: Engine, config: ConsumerConfig, timeo
         timeout_ms = None if timeout is None else deadline_ms(0, timeout)
         found = yield from reading.run(lambda core, _: asking.open_transactions(waiting), timeout_ms, "producers of open transactions")
     except KafkaError as error:
-        # What is known without asking is worth having; why nobody could be asked belongs to it.
+        # What the consumer knows without asking is useful too; the error becomes part of it.
         return known._replace(partitions=tuple(_told(one, (), f"whose it is cannot be told: {error}") for one in known.partitions))
     return known._replace(partitions=tuple(_told(one, found.get(one.partition, ())) for one in known.partitions))
 
@@ -73,7 +73,7 @@ class _Asking:
                 self._attempts, self._spawn, states=(), producer_ids=producer_ids, duration_ms=None, pattern=None
             )
         except KafkaError:
-            # Brokers before 3.0 do not tell, nor do others to who may not see the transactional ids. The numbers are known all the same.
+            # Brokers before 3.0 do not report transactional ids, nor do others to users without the permission. The producer ids are known.
             return {}
         return {one.producer_id: one.transactional_id for one in listed}
 

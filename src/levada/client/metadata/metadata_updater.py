@@ -78,7 +78,7 @@ class MetadataUpdater:
         if promise.error is not None:
             self._metadata.update_failed(now_ms)
             if isinstance(promise.error, UnwritableError):
-                # No broker has seen it, and none ever will: those who wait would wait for nothing.
+                # The request cannot be encoded, so no broker will ever get it, and the waiters would wait for ever.
                 self._metadata.fail(promise.error)
             else:
                 self._note_failing(now_ms)

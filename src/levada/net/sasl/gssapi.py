@@ -91,7 +91,7 @@ class GssapiServer:
         if not self._has_offered:
             self._has_offered = True
             return self._context.wrap(_AGREEMENT)
-        # As whom a client wants to act is not looked at: Kafka has it be who it is, and clients write all kinds of names there.
+        # The user to act as is ignored: Kafka uses the authenticated principal, and clients write all kinds of names there.
         if _protections(self._context.unwrap(message)) != _NO_PROTECTION:
             raise SaslError("the client wants a protection that was not offered")
         self.user = _user_of(self._context.client, self._context.broker)

@@ -39,7 +39,7 @@ class Kerberos:
         self._keytab = keytab
         if keytab is not None and not _is_readable(keytab):
             raise ConfigError(f"'sasl.kerberos.keytab': {keytab} is no file that can be read")
-        # No file, so that nobody else has the tickets, and they are gone with the process.
+        # In memory and not in a file, so that no other user gets the tickets, and they are gone with the process.
         self._tickets = f"MEMORY:levada-{secrets.token_hex(8)}"
 
     def begin(self, host: str) -> Exchange:

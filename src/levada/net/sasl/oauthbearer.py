@@ -51,7 +51,7 @@ def client(token: str, extensions: Mapping[str, str]) -> Messages:
     said = [f"n,,{_SEPARATOR}auth=Bearer {token}", *(f"{name}={value}" for name, value in extensions.items()), "", ""]
     answer = bytes((yield _SEPARATOR.join(said).encode()))
     if answer:
-        # The broker sends its error once the client has confirmed that it was told.
+        # The broker sends its error after the client has confirmed the refusal.
         yield _SEPARATOR.encode()
         raise SaslError(f"the broker does not accept the token: {_status(answer)}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from levada.admin.each import Attempts
-from levada.api.client import Asking, Operation
+from levada.api.client import ClientCore, Operation
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow
 from levada.client.engine import Engine
@@ -21,7 +21,7 @@ T = TypeVar("T")
 CLIENT = "KafkaAdmin"
 
 
-class Administering(Asking):
+class AdminCore(ClientCore):
     """The admin client that the operations of both APIs get.
 
     spawn: runs flows in parallel. coordinators: finds the coordinators of groups and transactional ids. is_of_controllers: the client talks
