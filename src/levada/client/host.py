@@ -36,51 +36,51 @@ class Host(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """What guards the engine."""
+        """The engine's lock."""
         ...
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds, as handed to the engine."""
+        """Monotonic milliseconds, as passed to the engine."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, by the clock that people share."""
+        """Milliseconds since the epoch."""
         ...
 
     def look(self) -> None:
-        """Have the engine act on what has just changed under the lock."""
+        """Have the engine act on a change that was just made under the lock."""
         ...
 
     def due_now(self) -> None:
-        """Have the engine act with the next step, after that has taken in what happened to the connections meanwhile."""
+        """Have the engine act in the next step, after events of the connections were taken in."""
         ...
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Change something under the lock, at a time in ms, and have the engine act on it. Raises as check_usable()."""
+        """Change something under the lock, at a time in ms, and have the engine act on it. Raises as check_usable() does."""
         ...
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        """Return a context in which signal handlers wait: what they raise comes out at its end."""
+        """Return a context in which signal handlers are delayed; their exceptions come out at its end."""
         ...
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Return a context around code of the user's in a caller's flow: signal handlers run in there, and what they raise comes out."""
+        """Return a context for user code within a caller's flow: signal handlers run there as usual, and their exceptions come out."""
         ...
 
     def run_handlers(self) -> None:
-        """Run the signal handlers that wait; what they raise comes out."""
+        """Run the signal handlers that were delayed; their exceptions come out."""
         ...
 
     def wakeup(self) -> None:
-        """Have the engine act soon. From any thread, a signal handler and a finalizer."""
+        """Have the engine act soon. Any thread, signal handler or finalizer may call it."""
         ...
 
     def check_usable(self) -> None:
-        """Raise what says why the client cannot be used: ClosedError, CrashedError, ForkedError, IllegalStateError."""
+        """Raise the error for a client that cannot be used: ClosedError, CrashedError, ForkedError, IllegalStateError."""
         ...
 
     def check_open(self) -> None:
-        """Raise as check_usable(), but take any thread and any event loop: for what only reads, under the lock."""
+        """Raise as check_usable() does, but accept any thread and any event loop: for calls that only read, under the lock."""
         ...
 
 
@@ -157,7 +157,7 @@ class Helpers:
         self._ended: deque[tuple[Promise[Any], Any, BaseException | None]] = deque()
 
     def run(self, function: Callable[[], Any]) -> Promise[Any]:
-        """Start a function elsewhere; the promise is settled in a later step of the engine, even if the function returns at once."""
+        """Start a function elsewhere. The promise is settled in a later step of the engine, even if the function returns at once."""
         promise: Promise[Any] = Promise()
 
         def ended(value: Any, error: BaseException | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from levada.client.metadata.known_topics import trouble_with
+from levada.client.metadata.known_topics import error_of_partition
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.consumer.positions.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError
@@ -154,7 +154,7 @@ def _buffered(seen: Seen) -> str | None:
 
 
 def _missing(seen: Seen) -> str | None:
-    trouble = trouble_with(seen.state.tp, seen.snapshot)
+    trouble = error_of_partition(seen.state.tp, seen.snapshot)
     return None if trouble is None else str(trouble)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from levada.base.clock import NEVER_MS
 from levada.client.host import Deferred, DeferredLog
-from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, check_exists, topic_error, trouble_with
+from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, check_exists, topic_error, error_of_partition
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.network_client import NetworkClient
@@ -193,7 +193,7 @@ class Stalls:
             self._suspects.clear()
             self._marks.update(dict.fromkeys(self._subscription))
         for state in self._marks:
-            if not state.retired and trouble_with(state.tp, snapshot) is not None:
+            if not state.retired and error_of_partition(state.tp, snapshot) is not None:
                 self._suspects[state] = None
             else:
                 self._suspects.pop(state, None)

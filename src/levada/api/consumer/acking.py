@@ -207,7 +207,7 @@ class Acking:
             if self._host.now_ms() >= over_ms:
                 raise TimeoutError(f"{self.unacked.at_work} records are still at work after {timeout:g} s")
             # Records that could be handed out do not end the wait: they are not taken here, and other tasks of the loop would not run.
-            yield from self._attend(min(over_ms, self._next_ms), self._has_news)
+            yield from self._attend(min(over_ms, self._next_ms), self._has_changes)
 
     def _finish(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether the records in progress of partitions that are to be given up are done, or have taken too long. No more of them are
@@ -342,9 +342,9 @@ class Acking:
 
     def _is_enough(self) -> bool:
         """Whether a poll that waits for records to hand out is to end."""
-        return self.unacked.may_take or self._has_news()
+        return self.unacked.may_take or self._has_changes()
 
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
         """Whether there are acknowledgements to carry out or partitions to give up."""
         unacked = self.unacked
         if unacked.has_notes or unacked.due_ms <= self._host.now_ms():

@@ -34,12 +34,12 @@ def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, 
     """Raise the error that metadata has for a partition. waited_ms: since when it is asked for; a partition that may yet appear raises
     nothing.
     """
-    fault = trouble_with(tp, snapshot)
+    fault = error_of_partition(tp, snapshot)
     if fault is not None and (waited_ms >= grace_ms or fault.code in FINAL_TOPIC_ERRORS):
         raise fault
 
 
-def trouble_with(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError | None:
+def error_of_partition(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError | None:
     """Return the error that metadata has for a partition, None when it exists or its topic is not known yet."""
     topic = snapshot.topics.get(tp.topic)
     if topic is None:

@@ -22,8 +22,8 @@ class Reaction(Enum):
 
     AT_ONCE = "ask again at once"
     RETRY = "ask again after a pause"
-    REFRESH = "ask again after a pause, whoever fresh metadata names"
-    REFIND = "ask again after a pause, whoever is found to coordinate then"
+    REFRESH = "ask again after a pause, the node that fresh metadata names"
+    REFIND = "ask again after a pause, the coordinator of that time"
     RESET = "the log has no such offset: the position has to be looked up anew"
     NOTHING = "an answer: there is no such thing"
     RAISE = "the caller must see it"

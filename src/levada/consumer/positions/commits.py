@@ -32,7 +32,7 @@ from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Flow, WaitAny
 from levada.base.promise import Promise
 from levada.client.host import ENDED, Deferred
-from levada.client.metadata.known_topics import trouble_with
+from levada.client.metadata.known_topics import error_of_partition
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.fan_out import raise_first
@@ -253,7 +253,7 @@ class Commits:
     def _exists(self, tp: TopicPartition) -> bool:
         snapshot = self._metadata.snapshot
         is_gone = self._metadata.asks_for_all and tp.topic not in snapshot.topics
-        return not is_gone and trouble_with(tp, snapshot) is None
+        return not is_gone and error_of_partition(tp, snapshot) is None
 
     @property
     def has_untold(self) -> bool:
