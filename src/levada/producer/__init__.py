@@ -1,1 +1,1 @@
-"""Records into batches, batches into requests, answers into deliveries: what both APIs' producers share below the API."""
+"""The core of a producer: records become batches, batches become requests, and responses settle deliveries."""

@@ -1,6 +1,6 @@
-"""A producer's parts, wired to an engine. The APIs wait and convert; everything that decides is below here.
+"""The parts of a producer, wired to an engine. The public APIs wait and convert types; every decision is made here or below.
 
-Methods are called under the engine's lock. The flows among them are run on the engine, which throws a TimeoutError in at their deadline.
+Methods are called under the engine's lock. Flows run on the engine, which throws a TimeoutError into a flow at its deadline.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from levada.producer.transactions.states import State
 
 
 class ProducerHost(Host, Clock, Protocol):
-    """What runs the engine, with its clock."""
+    """Runs the engine, and has its clock."""
 
     def is_within(self) -> bool:
-        """Whether the calling thread is in the middle of a step, or holds the lock."""
+        """Whether the calling thread is in a step of the engine, or holds its lock."""
         ...
 
 
 class TransactionalSettings(NamedTuple):
-    """What the configuration says about transactions."""
+    """The transaction settings."""
 
     transactional_id: str
     timeout_ms: int
@@ -53,10 +53,7 @@ class TransactionalSettings(NamedTuple):
 
 
 class ProducerCore:
-    """Takes records and sees them delivered.
-
-    host: what runs the engine.
-    """
+    """The core of one producer. host: runs the engine."""
 
     def __init__(
         self,
@@ -121,7 +118,7 @@ class ProducerCore:
 
     def _join(self, engine: Engine) -> None:
         engine.add_poller(self)
-        # Also after a crash: what is appended then would never be sent.
+        # Notified after a crash as well: records that are appended then would never be sent.
         engine.holders.append(self)
 
     def _new_idempotence(self, backoff: ExponentialBackoff, *, is_transactional: bool) -> Idempotence:
@@ -153,39 +150,39 @@ class ProducerCore:
 
     @property
     def partitioning(self) -> Partitioning:
-        """Who chooses partitions."""
+        """The partitioner."""
         return self.accumulator.partitioning
 
     @property
     def counters(self) -> ProducerCounters:
-        """What has been counted so far."""
+        """The counters."""
         return self._sender.counters
 
     def wait_with(self, waiter: Waiter) -> None:
-        """Let deliveries wait that way."""
+        """Set how Deliveries block the calling thread."""
         self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
 
     def plain(self, *, keys: bool, values: bool) -> None:
-        """Whether append() may take keys and values as they are; where they have a serializer it leaves them to the caller."""
+        """Set whether append() takes keys and values as they are. With a serializer it leaves them to the caller."""
         self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
-        """Let the Sender have its turn."""
+        """Poll the Sender."""
         deadline_ms = self._sender.poll(now_ms)
         return deadline_ms if self.accumulator.going_to_sleep() else now_ms
 
     def _wake(self, due_now: bool) -> None:
-        """Have the engine act on a batch in the sender's own thread, if it is due; the engine's may sleep until it is."""
+        """Run a step of the engine for a due batch in the calling thread; else wake the engine's thread when it is due."""
         if not due_now or self._host.is_within():
             self._host.wakeup()
             return
-        # The record is appended: what is wrong with the client is told by its handle.
+        # The record is appended, so its Delivery reports what is wrong with the client.
         with suppress(KafkaError), self._host.undisturbed():
             self._seal_full()
             self._host.change(lambda now_ms: None)
 
     def _seal_full(self) -> None:
-        """Compress what is full in the sender's own thread, without the lock: others send on, and answers are taken in meanwhile."""
+        """Compress full batches in the calling thread, without the lock: meanwhile others can send, and responses are handled."""
         while self.accumulator.full:
             with self._host.lock:
                 batch = self.accumulator.claim_full()
@@ -204,12 +201,12 @@ class ProducerCore:
         return Flushing(self.accumulator, self.failed_sends)
 
     def finish(self) -> Flow[None]:
-        """End the transaction, if there is one, then return when each record is done."""
+        """End an open transaction, then return when all records are done."""
         yield from self.end_transaction()
         yield from self.flushing().run()
 
     def end_transaction(self) -> Flow[None]:
-        """Wait for the end that another call asks for, then abort what is open."""
+        """Wait for a transactional call of another thread, then abort an open transaction."""
         if self.transaction_manager is not None:
             self._tell(self._aborted_by_close(self.transaction_manager))
             yield from end_transaction(self.transaction_manager)
@@ -224,7 +221,7 @@ class ProducerCore:
         )
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
-        """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
+        """Flush a producer that was dropped without close(), for at most limit_ms, and log what could not be sent."""
         self.close()
         self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
@@ -239,7 +236,7 @@ class ProducerCore:
         self.abort()
 
     def unasked(self) -> str:
-        """Say what has failed since the last call without anybody asking about it; empty when nothing has."""
+        """Return a text about failures since the last call whose errors were not read; empty without any."""
         count, first = self.accumulator.unread_failures.take()
         if not count:
             return ""
@@ -251,7 +248,7 @@ class ProducerCore:
             self._warn(text)
 
     def close(self, ended: Ended = closed) -> None:
-        """Take no more records; what is there is sent without lingering."""
+        """Accept no more records; batches are sent without lingering."""
         self.accumulator.close(ended)
 
     def unfinished(self) -> int:
@@ -260,22 +257,22 @@ class ProducerCore:
         return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
 
     def drop_pending(self) -> int:
-        """Give up every record that is neither acknowledged nor failed, and go on; return how many there were."""
+        """Fail every record that is not done, and go on; return how many there were."""
         self.accumulator.adopt()
         count = self.unfinished()
-        # The youngest first: numbers that were certainly not used go to the records that follow, as long as none behind them is in use.
+        # The newest first: unused sequence numbers can be used again as long as no later number is in use.
         for batch in reversed(list(self.accumulator.incomplete)):
             self._sender.failures.drop(batch)
         return count
 
     def abort(self) -> None:
-        """Fail what is not done."""
+        """Fail all records that are not done."""
         self.accumulator.abort(Failures.closed)
 
     def give_up(self, ended: Ended) -> None:
-        """Fail what nobody will send any more. After a bug any record may be written: nothing that it left behind is certain."""
+        """Fail all records because the engine has ended. After a bug it is unknown which records were written."""
         self.accumulator.abort(Failures.closed if ended is closed else lambda batch: ended(f"the delivery to {batch.tp}"))
-        # Only now: what was on the wire until then may have been written.
+        # Only now, because batches in flight until then may have been written.
         self._sender.let_go()
 
     def _start(self, flow: Flow[Any], now_ms: int) -> Promise[Any]:
@@ -323,7 +320,7 @@ def end_transaction(transactions: TransactionManager) -> Flow[None]:
 
 
 def left_behind(transactions: TransactionManager) -> str:
-    """Say what of a transaction is left when the producer ends now; empty when nothing is."""
+    """Return a text about a transaction that is left open when the producer ends now; empty without one."""
     ending = transactions.unanswered
     if transactions.state is State.FATAL_ERROR:
         return ""

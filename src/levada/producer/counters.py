@@ -19,18 +19,18 @@ TIMED: Mapping[str, str] = {
     "txn-commit": "spent in commit_transaction()",
     "txn-abort": "spent in abort_transaction()",
 }
-"""What is counted, by the names of Java's metrics."""
+"""The timed calls, by the names of Java's metrics, and their meaning."""
 
 
 class CallTimes:
-    """took_ms: in all, by the names of TIMED."""
+    """took_ms: total milliseconds, by the names of TIMED."""
 
     def __init__(self) -> None:
         self.took_ms = dict.fromkeys(TIMED, 0)
 
     @contextmanager
     def timing(self, what: str, host: Host) -> Iterator[None]:
-        """Count how long a block takes. what: one of TIMED; for any other name nothing is counted."""
+        """Time a block. what: a name of TIMED; other names are not counted."""
         began_ms = host.now_ms()
         try:
             yield
@@ -41,7 +41,7 @@ class CallTimes:
 
 
 class TopicCounters:
-    """One topic. Values are records, but for `bytes` and `compression`, a batch's size over that of its records uncompressed."""
+    """The counters of one topic: numbers of records, except `bytes`, and `compression`, the compression ratio of a batch."""
 
     def __init__(self) -> None:
         self.records = Measure()
@@ -52,7 +52,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """All topics together, and each. now_ms: the time of what is counted; whoever drives the producer keeps it."""
+    """The totals, and the counters of each topic. now_ms: the time for counting, set by the driver of the producer."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -69,7 +69,7 @@ class ProducerCounters:
         self.calls = CallTimes()
 
     def sent(self, batches: Collection[ProducerBatch]) -> None:
-        """A request with these batches goes out."""
+        """Count a request with these batches."""
         now_ms = self.now_ms
         self.records_per_request.note(sum(batch.records_count for batch in batches), now_ms)
         for batch in batches:
@@ -83,34 +83,34 @@ class ProducerCounters:
                 counters.compression.note(batch.compression_ratio, now_ms)
 
     def retried(self, batch: ProducerBatch) -> None:
-        """A batch is to be sent again."""
+        """Count a retry of a batch."""
         self._note("retries", batch.tp.topic, batch.records_count)
 
     def failed(self, topic: str, records_count: int) -> None:
-        """Records have failed."""
+        """Count failed records."""
         self._note("errors", topic, records_count)
 
     def split(self) -> None:
-        """A batch was too large for the broker and is sent in parts."""
+        """Count the split of a batch that was too large for the broker."""
         self.splits.note(1, self.now_ms)
 
     def throttled(self, throttle_ms: int) -> None:
-        """A broker made the producer wait, or did not: 0."""
+        """Count the throttle time of a response, 0 included."""
         self.throttle_time.note(throttle_ms, self.now_ms)
 
     def waited(self, waited_ms: int, *, without_effect: bool) -> None:
-        """A send() waited for buffer.memory. without_effect: it did not become free in time."""
+        """Count a wait of send() for buffer.memory. without_effect: whether it timed out."""
         self.waits_ns.note(waited_ms * 1_000_000, self.now_ms)
         if without_effect:
             self.exhausted.note(1, self.now_ms)
 
     def record_size(self, now_ms: int) -> float:
-        """Return how many bytes a record takes on average, nan without any."""
+        """Return the average size of a record in bytes; nan without records."""
         records = self.whole.records.rate(now_ms)
         return self.records_size.rate(now_ms) / records if records else nan
 
     def forget(self, topics: Iterable[str]) -> None:
-        """The producer has dropped topics that it does not use any more."""
+        """Drop the counters of topics that are not used any more."""
         for topic in topics:
             self.topics.pop(topic, None)
 

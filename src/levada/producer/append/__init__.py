@@ -1,1 +1,1 @@
-"""Records on their way into batches: partitions chosen, memory from the BufferPool, batches per partition in the RecordAccumulator."""
+"""Records on their way into batches: partitioning, memory of the BufferPool, and the batches of each partition in the RecordAccumulator."""

@@ -1,15 +1,15 @@
 # cython: annotation_typing=False, wraparound=False
-"""The way of nearly every record into its batch: one call, from send()'s arguments to the handle.
+"""The fast path of send(): one call, from the arguments of send() to the Delivery. Nearly every record takes it.
 
-It finds the partition, appends to the open batch, opens the next one when that is full, and charges buffer.memory for what a batch grows
-by. What it cannot do at once it leaves to RecordAccumulator.append(), by answering None: wait, look at metadata, move the sticky partition,
+It chooses the partition, appends to the open batch, opens the next batch when that is full, and charges buffer.memory for the growth of a
+batch. It returns None for everything else, which RecordAccumulator.append() then does: wait, read metadata, move the sticky partition,
 refuse a record, call a serializer or a partitioner.
 
-Theory of doing without the lock. Where this module is compiled and the interpreter has its lock (the GIL), a call runs in one piece as
-long as no Python code runs in it, not even a finalizer's, which an allocation may set off. So a call first makes all objects that it may
-need, then looks at the state and changes it without allocating an object. The engine's thread meets such calls between its own bytecodes.
-So it takes a batch from its partition in one step (close_tail), and what was opened or filled reaches it through two lists that it takes
-over as wholes (take_opened, take_filled). Where that does not hold, interpreted or without a GIL, a call takes the engine's lock.
+Why it needs no lock: if this module is compiled and the interpreter has a GIL, a call is atomic as long as no Python code runs in it, not
+even a finalizer, which an allocation may trigger. So a call first makes all objects that it may need. Then it reads and changes the state
+without allocating an object. Such calls happen between the bytecodes of the engine's thread. So that thread takes a batch from its
+partition in one step (close_tail), and gets opened and filled batches through two lists that it takes over completely (take_opened,
+take_filled). If calls are not atomic, interpreted or without a GIL, a call takes the engine's lock.
 
 A [c] module; the C types are in appender.pxd.
 """
@@ -42,25 +42,25 @@ from levada.wire.murmur2 import partition_for_key
 
 FULL, STARVED = NO_ROOM, NO_MEMORY
 BATCH_OVERHEAD = 1024
-"""What the objects around a batch take."""
+"""The memory of the objects around a batch, in bytes."""
 CALLBACK_SIZE = 128
-"""What a callback takes that waits for its record, or an AckBuffer's sequence."""
+"""The memory of a callback or an AckBuffer sequence that waits for its record, in bytes."""
 CALLBACKS_AHEAD = 8
-"""For how many callbacks a batch is charged at once."""
+"""How many callbacks a batch is charged for at once."""
 FIRST_SIZE = 512
-"""What a batch's own memory begins with."""
+"""The initial size of a batch, in bytes."""
 RECORD_OVERHEAD = 96
-"""Header of a batch, and all of a record but key, value and headers, at their longest."""
+"""The largest size of a batch header and of a record without key, value and headers, in bytes."""
 NO_PARTITION = -1
 NO_HEADERS: tuple[()] = ()
-# What became of an append. From DUE_LATER on the engine has to be told.
+# The results of an append. From DUE_LATER on, the engine has to be woken.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
 
 FORKS = 0
 
 
 def _forked() -> None:
-    """A child process has the appenders of its parent, and nobody who sends what they take."""
+    """Handle a fork: a child process has the appenders of its parent, but no thread that sends their batches."""
     global FORKS
     FORKS += 1
 
@@ -70,7 +70,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def batch_memory(allowance: int, callback: Any = None, ack: Any = None) -> int:
-    """Return what a new batch is charged. callback, ack: what waits for its first record."""
+    """Return the memory to charge for a new batch. callback, ack: those of its first record."""
     return BATCH_OVERHEAD + allowance + (0 if callback is None and ack is None else CALLBACKS_AHEAD * CALLBACK_SIZE)
 
 
@@ -84,18 +84,18 @@ def is_ack(ack: Any) -> bool:
     buffer: AckWindow = pair[0]
     try:
         return buffer._was_put(pair[1])
-    except OverflowError:  # Compiled, it is a number of C.
+    except OverflowError:  # Compiled, it is a C integer.
         return False
 
 
 def runs_in_one_piece() -> bool:
-    """Whether compiled code that calls no Python code is interrupted by no other thread."""
+    """Whether compiled code that calls no Python code is atomic."""
     has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
     return bool(cython.compiled) and has_gil()
 
 
 class Appender:
-    """See the module's theory. topics: the accumulator's. wake: has the engine look, now or soon, as due_now says."""
+    """The fast path of one producer. topics: those of the accumulator. wake: wakes the engine, now or soon, depending on due_now."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Appender:
         codec: Codec,
         level: int | None,
     ) -> None:
-        """batch_size: bytes of the largest batch, but for one of a single record."""
+        """batch_size: the largest size of a batch in bytes, except a batch of one record."""
         self.takes_records = True
         self._forks = FORKS
         self.plain_keys = True
@@ -146,7 +146,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None = None,
     ) -> Delivery | None:
-        """Append a record as it was handed to KafkaProducer.send(); None when that takes more than is done here."""
+        """Append a record with the arguments of KafkaProducer.send(). None if that needs more than the fast path does."""
         if not self.takes_records or headers or type(topic) is not str or self._forks != FORKS:
             return None
         if not (callback is None or callable(callback)):
@@ -193,7 +193,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> Delivery | None:
-        """Append a record; partition: -1 lets the key choose. None when there is no room at once. Raises what the builder does."""
+        """Append a record. partition: -1 means by key. None if that is not possible at once. Raises what the builder raises."""
         delivery = Delivery.__new__(Delivery)
         while True:
             if self._lock is None:
@@ -225,7 +225,7 @@ class Appender:
             return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
 
     def find(self, topic_name: Any, partition: int, key: bytes | None) -> PartitionQueue | None:
-        """Return the partition that a record goes to; None when that is not known, or is to be chosen anew."""
+        """Return the partition of a record; None if it is unknown, or the sticky partition has to move."""
         topic = self._topics.get(topic_name)
         if topic is None:
             return None
@@ -233,7 +233,7 @@ class Appender:
         if number < 0:
             if key is None or self._ignores_keys:
                 number = topic.sticky.current
-                # Only between two batches, so that none is cut short.
+                # Only between two batches, so that no batch is closed early.
                 is_due = topic.sticky.produced >= topic.sticky.limit
                 if number < 0 or number >= topic.count or (is_due and topic.partitions[number].tail is None):
                     return None
@@ -255,7 +255,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Append to the open batch, in one piece."""
+        """Append to the open batch, atomically."""
         queue = self.find(topic_name, partition, key)
         if queue is None or not self.takes_records:
             return UNABLE
@@ -288,7 +288,7 @@ class Appender:
         return True
 
     def grow(self, batch: ProducerBatch) -> bool:
-        """Charge the pool for what a batch wants to grow by: twice of what it has, at most what it may hold."""
+        """Charge the pool for the growth of a batch: to twice its size, at most its limit."""
         builder = batch.builder
         grown = min(2 * builder.allowance, self._batch_size) if builder.compression_ratio >= 1 else 2 * builder.allowance
         more = max(grown, builder.wanted) - builder.allowance
@@ -299,14 +299,14 @@ class Appender:
         return True
 
     def close(self, queue: PartitionQueue) -> None:
-        """Let nothing more into the open batch; it can be sent."""
+        """Close the open batch: it takes no more records and can be sent."""
         if self._compresses and queue.tail is not None:
             self.full.append(queue.tail)
         queue.close_tail(True)
         self._filled.append(queue)
 
     def due(self, queue: PartitionQueue, due_ms: int) -> int:
-        """Return whether the engine has to be told of what is due then: not if it looks by itself and nothing is to be compressed."""
+        """Return whether the engine has to be woken for a due time: not if it checks by then anyway and nothing has to be compressed."""
         if due_ms >= queue.backlog.wakes_at_ms:
             return DUE_NOW if self.full else APPENDED
         queue.backlog.wakes_at_ms = due_ms
@@ -326,7 +326,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Open a batch with a record in it, if there is memory at once."""
+        """Open a batch with a first record, if there is memory at once."""
         size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
         queue = self.find(topic_name, partition, key)
         if headers or queue is None or size > self._batch_size:
@@ -350,7 +350,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> ProducerBatch:
-        """Make a batch with a first record. It is not in any queue yet."""
+        """Make a batch with a first record, which is not in a queue yet."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         charged = batch_memory(allowance, callback, ack)
         batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
@@ -361,7 +361,7 @@ class Appender:
         return batch
 
     def publish(self, queue: PartitionQueue, batch: ProducerBatch, charge: bool) -> int:
-        """Make it the open batch of its partition, in one piece; charge: against the pool, where that has not been done."""
+        """Make it the open batch of its partition, atomically. charge: whether the pool has to be charged first."""
         if not self.takes_records:
             return UNABLE
         if queue.tail is not None or self._topics.get(queue.topic.name) is not queue.topic:
@@ -372,27 +372,27 @@ class Appender:
         queue.tail = batch
         if batch.builder.has_reached_limit():
             self.close(queue)
-        # The batch before it, when that was closed for it, is due at once.
+        # If the batch before it was closed for it, that one is due at once.
         if self._filled or not self._linger_ms:
             return self.due(queue, 0)
         return self.due(queue, batch.created_ms + self._linger_ms)
 
     def publish_charged(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Publish a batch that is charged already, under the lock; whoever calls has the engine look. False if another was first."""
+        """Publish a batch that is charged already, under the lock; the caller wakes the engine. False if another thread was first."""
         return self.publish(queue, batch, False) >= APPENDED
 
     # Rows of columns
 
     def open_empty(self, queue: PartitionQueue, allowance: int, now_ms: int) -> ProducerBatch:
-        """Make a batch that is charged already and is not in any queue yet; fill() makes it the open one."""
+        """Make a batch that is charged already and not in a queue yet; fill() makes it the open batch."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         return ProducerBatch(queue, builder, charged=batch_memory(allowance), created_ms=now_ms, waiter=self.waiter)
 
     def fill(self, queue: PartitionQueue, batch: ProducerBatch, writer: RowWriter, rows: Any, first: int, sizes: Any) -> tuple[int, int]:
-        """Append rows[first], ... to the open batch of a partition, or to an empty one that becomes it, as far as room and memory go.
+        """Append rows[first], ... to the open batch of a partition, or to a new one, as far as size and memory allow.
 
-        In one piece, under the lock. Return the first row's index in the batch, and where to go on in `rows`: at `first` when the batch is
-        not the open one any more, or cannot grow.
+        Atomic, under the lock. Return the index of the first row in the batch, and where to go on in `rows`: at `first` if the batch is not
+        the open one any more, or cannot grow.
         """
         builder = batch.builder
         index = builder.records_count
@@ -419,11 +419,11 @@ class Appender:
 
     @property
     def has_news(self) -> bool:
-        """Whether something was opened or filled since it was taken."""
+        """Whether batches were opened or filled since the last take_opened() and take_filled()."""
         return bool(self._opened) or bool(self._filled)
 
     def take_opened(self) -> list[ProducerBatch]:
-        """Return the batches opened since the last call, in order."""
+        """Return the batches that were opened since the last call, in order."""
         opened = self._opened
         self._opened = []
         return opened
@@ -445,7 +445,7 @@ def _note(
     callback: DeliveryCallback | None,
     ack: Ack | None,
 ) -> None:
-    """Make a handle that of a record, and have its callback and its AckBuffer wait."""
+    """Bind a Delivery to its record, and register the callback and the AckBuffer sequence."""
     delivery._outcome = batch
     delivery.index = index
     delivery.timestamp = timestamp

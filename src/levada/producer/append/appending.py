@@ -1,8 +1,8 @@
-"""What a caller goes through to have records taken: metadata of a new topic, and memory.
+"""The waits of send() and send_arrow(): for metadata of a new topic, and for memory.
 
-Everything here is flows that a driver runs in a thread or a task of the caller's (levada.base.flow.CallerFlow). They take the engine's lock
-for moments, compress outside of it, and yield where they wait. Whoever breaks one off, with Ctrl-C or by cancelling its task, leaves
-nothing behind: what it holds is given back as it is closed.
+All methods are flows that a driver runs in the caller's thread or task (levada.base.flow.CallerFlow). They take the engine's lock for
+moments, compress without it, and yield where they wait. A flow that is interrupted, by Ctrl-C or a cancelled task, releases what it holds
+when it is closed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from levada.types import PartitionInfo, TopicPartition
 T = TypeVar("T")
 
 RAISED = (ClosedError, IllegalStateError, TransactionAbortableError)
-"""Errors that are not about the one record; nor is one that is fatal. send() raises them."""
+"""Errors that do not concern a single record. send() raises them, and fatal errors."""
 
 
 class Limit(NamedTuple):
-    """How long a call may wait, in an error's words and in seconds."""
+    """How long a call may wait: as text for errors, and in seconds."""
 
     text: str
     seconds: float
@@ -55,7 +55,7 @@ class Limit(NamedTuple):
 class Appending:
     """The flows of send(), send_arrow() and partitions_for(); max.block.ms bounds all waits of one of them together.
 
-    may_wait: False where waiting would be for the calling thread itself, as in a callback: what would wait fails at once.
+    may_wait: False if the calling thread would wait for itself, as in a callback. Then a call that would wait fails at once.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Appending:
         return self._accumulator.transactions_begun
 
     def deadline_ms(self, *, may_wait: bool = True) -> int:
-        """Return until when a call that begins now may wait."""
+        """Return the deadline of a call that begins now."""
         return self._host.now_ms() + (self._max_block_ms if may_wait else 0)
 
     def send(self, record: ToSend, *, may_wait: bool = True) -> CallerFlow[Delivery]:
-        """Append a record where that takes metadata, memory or a new batch; what is against it is told by the delivery."""
+        """Append a record, and wait for metadata or memory if needed. The Delivery has the error of a record that is refused."""
         deadline_ms = self.deadline_ms(may_wait=may_wait)
         append = partial(self._accumulator.append, record)
         try:
@@ -108,10 +108,10 @@ class Appending:
     def send_rows(
         self, topic: TopicQueues, rows: RowsOfPartition, outcomes: ArrowOutcomes, transaction_number: int, *, may_wait: bool = True
     ) -> CallerFlow[bool]:
-        """Append rows of columns to their partition and note what became of each; False when the last of them could not be taken.
+        """Append rows of columns to their partition, and note the outcome of each. False if the last of them could not be appended.
 
-        transaction_number: of the transaction that was open when the call began; no row goes into another one.
-        Raises KafkaError, but for a TimeoutError, as long as no row of the call has an outcome: rows that were taken keep theirs.
+        transaction_number: that of the transaction in which the call began; no row goes into another one.
+        Raises a KafkaError, except TimeoutError, only while no row of the call has an outcome: rows that were appended keep theirs.
         """
         tp = TopicPartition(topic.name, rows.partition)
         first = 0
@@ -137,7 +137,7 @@ class Appending:
     def send_sealed(
         self, sealed: Sealed, first_row: int, outcomes: ArrowOutcomes, transaction_number: int, *, may_wait: bool = True
     ) -> CallerFlow[None]:
-        """Queue a batch that was sealed elsewhere, and note what becomes of its records, which are numbered from first_row on."""
+        """Queue a batch that was sealed elsewhere, and note the outcome of its records, which are numbered from first_row on."""
         append = partial(self._accumulator.append_sealed, sealed)
         try:
             batch = yield from self._append(append, sealed.tp, self.deadline_ms(may_wait=may_wait), transaction_number)
@@ -149,16 +149,16 @@ class Appending:
     # Metadata
 
     def topic(self, name: str) -> TopicQueues:
-        """Return the queues of a topic, known to metadata or not."""
+        """Return the queues of a topic, whether or not it is in metadata."""
         return self._accumulator.topic(name, self._metadata.snapshot)
 
     def await_topic(
         self, name: str, partition: int | None = None, deadline_ms: int | None = None, limit: Limit | None = None
     ) -> CallerFlow[TopicQueues]:
-        """Return a topic's queues when metadata knows it, and the partition.
+        """Return a topic's queues once metadata has the topic and the partition.
 
-        deadline_ms: None allows max.block.ms. limit: what an error says of how long was allowed; None for max.block.ms.
-        What it raises is about records that were not taken.
+        deadline_ms: None means max.block.ms. limit: the allowed time for error texts; None means max.block.ms.
+        Its errors concern records that were not appended.
         """
         metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
@@ -171,7 +171,7 @@ class Appending:
                 now_ms = self._host.now_ms()
                 self._check_topic(name, is_news=was_asked or not metadata.may_ask(now_ms) or deadline_ms <= now_ms)
                 was_asked = True
-                # A topic that was not asked for before takes a small update, about itself; one that was, a full one.
+                # A new topic needs only a metadata request for itself; a known one needs a full update.
                 is_new = metadata.add_topic(name, now_ms)
                 update = metadata.await_update(metadata.version if is_new else metadata.request_update())
             try:
@@ -191,12 +191,12 @@ class Appending:
         return [] if known is None else list(known.partitions)
 
     def _check_topic(self, name: str, *, is_news: bool) -> None:
-        """Raise what the brokers have said against a topic for good. is_news: whether they would not say more if they were asked now."""
+        """Raise a permanent error of a topic in metadata. is_news: whether this call cannot get newer metadata."""
         known = self._metadata.topic(name)
         if known is None or known.error not in FINAL_TOPIC_ERRORS:
             return
         if known.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            # The permission may have been given since then. metadata.max.age.ms would be long to wait for it.
+            # The permission may have been granted since. Waiting for metadata.max.age.ms would be too long.
             if not is_news:
                 return
             self._metadata.request_update()
@@ -229,7 +229,7 @@ class Appending:
         deadline_ms: int,
         transaction_number: int,
     ) -> CallerFlow[T]:
-        """Call append until it succeeds, and wait for what it lacks; not beyond the transaction of that number."""
+        """Call `append` until it succeeds, and wait for metadata or memory in between; only within the transaction of that number."""
         ticket: Ticket | None = None
         try:
             while True:
@@ -238,7 +238,7 @@ class Appending:
                     got = append(self._host.now_ms(), ticket)
                     if isinstance(got, Ticket):
                         ticket = got
-                # A batch may have been filled: compressed here, the time is the sender's own.
+                # A batch may be full. Compressing it here takes time of the calling thread, not of the engine.
                 yield from self._seal_full()
                 if isinstance(got, Ticket):
                     yield from self._await_memory(got, tp[0], deadline_ms)
@@ -259,7 +259,7 @@ class Appending:
             )
 
     def _cancel(self, ticket: Ticket) -> None:
-        """Give back what a ticket has gathered; it may be what another thread waits for."""
+        """Give back the memory of a ticket; another thread may be waiting for it."""
         with self._host.lock:
             self._accumulator.pool.cancel(ticket)
 
@@ -279,7 +279,7 @@ class Appending:
         raise BufferExhaustedError(f"{what} did not become free within {self._limit.text}; {why}; persisted: no")
 
     def _await_credit(self, deadline_ms: int) -> CallerFlow[None]:
-        """Wait while failed records alone hold more than all memory: callbacks run slower than records fail."""
+        """Wait while failed records alone hold more than buffer.memory: callbacks run slower than records fail."""
         if self._accumulator.pool.available >= 0 or self._host.now_ms() >= deadline_ms:
             return
         with self._host.lock:
@@ -290,7 +290,7 @@ class Appending:
             self._cancel(ticket)
 
     def _until(self, promise: Promise[Any], deadline_ms: int) -> CallerFlow[bool]:
-        """Wait for a promise, with the engine told of what was changed; False when the time is over first."""
+        """Wake the engine, and wait for a promise. False if the time is over first."""
         if promise.done or deadline_ms <= self._host.now_ms():
             return promise.done
         self._host.look()

@@ -1,10 +1,10 @@
-"""What could be sent to whom, kept up to date as partitions change, so that looking costs what changed and not what exists.
+"""The partitions with batches to send, by leader, kept up to date so that a check costs no more than what has changed.
 
-What is due: a partition whose first batch is full, or has waited linger.ms or its back-off; and every partition
-while memory is short, while somebody flushes and after close. If one partition of a broker is due, its others ride along.
+A partition is due if its first batch is full, or has waited linger.ms or its backoff. Every partition is due while memory is short, during
+a flush and after close(). If one partition of a broker is due, its others are sent with it.
 
-A partition with batches is in one place: `ready` or `lingering` of its leader's Backlog, or parked while something of its own keeps it:
-an answer to come, numbering, sealing, back-off. Whoever changes one of these calls place().
+A partition with batches is in one place: in `ready` or `lingering` of its leader's Backlog, or parked while something of its own prevents
+sending: a request in flight, its sequence numbers, sealing, or its backoff. Code that changes one of these calls place().
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from levada.producer.append.producer_batch import ProducerBatch
 
 
 class Ready(NamedTuple):
-    """What could be sent now. nodes: the leaders that are due."""
+    """What can be sent now. nodes: the leaders with a due partition."""
 
     nodes: list[int]
     leaderless: set[str]
@@ -28,12 +28,12 @@ class Ready(NamedTuple):
 
 
 class Backlogs:
-    """See the module's text."""
+    """The backlogs of all leaders."""
 
     def __init__(self, linger_ms: int) -> None:
         self.now_ms = 0
         self.placed = 0
-        """How many partitions have a place, which is those with batches to be sent."""
+        """How many partitions have batches to send."""
         self._linger_ms = linger_ms
         self._leaderless = Backlog(NO_LEADER)
         self._by_node: dict[int, Backlog] = {}
@@ -49,7 +49,7 @@ class Backlogs:
         return self._by_node.setdefault(leader, Backlog(leader))
 
     def moved(self, queue: PartitionQueue) -> None:
-        """A partition has another leader, or its leader another epoch."""
+        """Note that a partition has a new leader or leader epoch."""
         self.remove(queue)
         queue.backlog = self.of(queue.leader)
         self.place(queue)
@@ -57,19 +57,19 @@ class Backlogs:
     # Places
 
     def place(self, queue: PartitionQueue) -> None:
-        """Put a partition where it belongs now."""
+        """Move a partition to the place where it belongs."""
         self._put(queue, self._place_of(queue))
 
     def park(self, queue: PartitionQueue) -> None:
-        """Keep a partition from being sent until it is placed again."""
+        """Do not send a partition until it is placed again."""
         self._put(queue, self._parked)
 
     def remove(self, queue: PartitionQueue) -> None:
-        """Take a partition out."""
+        """Remove a partition."""
         self._put(queue, None)
 
     def place_parked(self) -> None:
-        """What kept partitions may have gone for all of them."""
+        """Place all parked partitions again: the reason may have ended for all of them."""
         for queue in list(self._parked):
             self.place(queue)
 
@@ -103,13 +103,13 @@ class Backlogs:
 
     @staticmethod
     def _retry_at_ms(queue: PartitionQueue, head: ProducerBatch) -> int:
-        # A leader elected since the last attempt has not refused the batch, so there is no reason to back off (KIP-951).
+        # A leader that was elected after the last attempt has not refused the batch, so there is no reason to back off (KIP-951).
         return 0 if queue.leader_epoch > head.leader_epoch >= 0 else head.retry_at_ms
 
-    # Looking
+    # Checking
 
     def ready(self, now_ms: int, *, all_due: bool) -> Ready:
-        """Return the leaders that are due and when to look again."""
+        """Return the leaders that are due, and when to check again."""
         self.now_ms = now_ms
         while self._retries and self._retries[0][0] <= now_ms:
             self.place(heappop(self._retries)[2])
@@ -124,13 +124,13 @@ class Backlogs:
         return Ready(nodes, {queue.tp.topic for place in (leaderless.ready, leaderless.lingering) for queue in place}, next_check_ms)
 
     def queues(self, node: int) -> list[PartitionQueue]:
-        """Return the partitions of a leader that is due, those first that have waited longest for a place in a request."""
+        """Return the partitions of a due leader; those that have waited longest for a place in a request come first."""
         backlog = self._by_node[node]
         return [*backlog.ready, *backlog.lingering]
 
     def _linger_ends_ms(self, backlog: Backlog) -> int:
         if backlog.oldest_ms + self._linger_ms <= self.now_ms:
-            # The oldest may have been sent since.
+            # The oldest batch may have been sent since.
             backlog.oldest_ms = min((queue.batches[0].created_ms for queue in backlog.lingering), default=NEVER_MS)
         return backlog.oldest_ms + self._linger_ms
 
@@ -139,9 +139,9 @@ class Backlogs:
         yield from self._by_node.values()
 
     def going_to_sleep(self) -> None:
-        """Note when the engine looks at each leader by itself, for the appender, which wakes it for what is due before that.
+        """Note when the engine will check each leader, for the appender, which wakes it if something is due earlier.
 
-        What could be sent and was not waits for an event, so nobody needs to tell of more of it.
+        Batches that could have been sent but were not wait for an event, so the appender need not wake the engine for more of them.
         """
         if not self.placed and not self._has_changed:
             return

@@ -1,4 +1,4 @@
-"""Cutting up a batch that is too large for the broker, or that holds records the broker cannot take beside others."""
+"""Splits a batch that is too large for the broker (ProducerBatch.split() in Java), or one with records that message sets cannot mix."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ OWN_BYTES_ARE_TRUSTED = 1 << 31
 
 
 def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int | None) -> list[ProducerBatch]:
-    """Return the records of a sealed batch as at least two batches of at most batch_size, uncompressed; each is charged nothing.
+    """Return the records of a sealed batch as at least two batches of at most batch_size, uncompressed. They are charged 0 bytes.
 
-    They inherit the creation time, so delivery.timeout.ms still holds, and whether the records may have been written.
+    They inherit the creation time, so delivery.timeout.ms still applies, and whether the records may have been written.
     """
     assert batch.data is not None
     source = RecordBatch(memoryview(batch.data))
-    # Half of the whole at most: a batch that is smaller than batch_size must not come out as it went in, for ever.
+    # At most half of the batch: one that is smaller than batch_size would else be split into itself, again and again.
     limit = min(batch_size, len(source.payload(OWN_BYTES_ARE_TRUSTED)) // 2)
     batch.queue.topic.compression_ratio = max(1.0, batch.queue.topic.compression_ratio)
     return [_part(batch, builder) for builder in _builders(source.records(OWN_BYTES_ARE_TRUSTED), limit, codec, level)]
 
 
 def split_by_headers(batch: ProducerBatch, codec: Codec, level: int | None) -> list[ProducerBatch]:
-    """Return the records of a sealed batch in order, as batches of records that all have headers or all have none.
+    """Return the records of a sealed batch, in order, as batches whose records all have headers or all have none.
 
-    Where there is only one kind, that is one batch. What split_batch says of its parts holds for these.
+    If there is only one kind, it is one batch. The parts have the properties of those of split_batch().
     """
     assert batch.data is not None
     records = RecordBatch(memoryview(batch.data)).records(OWN_BYTES_ARE_TRUSTED)

@@ -1,14 +1,13 @@
 # cython: annotation_typing=False
-"""The producer's memory, counted.
+"""The accounting of the producer's memory (BufferPool in Java).
 
-`buffer.memory` bounds what the producer holds. Every batch is charged before it exists and refunded when it has left the queue and
-the network and its callbacks have run; a record that failed without a batch is charged until its callback has run. Who finds too little
-joins a queue and gets a Ticket; returning memory goes to the oldest ticket only, which gathers partial amounts until it has all of them,
-so a large record is not starved by small ones. Nobody waits in here: the caller waits for `ticket.promise` outside the engine lock,
-and cancels the ticket when its time is over. Java also keeps a list of buffers to use again; in Python the allocator does that
-better, so only the accounting is kept.
+`buffer.memory` limits the memory of the producer. A batch is charged before it is made. The charge is released when the batch has left the
+queue and the network, and its callbacks have run. A record that failed without a batch is charged until its callback has run. If there is
+too little memory, the caller joins a queue and gets a Ticket. Released memory goes to the oldest ticket only, which collects it until it
+has enough, so that small records do not starve a large one. Nothing blocks in here: the caller waits for `ticket.promise` without the
+engine's lock, and cancels the ticket when its time is over. Java also reuses buffers; in Python the allocator does that better.
 
-A [c] module: compiled, a charge is one step that no other thread sees half done, so the appender charges without the engine's lock.
+A [c] module: compiled, a charge is atomic, so the appender charges without the engine's lock.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from levada.errors import KafkaError
 
 
 class Ticket:
-    """A place in the queue for memory. `promise` resolves with the size once it is charged to the holder."""
+    """A place in the queue for memory. `promise`: resolved with the size once the memory is charged to the ticket."""
 
     __slots__ = ("granted", "promise", "size")
 
@@ -31,7 +30,7 @@ class Ticket:
 
 
 class BufferPool:
-    """Counts `total` bytes out and in, first come first served."""
+    """Charges and releases `total` bytes; waiting callers are served in order."""
 
     __slots__ = ("_available", "_closed", "_waiters", "total")
 
@@ -43,16 +42,16 @@ class BufferPool:
 
     @property
     def available(self) -> int:
-        """Bytes that are charged to nobody, not even to a waiting ticket."""
+        """Bytes that are not charged, not even to a waiting ticket."""
         return self._available
 
     @property
     def queued(self) -> int:
-        """How many tickets wait; while there are any, every partition is due."""
+        """How many tickets are waiting. While there are any, every partition is due."""
         return len(self._waiters)
 
     def try_allocate(self, size: int) -> bool:
-        """Charge at once when there is enough and nobody was here before."""
+        """Charge at once if there is enough memory and no ticket is waiting."""
         if self._closed is not None:
             raise self._closed
         if self._waiters or size > self._available:
@@ -61,15 +60,15 @@ class BufferPool:
         return True
 
     def spare(self) -> int:
-        """Return how much try_allocate() would charge at once."""
+        """Return how many bytes try_allocate() could charge."""
         return 0 if self._waiters or self._available < 0 else self._available
 
     def overdraw(self, size: int) -> None:
-        """Charge what is there already, even if more is out then than there is: everybody else waits until it has come back."""
+        """Charge memory that is in use already, even beyond `total`. Others wait until it is released."""
         self._available -= size
 
     def enqueue(self, size: int) -> Ticket:
-        """Join the queue. The holder waits for the promise, then calls redeem(), and cancel() if it gives up."""
+        """Join the queue. The caller waits for the promise, then calls redeem(), or cancel() to give up."""
         self._check(size)
         ticket = Ticket(size)
         self._waiters.append(ticket)
@@ -77,26 +76,26 @@ class BufferPool:
         return ticket
 
     def release(self, size: int) -> None:
-        """Give back what was charged; works after close() too."""
+        """Release charged bytes; works after close(), too."""
         self._available += size
         self._serve()
 
     def redeem(self, ticket: Ticket) -> bool:
-        """Take over what a ticket gathered: True, from now on it is a charge like any other. False when it has not enough yet."""
+        """Turn a ticket with enough memory into an ordinary charge. False if it does not have enough yet."""
         if ticket.granted < ticket.size:
             return False
         ticket.granted = 0
         return True
 
     def cancel(self, ticket: Ticket) -> None:
-        """Leave the queue, or give back an amount that is not wanted any more; harmless after redeem()."""
+        """Leave the queue, and release what the ticket has collected; no effect after redeem()."""
         granted, ticket.granted = ticket.granted, 0
         if ticket in self._waiters:
             self._waiters.remove(ticket)
         self.release(granted)
 
     def close(self, error: KafkaError) -> None:
-        """Turn away everybody who waits, and everybody who comes."""
+        """Fail waiting and future tickets with this error."""
         self._closed = error
         waiters, self._waiters = self._waiters, deque()
         for ticket in waiters:
@@ -112,7 +111,7 @@ class BufferPool:
             raise ValueError(f"{size} bytes were asked of buffer.memory={self.total}: the wait would never end")
 
     def _serve(self) -> None:
-        """Hand what is available to the oldest tickets, one after the other."""
+        """Give available memory to the oldest tickets, one after the other."""
         while self._waiters and self._available >= 0:
             ticket = self._waiters[0]
             part = min(ticket.size - ticket.granted, self._available)

@@ -1,4 +1,4 @@
-"""One flush(): the records it waits for, and how many of them remain when it is broken off."""
+"""One flush(): the records that it waits for, and how many of them are left if it is interrupted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from levada.producer.delivery.failed_sends import FailedSends
 
 
 class Flushing:
-    """To be made and used under the engine's lock. Records that are appended later are not waited for, though they may be sent too."""
+    """One flush(). Made and used under the engine's lock. It does not wait for records that are appended later."""
 
     def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends) -> None:
         self._accumulator = accumulator
@@ -19,7 +19,7 @@ class Flushing:
         self._failed_sends = failed_sends.promises
 
     def run(self) -> Flow[None]:
-        """Return when all are done, their callbacks included."""
+        """Return when all records are done and their callbacks have run."""
         self._accumulator.flushes += 1
         try:
             for promise in (*self._failed_sends, *(batch.promise for batch in self._counts)):
@@ -35,7 +35,7 @@ class Flushing:
 
 
 def _remaining(batch: ProducerBatch, count: int) -> int:
-    """Return how many of the first `count` records of a batch are not done; those of a split one are in its parts."""
+    """Return how many of the first `count` records of a batch are not done. Records of a split batch are in its parts."""
     if batch.promise.done:
         return 0
     if batch.parts is None:

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""Batches that wait for one partition, and the partitions of one topic."""
+"""The queue of batches of a partition, and the partitions of a topic."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NO_LEADER = -1
 
 
 class Backlog:
-    """The partitions of one leader that could be sent to it: see levada.producer.append.backlogs.
+    """The partitions of one leader that can be sent: see levada.producer.append.backlogs.
 
-    oldest_ms: no batch of those that linger was created before. wakes_at_ms: when the engine is going to look at this leader by itself.
+    oldest_ms: no lingering batch was created before this time. wakes_at_ms: when the engine will check this leader.
     """
 
     __slots__ = ("lingering", "node", "oldest_ms", "ready", "wakes_at_ms")
@@ -39,10 +39,10 @@ class Backlog:
 
 
 class PartitionQueue:
-    """One partition: batches to be drained from the left, the open one at the right, and those drained and not final yet.
+    """The batches of one partition: to be drained from the left, the open one at the right, and those in flight.
 
-    `tail` is the batch that takes records, None when there is none open. `in_flight` is in order of sequence, which is the order
-    of the first drain; a batch that waits to be sent again is in both lists.
+    `tail` is the open batch, None without one. `in_flight` is in order of sequence numbers, which is the order of the first drain. A batch
+    that waits for a retry is in both lists.
     """
 
     __slots__ = (
@@ -76,30 +76,30 @@ class PartitionQueue:
 
     @property
     def on_the_wire(self) -> bool:
-        """Whether a request with one of its batches waits for an answer."""
+        """Whether a request with one of its batches is in flight."""
         return any(batch.on_the_wire for batch in self.in_flight)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has nothing to send and no answer to wait for."""
+        """Whether it has no batch to send or in flight."""
         return not self.batches and not self.in_flight and self.tail is None
 
     def close_tail(self, full: bool) -> None:
-        """Take no more records into the open batch; a full one used up the partition's turn for keyless records."""
+        """Close the open batch. A full one ends the partition's turn as sticky partition."""
         tail = self.tail
         self.tail = None
         if tail is not None and self.topic.sticky.current == self.number:
             self.topic.sticky.took(tail.builder.size_estimate, full)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch again, behind those that were numbered before it and before all others."""
+        """Queue a batch for a retry, after those with lower sequence numbers and before all others."""
         place = {id(other): position for position, other in enumerate(self.in_flight)}
         mine = place[id(batch)]
         ahead = sum(1 for other in self.batches if place.get(id(other), mine) < mine)
         self.batches.insert(ahead, batch)
 
     def replace(self, batch: ProducerBatch, parts: Iterable[ProducerBatch]) -> None:
-        """Put the parts of a split where the batch was, and queue them."""
+        """Replace a split batch by its parts, and queue them."""
         parts = list(parts)
         at = self.in_flight.index(batch)
         self.in_flight[at : at + 1] = parts
@@ -108,15 +108,15 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """The partitions of one topic and the one its keyless records stick to. `count` is what metadata says now, 0 for not known.
+    """The partitions of one topic, and its sticky partition. `count`: number of partitions in metadata, 0 if unknown.
 
-    was_recreated: the topic has another id than before; who has dealt with that takes the mark away.
+    was_recreated: the topic has a new id; the code that handles this resets it.
     """
 
     __slots__ = ("_known", "_leaderless", "compression_ratio", "count", "name", "partitions", "sticky", "topic_id", "was_recreated")
 
     def __init__(self, name: str, rng: random.Random, sticky_limit: int, leaderless: Backlog | None = None) -> None:
-        """leaderless: where partitions are as long as they have no leader."""
+        """leaderless: the backlog of partitions without a leader."""
         self._leaderless = leaderless or Backlog(NO_LEADER)
         self.name = name
         self.count = 0
@@ -129,11 +129,11 @@ class TopicQueues:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no partition has anything to do."""
+        """Whether all partitions are idle."""
         return all(queue.is_idle for queue in self.partitions)
 
     def resize(self, count: int) -> None:
-        """Offer `count` partitions. Queues of partitions that are gone stay, for the batches in them."""
+        """Set the number of partitions. Queues of removed partitions stay, for the batches in them."""
         while len(self.partitions) < count:
             self.partitions.append(PartitionQueue(self, len(self.partitions), self._leaderless))
         if self.sticky.current >= count:
@@ -141,7 +141,7 @@ class TopicQueues:
         self.count = count
 
     def refresh(self, snapshot: ClusterSnapshot) -> list[PartitionQueue]:
-        """Learn the number of partitions and their leaders; return those whose leader or its epoch is another."""
+        """Learn the number of partitions and their leaders; return those whose leader or leader epoch has changed."""
         known = (snapshot.topics.get(self.name), snapshot.nodes)
         if known[0] is self._known[0] and known[1] == self._known[1]:
             return []
@@ -158,12 +158,12 @@ class TopicQueues:
         return moved
 
     def _learn_id(self, topic_id: UUID | None) -> None:
-        """Keep the id over the time in which there is no such topic."""
+        """Store the topic id; it is kept while the topic does not exist."""
         if topic_id is not None:
             self.was_recreated |= self.topic_id not in (None, topic_id)
             self.topic_id = topic_id
 
     def observe_compression(self, ratio: float) -> None:
-        """Adapt the estimate of how well records compress: quickly to the worse, slowly to the better."""
+        """Adapt the estimated compression ratio: quickly if records compress worse, slowly if better."""
         estimate = self.compression_ratio
         self.compression_ratio = max(estimate + RATIO_UP if ratio > estimate else estimate - RATIO_DOWN, ratio)

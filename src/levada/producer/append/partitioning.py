@@ -1,7 +1,7 @@
-"""Which partition a record or a row goes to: the one place that chooses, for send() and for send_arrow().
+"""The partitioner, for send() and send_arrow(): the partition of a record or a row.
 
-A partition named by the caller wins, then the caller's own partitioner, then the key's murmur2 hash over all partitions, as in Java
-(unless partitioner.ignore.keys), and last the sticky choice of levada.producer.append.sticky.
+A partition that the caller has named comes first, then the caller's own partitioner, then the murmur2 hash of the key over all partitions,
+as in Java (unless partitioner.ignore.keys), and last the sticky partition of levada.producer.append.sticky.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STICKY = -1
-"""What stands for the partition that keyless records stick to at the moment."""
+"""The number that means the sticky partition."""
 
 Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
-"""A caller's own choice: (topic, key, partition count) -> partition. Called once per record, outside the engine lock."""
+"""A partitioner: (topic, key, partition count) -> partition. Called once per record, without the engine's lock."""
 
 
 @runtime_checkable
 class RowPartitioner(Protocol):
-    """A partitioner that also chooses for a whole column of keys at once; send_arrow() calls others row by row."""
+    """A partitioner that also takes a whole column of keys; send_arrow() calls other partitioners row by row."""
 
     def __call__(self, topic: str, key: bytes | None, count: int, /) -> int:
         """Return the partition of a record, 0 to count - 1."""
@@ -40,24 +40,30 @@ class RowPartitioner(Protocol):
 
 
 class Partitioning:
-    """A producer's settings about partitions, applied. Methods may run user code: call them outside the engine lock, but for for_key()."""
+    """Applies the producer's partitioner options. Methods may call user code, so call them without the engine's lock, except for_key()."""
 
     def __init__(self, partitioner: Partitioner | None, *, ignore_keys: bool) -> None:
         self.partitioner = partitioner
         self.ignores_keys = ignore_keys
 
     def for_key(self, key: bytes | None, count: int) -> int:
-        """Return the partition of a record that nobody named one for: STICKY, or the key's among `count`."""
+        """Return the partition of a record without an explicit one: STICKY, or that of the key among `count`."""
         return STICKY if key is None or self.ignores_keys else partition_for_key(key, count)
 
     def for_record(self, topic: str, key: bytes | None, count: int) -> int | None:
-        """Return what the caller's own partitioner chooses, None without one. Raises ValueError for a partition that is not there."""
+        """Return the partition that the caller's partitioner chooses; None without a partitioner.
+
+        Raises ValueError if it does not exist.
+        """
         if self.partitioner is None:
             return None
         return checked(self.partitioner(topic, key, count), topic, count)
 
     def for_rows(self, topic: str, count: int) -> Callable[[pa.Array], Sequence[int]] | None:
-        """Return what chooses for a column of keys by the caller's own partitioner, None without one. It raises as for_record() does."""
+        """Return a function that partitions a column of keys with the caller's partitioner; None without one.
+
+        It raises as for_record() does.
+        """
         partitioner = self.partitioner
         if partitioner is None:
             return None
@@ -75,7 +81,7 @@ class Partitioning:
 
 
 def checked(partition: int, topic: str, count: int) -> int:
-    """Return what a caller's partitioner chose, or raise ValueError when there is no such partition."""
+    """Return the partition that the caller's partitioner chose. Raises ValueError if it does not exist."""
     if isinstance(partition, int) and 0 <= partition < count:
         return partition
     raise ValueError(f"the partitioner chose partition {partition!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
@@ -90,7 +96,7 @@ def _as_list(chosen: Any) -> list[int]:
 
 
 class RoundRobin:
-    """A partitioner that deals each topic's records out in turn, whatever their keys."""
+    """A partitioner that sends the records of a topic to its partitions in turn, whatever their keys."""
 
     def __init__(self) -> None:
         self._turns: dict[str, counted[int]] = {}

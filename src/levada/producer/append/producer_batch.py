@@ -1,10 +1,10 @@
 # cython: annotation_typing=False
-"""A batch of one partition on its way to the broker, and everything its records share.
+"""A batch of one partition on its way to the broker (ProducerBatch in Java).
 
-Being filled (`builder`), then sealed (`data`), then on the wire once or more often, then final. A record never costs a future: it is a
-(batch, index) pair, and the batch owns the one promise, which settles when the outcome is known and the callbacks have run.
-A batch that was too large for the broker is split: its promise settles when all parts have settled, and its records look at the part they
-went into.
+A batch is first filled (`builder`), then sealed (`data`), then sent, perhaps several times, then final. There is no future per record: a
+record is a (batch, index) pair. The batch has one promise, which is settled when the outcome is known and the callbacks have run.
+A batch that is too large for the broker is split. Its promise is settled when those of all parts are, and its records take their outcomes
+from their parts.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
 Ack: TypeAlias = tuple[AckWindow, int]
-"""What send(ack=...) takes: an AckBuffer, and the sequence that its put() returned."""
+"""The argument of send(ack=...): an AckBuffer, and the sequence that its put() has returned."""
 
 NO_SEQUENCE = -1
 
 
 class Contents(Protocol):
-    """What a batch takes over when it is sealed: of a RecordBatchBuilder, or of a batch that was sealed elsewhere."""
+    """The contents of a batch: a RecordBatchBuilder, or a batch that was sealed elsewhere."""
 
     @property
     def records_count(self) -> int:
@@ -44,12 +44,12 @@ class Contents(Protocol):
 
     @property
     def records_size(self) -> int:
-        """Bytes of its records."""
+        """Bytes of the records."""
         ...
 
     @property
     def largest_record(self) -> int:
-        """Bytes of the largest one, 0 where that is not known."""
+        """Bytes of the largest record; 0 if unknown."""
         ...
 
     def build(self) -> bytearray:
@@ -67,11 +67,11 @@ class Final(Enum):
 
 
 class ProducerBatch:
-    """See the module's text. `charged` is what it costs the buffer pool, `callback_room` for how many more callbacks that is enough.
-    Once it is sealed, `compression_ratio` is the size of its records on the wire over what they take uncompressed, `records_size`; the
-    largest one takes `largest_record`.
+    """One batch. `charged`: its charge in the buffer pool. `callback_room`: for how many more callbacks that is enough.
+    After sealing, `compression_ratio` is the compressed size of its records over `records_size`, the uncompressed one. `largest_record` is
+    the size of the largest record.
 
-    callbacks: by turns a record's delivery and its callback. acks: by turns an AckBuffer, a sequence, and the index of its record.
+    callbacks: a flat list of deliveries and their callbacks. acks: a flat list of AckBuffers, sequences and indices of their records.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class ProducerBatch:
         self, queue: PartitionQueue, builder: RecordBatchBuilder | None, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> None:
         self.queue = queue
-        # Not typed closer: it is there until the batch is sealed, which whoever asks for it knows.
+        # Typed as Any: it exists until the batch is sealed, and is used only before that.
         self.builder: Any = builder
         self.charged = charged
         self.created_ms = created_ms
@@ -146,14 +146,14 @@ class ProducerBatch:
     def sealed(
         cls, queue: PartitionQueue, builder: Contents, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> ProducerBatch:
-        """Make one that takes no more records."""
+        """Make a batch that takes no more records."""
         batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
         batch._take(builder)
         return batch
 
     @property
     def tp(self) -> TopicPartition:
-        """Where it goes."""
+        """The partition."""
         return self.queue.tp
 
     @property
@@ -165,26 +165,26 @@ class ProducerBatch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it was opened and has no record."""
+        """Whether the batch has no record yet."""
         return self.builder is not None and self.builder.records_count == 0
 
     @property
     def unsettled_count(self) -> int:
-        """How many records it holds now, sealed or not."""
+        """How many records it has now, sealed or not."""
         return self.builder.records_count if self.builder is not None else self.records_count
 
     @property
     def succeeded(self) -> bool:
-        """Whether every record is written, in this batch."""
+        """Whether all records are written, and the batch was not split."""
         return self.final is Final.SUCCEEDED
 
     @property
     def has_sequence(self) -> bool:
-        """Whether it was numbered for the broker's duplicate detection; then its contents are fixed too."""
+        """Whether it has a sequence number for duplicate detection; then its contents do not change any more."""
         return self.base_sequence != NO_SEQUENCE
 
     def seal(self) -> None:
-        """Compress and frame; after it no record can be added. Does nothing the second time."""
+        """Compress the records and make the batch; no record can be added afterwards. A second call has no effect."""
         builder = self.builder
         if builder is not None:
             self._take(builder)
@@ -199,11 +199,14 @@ class ProducerBatch:
         self.data = builder.build()
 
     def persisted(self) -> Persisted:
-        """Whether its records may be in the log although no success was reported."""
+        """Whether its records may be in the log although there was no successful response."""
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Fix the outcome, which the caller has stored, and tell AckBuffers; False when there already is one, as of a late answer."""
+        """Make the outcome that the caller has stored final, and report to AckBuffers.
+
+        False if there is one already, as for a late response.
+        """
         if self.final is not None:
             if self.final is Final.SUCCEEDED:
                 raise IllegalStateError(f"{self.tp}: a batch that succeeded cannot become {final.value}")
@@ -214,23 +217,23 @@ class ProducerBatch:
         return True
 
     def drop_bytes(self) -> None:
-        """Forget the records but for their number: handles that users keep must not keep the bytes."""
+        """Drop the records' bytes: Deliveries that users keep must not keep them in memory."""
         self.records_count = self.unsettled_count
         self.builder = None
         self.data = None
 
     def run_callbacks(self, log: Log) -> None:
-        """Call the users back in append order, outside the engine lock; what one raises is logged, the others still run."""
+        """Call the callbacks in append order, without the engine's lock. An exception is logged, and the others are still called."""
         callbacks, self.callbacks = self.callbacks, []
         for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
                 callback(delivery.metadata(), self.error_of(delivery.index))
             except BaseException as raised:
-                # SystemExit too: nothing that a callback raises may end the thread that serves all records.
+                # SystemExit as well: an exception of a callback must not end the thread that serves all records.
                 log.error("%s: an on_delivery callback raised", self.tp, tp=self.tp, error=raised)
 
     def settle_acks(self) -> None:
-        """Mark the sequences of records that were written, fail the others, and wake who waits for a buffer once in a row."""
+        """Acknowledge the sequences of written records, fail the others, and wake the waiters of a buffer once per run of its sequences."""
         acks, self.acks = self.acks, []
         buffer: AckWindow = acks[0]
         succeeded = self.succeeded
@@ -242,7 +245,7 @@ class ProducerBatch:
         buffer._wake()
 
     def share_charge(self, parts: Sequence[ProducerBatch]) -> None:
-        """Hand over to parts what this batch is charged."""
+        """Divide the charge of this batch among its parts."""
         each, left = divmod(self.charged, len(parts))
         for part in parts:
             part.charged = each
@@ -250,7 +253,7 @@ class ProducerBatch:
         self.charged = 0
 
     def split_into(self, parts: Sequence[ProducerBatch]) -> None:
-        """Hand the records over to parts, in order; the promise settles after theirs."""
+        """Split into parts, in order. The promise is settled after theirs."""
         starts = [0, *accumulate(part.records_count for part in parts)][:-1]
         self.parts = (starts, list(parts))
         for delivery, callback in zip(self.callbacks[::2], self.callbacks[1::2], strict=True):
@@ -280,7 +283,7 @@ class ProducerBatch:
         return parts[which], index - starts[which]
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return where the record is; offset -1 while that is not known or when it failed."""
+        """Return the metadata of a record; offset -1 while it is unknown or if the record failed."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.metadata(inner, timestamp, key_size, value_size)
@@ -289,7 +292,7 @@ class ProducerBatch:
         return RecordMetadata(self.tp.topic, self.tp.partition, offset, when, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return what became of the record, None for success, and note that it was asked for."""
+        """Return the error of a record, None on success, and note that the program has read it."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.error_of(inner)
@@ -299,7 +302,7 @@ class ProducerBatch:
         return error
 
     def failure_of(self, index: int) -> KafkaError | None:
-        """Return what became of the record, None for success."""
+        """Return the error of a record, None on success."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.failure_of(inner)
@@ -308,9 +311,9 @@ class ProducerBatch:
 
     @property
     def unasked(self) -> int:
-        """How many of its records have failed, and the program has not looked at that."""
+        """How many of its records have failed without the program reading the error."""
         return self.records_count - len(self.asked)
 
     def remember(self, code: ErrorCode, whence: str) -> None:
-        """Keep the newest failure for the text of a delivery timeout."""
+        """Store the last error for the text of a delivery timeout."""
         self.last_error = f"{code.name} {whence}" if whence else code.name

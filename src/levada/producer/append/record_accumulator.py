@@ -1,8 +1,8 @@
-"""Where records wait: per partition a queue of batches, filled at the right by senders, drained at the left by the Sender.
+"""The queues of batches, one per partition: send() appends at the right, the Sender drains at the left (RecordAccumulator in Java).
 
-Records and rows of columns come in through the Appender, on users' threads and where it can without the engine's lock; all else is done
-under it, and none of it ever waits: who finds no memory is given a Ticket. Before anything here looks at queues it takes up what the
-appender has opened (adopt). Which partitions could be sent to whom is kept by Backlogs; talking to brokers is the Sender's.
+Records and rows of columns are appended by the Appender, in threads of the program, and if possible without the engine's lock. All else is
+done under the lock, and nothing here blocks: a caller without memory gets a Ticket. Before any method reads the queues, it adopts the
+batches that the appender has opened (adopt). Backlogs knows which partitions can be sent to which broker; the Sender talks to brokers.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ class RowsOfPartition(Protocol):
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """The number of the partition."""
         ...
 
     @property
     def writer(self) -> RowWriter:
-        """What writes them."""
+        """Writes the rows into a batch."""
         ...
 
     @property
     def rows(self) -> memoryview:
-        """Their numbers."""
+        """The numbers of the rows."""
         ...
 
     @property
     def sizes(self) -> memoryview:
-        """Of every row the writer knows, the most bytes that a batch of it alone takes."""
+        """For every row of the writer: the largest size of a batch with this row alone."""
         ...
 
     def size_at(self, index: int) -> int:
-        """Return that of rows[index]."""
+        """Return the size of rows[index]."""
         ...
 
 
 class AppendedRows(NamedTuple):
-    """The batch that rows went into, the first one's index there, and where to go on in them."""
+    """The batch of appended rows, the index of the first one in it, and the end of the appended part of the rows."""
 
     batch: ProducerBatch
     first_index: int
@@ -71,7 +71,7 @@ class AppendedRows(NamedTuple):
 
 
 class ToSend(NamedTuple):
-    """A record's fields, serialized."""
+    """The serialized fields of a record."""
 
     topic: str
     partition: int | None
@@ -84,7 +84,7 @@ class ToSend(NamedTuple):
 
 
 class RecordAccumulator:
-    """See the module's text."""
+    """The queues of batches of one producer."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class RecordAccumulator:
         availability_timeout_ms: int,
         partitioning: Partitioning,
     ) -> None:
-        """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run.
+        """defer: runs a function without the engine's lock, in order. settled: called there after the callbacks of a batch.
 
-        log: is used there. A batch whose outcome is known is `unsettled` until settled() has called settle(), which resolves its promise.
+        log: used there. A batch with an outcome is `unsettled` until settled() has called settle(), which resolves its promise.
         """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}
@@ -148,11 +148,11 @@ class RecordAccumulator:
 
     @property
     def full(self) -> deque[ProducerBatch]:
-        """Batches that are full and could be compressed by whoever has the time."""
+        """Full batches, which any thread may compress."""
         return self.appender.full
 
     def adopt(self) -> None:
-        """Take up what the appender has opened and filled since the last time."""
+        """Adopt the batches that the appender has opened and filled since the last call."""
         appender = self.appender
         if not appender.has_news:
             return
@@ -167,7 +167,7 @@ class RecordAccumulator:
     # Topics
 
     def topic(self, name: str, snapshot: ClusterSnapshot) -> TopicQueues:
-        """Return the queues of a topic, made when new, as the snapshot tells of it."""
+        """Return the queues of a topic; a new topic gets its partitions from the snapshot."""
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = TopicQueues(name, self._rng, self._batch_size, self.backlogs.of(None))
@@ -177,12 +177,12 @@ class RecordAccumulator:
         return topic
 
     def refresh(self, snapshot: ClusterSnapshot, wanted: Collection[str]) -> list[TopicQueues]:
-        """Learn partitions and leaders from a new snapshot; drop topics that are not wanted any more, nor used, and return them."""
+        """Learn partitions and leaders from a new snapshot; drop and return topics that are neither wanted nor used any more."""
         dropped = []
         for name in list(self.topics):
             topic = self.topic(name, snapshot)
             if name not in wanted and topic.is_idle:
-                # First out of the appender's sight, so that nothing is opened there after the second look.
+                # Removed before the second check, so that the appender cannot open a batch after it.
                 del self.topics[name]
                 self.adopt()
                 if topic.is_idle:
@@ -194,15 +194,15 @@ class RecordAccumulator:
     # Appending
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Take records from now on, or refuse them with that error: those of a transactional producer belong to a transaction."""
+        """Accept records from now on, or refuse them with an error: a transactional producer needs an open transaction."""
         self.refusal = refusal
         self.appender.takes_records = refusal is None and not self.closed
 
     def append(self, record: ToSend, now_ms: int, ticket: Ticket | None = None) -> Delivery | Ticket | None:
-        """Append a record, in a new batch if need be; None when metadata does not know the topic or partition.
+        """Append a record, in a new batch if needed; None if metadata does not have the topic or partition.
 
-        Returns a Ticket when memory is short: wait for its promise, call again with it, and cancel it in the end, used or not: another
-        thread may have opened a batch meanwhile. Raises RecordTooLargeError, ClosedError.
+        Returns a Ticket if memory is short: wait for its promise, call again with it, and cancel it in the end, even if it was not used,
+        because another thread has opened a batch meanwhile. Raises RecordTooLargeError, ClosedError.
         """
         self._check_open()
         bound = self._checked_size(record)
@@ -218,7 +218,7 @@ class RecordAccumulator:
                 continue
             queue = self._queue_for(topic, record)
             if queue.tail is not None:
-                # No memory for it to grow: it is due at once.
+                # There is no memory for it to grow, so it is due at once.
                 self.appender.close(queue)
             size = batch_memory(bound, record.callback, record.ack)
             if not self._charge(size, ticket):
@@ -229,7 +229,7 @@ class RecordAccumulator:
                 return delivery
 
     def _open(self, queue: PartitionQueue, record: ToSend, allowance: int, now_ms: int) -> Delivery | None:
-        """Begin a batch that is charged already; None when another thread has begun one meanwhile."""
+        """Open a batch that is charged already; None if another thread has opened one meanwhile."""
         delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback, record.ack)
         try:
             batch = self.appender.begin(queue, allowance, now_ms, delivery, *record[2:])
@@ -243,7 +243,7 @@ class RecordAccumulator:
     def append_rows(
         self, topic_name: str, rows: RowsOfPartition, first: int, now_ms: int, ticket: Ticket | None = None
     ) -> AppendedRows | Ticket | None:
-        """Append rows[first], ... as far as they fit into one batch; a Ticket or None as from append()."""
+        """Append rows[first], ... as far as they fit into one batch. Returns a Ticket or None as append() does."""
         self._check_open()
         while True:
             topic = self.topics.get(topic_name)
@@ -263,11 +263,11 @@ class RecordAccumulator:
                 return AppendedRows(batch, index, end)
             self.pool.release(charged)
             if queue.tail is batch:
-                # No memory for it to grow: it is due at once.
+                # There is no memory for it to grow, so it is due at once.
                 self.appender.close(queue)
 
     def append_sealed(self, sealed: Sealed, now_ms: int, ticket: Ticket | None = None) -> ProducerBatch | Ticket | None:
-        """Queue a batch that was sealed elsewhere, behind what its partition has; a Ticket or None as from append()."""
+        """Queue a batch that was sealed elsewhere, after the batches of its partition. Returns a Ticket or None as append() does."""
         self._check_open()
         topic = self.topics.get(sealed.tp.topic)
         if topic is None or sealed.tp.partition >= topic.count:
@@ -281,7 +281,7 @@ class RecordAccumulator:
             return self.pool.enqueue(size)
         if queue.tail is not None:
             self.appender.close(queue)
-        # What was sent before comes first.
+        # Records that were sent before come first.
         self.adopt()
         batch = ProducerBatch.sealed(queue, sealed, charged=size, created_ms=now_ms, waiter=self.appender.waiter)
         self._track(batch)
@@ -290,8 +290,8 @@ class RecordAccumulator:
         return batch
 
     def next_sticky(self, topic: TopicQueues, now_ms: int) -> int:
-        """Move a topic's keyless records on to another partition and return it."""
-        # A topic that metadata lost sight of while its records are being sent has no count, but it had partitions.
+        """Choose the next sticky partition of a topic and return it."""
+        # A topic that has disappeared from metadata has no count, but it had partitions.
         queues = topic.partitions[: topic.count] or topic.partitions
         usable = [queue for queue in queues if queue.leader is not None and not self._is_stalled(queue.leader, now_ms)]
         candidates = usable or [queue for queue in queues if queue.leader is not None] or queues
@@ -299,7 +299,7 @@ class RecordAccumulator:
         return topic.sticky.move([queue.tp.partition for queue in candidates], lengths)
 
     def sticky_shares(self, topic: TopicQueues, clock: Clock, lock: AbstractContextManager[object]) -> Iterator[tuple[int, int]]:
-        """Yield the partition that keyless rows go to and how many bytes may go there: what the current one has left, then others."""
+        """Yield sticky partitions for keyless rows, and how many bytes each takes: first the rest of the current one."""
         with lock:
             left = self._sticky_room(topic)
         if left > 0:
@@ -318,7 +318,7 @@ class RecordAccumulator:
         return sticky.limit - HEADER_SIZE - sticky.produced - (0 if tail is None else tail.size)
 
     def claim_full(self) -> ProducerBatch | None:
-        """Hand a full batch to the calling thread, which seals it outside the lock and then calls sealed()."""
+        """Return a full batch to the calling thread, which seals it without the lock and then calls sealed()."""
         self.adopt()
         while self.full:
             batch = self.full.popleft()
@@ -329,7 +329,7 @@ class RecordAccumulator:
         return None
 
     def sealed(self, batch: ProducerBatch) -> None:
-        """Let a claimed batch be drained."""
+        """Allow a claimed batch to be drained."""
         batch.sealing = False
         if batch.final is not None:
             batch.drop_bytes()
@@ -360,7 +360,7 @@ class RecordAccumulator:
         return record.partition is None and self.partitioning.for_key(record.key, 1) == STICKY
 
     def _moved_on(self, topic: TopicQueues, record: ToSend, now_ms: int) -> bool:
-        """Move the sticky partition if the record goes there, it has had its share and no batch would be cut short."""
+        """Move the sticky partition if the record goes there, its share is used up, and no batch would be closed early."""
         sticky = topic.sticky
         if not self._sticks(record) or not sticky.is_due or (sticky.current >= 0 and topic.partitions[sticky.current].tail is not None):
             return False
@@ -376,15 +376,15 @@ class RecordAccumulator:
         self.incomplete[batch] = None
         self.next_expiry_ms = min(self.next_expiry_ms, batch.created_ms + self.delivery_timeout_ms)
 
-    # Looking
+    # Checking
 
     @property
     def all_due(self) -> bool:
-        """Whether nothing should linger: memory is short, somebody flushes, or no more records will come."""
+        """Whether all batches are due: memory is short, a flush() is running, or the producer is closed."""
         return self.flushes > 0 or self.closed or self.pool.queued > 0
 
     def ready(self, now_ms: int) -> Ready:
-        """Return the leaders that are due and when to look again."""
+        """Return the leaders that are due, and when to check again."""
         self.adopt()
         return self.backlogs.ready(now_ms, all_due=self.all_due)
 
@@ -393,7 +393,7 @@ class RecordAccumulator:
         return bool(self._availability_timeout_ms) and since is not None and now_ms - since > self._availability_timeout_ms
 
     def note_readiness(self, node: int, ready: bool, now_ms: int) -> None:
-        """Remember since when a leader with data could not take any."""
+        """Note since when a leader with batches cannot be sent to (partitioner.availability.timeout.ms)."""
         if ready:
             self._stalled_since.pop(node, None)
         else:
@@ -402,7 +402,7 @@ class RecordAccumulator:
     # Draining
 
     def drain(self, node: int, now_ms: int, numbering: Numbering | None) -> list[ProducerBatch]:
-        """Take at most one batch per partition for one request, sealed and numbered; who gets no place is first next time."""
+        """Take at most one batch per partition for one request, sealed and numbered. Partitions without a place come first next time."""
         drained: list[ProducerBatch] = []
         total = 0
         for queue in self.backlogs.queues(node):
@@ -421,7 +421,7 @@ class RecordAccumulator:
         if queue.tail is batch:
             queue.close_tail(False)
         queue.batches.popleft()
-        # To the end, if there is more: the next request begins with others.
+        # Moved to the end if it has more batches: the next request begins with other partitions.
         self.backlogs.remove(queue)
         self.backlogs.place(queue)
         batch.seal()
@@ -431,24 +431,24 @@ class RecordAccumulator:
             queue.in_flight.append(batch)
 
     def mute(self, queue: PartitionQueue) -> None:
-        """Send nothing more of a partition until its request has been answered: one request in flight keeps the order."""
+        """Do not send a partition until its request is answered: one request in flight keeps the order."""
         queue.muted = True
         self.backlogs.place(queue)
 
     def going_to_sleep(self) -> bool:
-        """Tell the appender when the engine looks again by itself; False when it has opened or filled a batch meanwhile."""
+        """Tell the appender when the engine will check again. False if the appender has opened or filled a batch meanwhile."""
         self.backlogs.going_to_sleep()
         return not self.appender.has_news
 
-    # Afterwards
+    # Outcomes
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch for another attempt, in its old place."""
+        """Queue a batch for a retry, in its old place."""
         batch.queue.put_back(batch)
         self.backlogs.place(batch.queue)
 
     def put_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Let the parts of a split take a batch's place and what it is charged, since there may be no other memory."""
+        """Replace a split batch by its parts. They share its charge, because there may be no other memory."""
         batch.share_charge(parts)
         batch.queue.replace(batch, parts)
         self.backlogs.place(batch.queue)
@@ -460,7 +460,7 @@ class RecordAccumulator:
         batch.drop_bytes()
 
     def expired(self, now_ms: int) -> Iterator[ProducerBatch]:
-        """Yield the batches older than delivery.timeout.ms, in flight ones too; the caller fails them."""
+        """Yield the batches older than delivery.timeout.ms, including those in flight; the caller fails them."""
         self.adopt()
         if now_ms < self.next_expiry_ms:
             return
@@ -468,7 +468,7 @@ class RecordAccumulator:
         self.next_expiry_ms = min((batch.created_ms for batch in self.incomplete), default=NEVER_MS) + self.delivery_timeout_ms
 
     def complete(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has it."""
+        """Complete a batch that the broker has written."""
         if batch.final is None:
             batch.base_offset, batch.log_append_time_ms = base_offset, log_append_time_ms
             self._finish(batch, Final.SUCCEEDED)
@@ -476,7 +476,7 @@ class RecordAccumulator:
     def fail(
         self, batch: ProducerBatch, error: KafkaError, *, final: Final = Final.FAILED, record_errors: dict[int, KafkaError] | None = None
     ) -> None:
-        """Give up on it; a late answer changes nothing any more."""
+        """Fail a batch. A late response does not change that."""
         if batch.final is None:
             batch.error = error
             batch.record_errors = record_errors or {}
@@ -484,7 +484,7 @@ class RecordAccumulator:
             self._finish(batch, final)
 
     def off_the_wire(self, batch: ProducerBatch) -> None:
-        """Its request was answered or given up; memory of a batch that failed meanwhile comes back only now."""
+        """Note that the request of a batch has ended. The memory of a batch that failed meanwhile is released only now."""
         batch.on_the_wire = False
         batch.queue.muted = False
         self.backlogs.place(batch.queue)
@@ -498,7 +498,7 @@ class RecordAccumulator:
             self.fail(batch, error(batch), final=Final.ABORTED)
 
     def close(self, ended: Ended) -> None:
-        """Take no more records; who waits for memory is turned away."""
+        """Accept no more records; waits for memory fail."""
         self._ended = ended
         self.closed, self.appender.takes_records = True, False
         self.adopt()
@@ -538,13 +538,13 @@ class RecordAccumulator:
         self._settled(batch)
 
     def settle(self, batch: ProducerBatch) -> None:
-        """Let those know who wait for the batch: its callbacks have run."""
+        """Resolve the promise of a batch: its callbacks have run."""
         del self.unsettled[batch]
         self._resolve(batch)
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
-        """Let go of a final batch's bytes when no request needs them, and of its memory when its callbacks have run as well."""
+        """Drop the bytes of a final batch when no request needs them, and release its memory when its callbacks have run as well."""
         if batch.on_the_wire:
             return
         if not batch.sealing:

@@ -1,4 +1,4 @@
-"""Record batches that were sealed elsewhere, as a producer takes them."""
+"""Record batches that were sealed elsewhere (seal_arrow()), as the producer takes them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NO_PRODUCER = -1
 
 
 class Sealed:
-    """The bytes of one batch, and what a ProducerBatch asks a builder for. The bytes are a copy: a producer writes its id into them."""
+    """One sealed batch, with the interface of a builder. The bytes are a copy, because a producer writes its id into them."""
 
     def __init__(self, tp: TopicPartition, data: bytearray, records_count: int) -> None:
         self.tp = tp
         self.records_count = records_count
         self.records_size = len(data) - HEADER_SIZE
-        # Not known without unpacking them.
+        # Unknown without decompressing the records.
         self.largest_record = 0
         self._data = data
 
@@ -32,10 +32,10 @@ class Sealed:
 
 
 def checked(batch: SealedBatch, max_request_size: int) -> Sealed:
-    """Return a batch that may come from another process as a producer takes it.
+    """Check a batch, which may come from another process, and return it as the producer takes it.
 
-    Raises CorruptRecordError unless it is one whole record batch of magic 2 with a right checksum, without a producer id and without gaps;
-    RecordTooLargeError when no request can hold it.
+    Raises CorruptRecordError unless it is one complete record batch of magic 2 with a right checksum, without a producer id and without
+    gaps. Raises RecordTooLargeError if it exceeds max.request.size.
     """
     tp = TopicPartition(batch.topic, batch.partition)
     what = f"sealed batch for {tp} ({len(batch.data)} bytes)"

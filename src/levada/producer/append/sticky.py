@@ -1,8 +1,8 @@
 # cython: annotation_typing=False
-"""The partition that keyless records stick to (KIP-480, KIP-794).
+"""The sticky partition of records without a key (KIP-480, KIP-794).
 
-They stay on one partition until about `batch.size` bytes went there, so that batches fill, and move on to the next. With adaptive
-partitioning the next one is drawn with more weight the shorter its queue is.
+Such records go to one partition until it has about `batch.size` bytes of them, so that batches get full, and then to the next one. With
+adaptive partitioning, partitions with shorter queues are more likely to be chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import accumulate
 
 
 class StickyPartition:
-    """The partition that keyless records of one topic go to at the moment."""
+    """The current partition of records without a key, for one topic."""
 
     __slots__ = ("_random", "current", "limit", "produced")
 
@@ -26,15 +26,15 @@ class StickyPartition:
 
     @property
     def is_due(self) -> bool:
-        """Whether to move on; asked only when the partition has no open batch, so that batches are not cut short."""
+        """Whether to choose the next partition. Called only without an open batch, so that batches are not closed early."""
         return self.current < 0 or self.produced >= self.limit
 
     def took(self, size: int, full: bool) -> None:
-        """Count a batch that was closed here. A full one counts as all of the limit: it ends one record short of it."""
+        """Count a closed batch. A full one counts as the whole limit: it ends one record before it."""
         self.produced += max(size, self.limit) if full else size
 
     def move(self, candidates: Sequence[int], queue_lengths: Sequence[int] | None = None) -> int:
-        """Choose the next partition: uniformly, or by queue lengths of the candidates when they are given."""
+        """Choose the next partition: at random, or weighted by the queue lengths of the candidates, if given."""
         self.produced = 0
         self.current = candidates[self._draw(len(candidates), queue_lengths)]
         return self.current

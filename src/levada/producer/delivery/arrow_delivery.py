@@ -1,4 +1,4 @@
-"""What send_arrow() hands out: the outcome of every row."""
+"""The result of send_arrow(): the outcome of every row."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NOT_SENT = -1
 
 
 class ArrowReport(NamedTuple):
-    """How many rows were given, and how many of them failed."""
+    """How many rows were sent, and how many of them failed."""
 
     rows: int
     failed: int
 
 
 class ArrowOutcomes:
-    """The outcome of every row of one send_arrow() call, without the waiting for it."""
+    """The outcome of every row of one send_arrow() call, without methods that wait."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -37,11 +37,11 @@ class ArrowOutcomes:
         self._asked = False
 
     def add(self, outcome: Outcome, first: int, rows: Sequence[int]) -> None:
-        """Take up rows by their numbers, the batch they went into, and the index of the first one there."""
+        """Add rows by their numbers, with their batch and the index of the first row in it."""
         self._batches.append((outcome, first, rows))
 
     def reject(self, rows: Iterable[RejectedRow]) -> KafkaError | None:
-        """Take up rows that cannot be sent; return the first one's error."""
+        """Add rows that cannot be sent; return the error of the first one."""
         first: KafkaError | None = None
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
@@ -51,22 +51,22 @@ class ArrowOutcomes:
         return first
 
     def settle_ack(self, ack: Ack) -> None:
-        """Mark a sequence when every row is written, or fail it with what the first failed row failed with. Under the engine's lock."""
+        """Acknowledge a sequence when every row is written, or fail it with the error of the first failed row. Under the engine's lock."""
         settle_together(ack, self.promises, self.first_error)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row has been taken up."""
+        """Whether there is no row."""
         return not self._batches
 
     @property
     def unasked(self) -> int:
-        """How many rows that cannot be sent the program has not looked at; other failed rows are counted by their batches."""
+        """How many rows that cannot be sent the program has not read the error of; batches count their own failed rows."""
         return 0 if self._asked else len(self._rejected)
 
     @property
     def error(self) -> KafkaError | None:
-        """What the first row that cannot be sent is refused for, None when there is none."""
+        """The error of the first row that cannot be sent; None without one."""
         return self._rejected[0][1] if self._rejected else None
 
     def done(self) -> bool:
@@ -75,21 +75,21 @@ class ArrowOutcomes:
 
     @property
     def promises(self) -> list[Promise[Any]]:
-        """What settles when all rows are done."""
+        """The promises that are settled when all rows are done."""
         return [outcome.promise for outcome, _, _ in self._batches]
 
     @property
     def waits_for(self) -> str:
-        """What a wait is for, in words."""
+        """What a wait is for, as text for errors."""
         return f"{self._topic}: the acknowledgement of all rows"
 
     def first_error(self) -> KafkaError | None:
-        """Return what the first failed row failed with, None when all were written."""
+        """Return the error of the first failed row; None if all were written."""
         first = min(self._errors(), key=lambda failed: failed[0], default=None)
         return None if first is None else first[1]
 
     def failure(self) -> tuple[int, KafkaError | None]:
-        """Return how many rows were taken up, and what one of them failed with, without noting that it was asked for."""
+        """Return how many rows there are, and the error of one of them, without noting that it was read."""
         count = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
         places = ((outcome, index) for outcome, start, rows in self._batches if not outcome.succeeded for index in _places(start, rows))
         failed = (outcome.failure_of(index) for outcome, index in places)
@@ -146,7 +146,7 @@ class ArrowDelivery(ArrowOutcomes):
         self._wait_for_all = wait_for_all
 
     def result(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows; return how many there are, or raise what the first failed row failed with.
+        """Wait for all rows; return how many there are, or raise the error of the first failed row.
 
         timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over.
         """
@@ -156,7 +156,7 @@ class ArrowDelivery(ArrowOutcomes):
         return self.counts()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for all rows and return what the first failed row failed with, None when all were written."""
+        """Wait for all rows and return the error of the first failed row; None if all were written."""
         self._wait(timeout)
         return self.first_error()
 

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
-"""What send() hands out: a light handle on one record's outcome.
+"""The result of send(): a small object with the outcome of one record.
 
-A [c] module, because one is made for every record; the C types are in delivery.pxd.
+A [c] module, because every record has one; the C types are in delivery.pxd.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from levada.errors import KafkaError, Persisted, TimeoutError, not_written
 from levada.types import RecordMetadata, TopicPartition
 
 Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
-"""How the blocking API lets the calling thread wait: (promise, timeout in seconds, what for)."""
+"""Blocks the calling thread: (promise, timeout in seconds, what it waits for)."""
 
 
 class Outcome(Protocol):
-    """What a Delivery looks at: a producer batch, or a send that never became part of one."""
+    """Where a Delivery gets its outcome from: a producer batch, or a send that failed before it had one."""
 
     promise: Promise[Any]
     waiter: Waiter | None
 
     @property
     def tp(self) -> TopicPartition:
-        """Where the record is to go; partition -1 when none was chosen."""
+        """The partition of the record; its number is -1 if none was chosen."""
         ...
 
     @property
     def succeeded(self) -> bool:
-        """Whether every record is known to be written, in one batch."""
+        """Whether all records are written, in one batch."""
         ...
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return where the record is, or a placeholder with offset -1. key_size, value_size: bytes, -1 for null or not known."""
+        """Return the record's metadata, or a placeholder with offset -1. key_size, value_size: bytes, -1 for null or unknown."""
         ...
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return what the record failed with, and note that it was asked for."""
+        """Return the error of the record, and note that the program has read it."""
         ...
 
     def failure_of(self, index: int) -> KafkaError | None:
-        """Return what the record failed with, without noting it: for those who only watch."""
+        """Return the error of the record, without noting that: for internal checks."""
         ...
 
 
 class Delivery:
-    """One record's outcome. Small, since there is one for every record; may be dropped without effect on the record."""
+    """The outcome of one record. It may be dropped without effect on the record."""
 
     __slots__ = ("_outcome", "index", "key_size", "timestamp", "value_size")
 
@@ -64,28 +64,28 @@ class Delivery:
 
     @property
     def promise(self) -> Promise[Any]:
-        """What settles when the record is done; for the blocking and asyncio APIs."""
+        """The promise that is settled when the record is done; for the public APIs."""
         return self._outcome.promise
 
     @property
     def tp(self) -> TopicPartition:
-        """Where the record is to go; partition -1 when none was chosen."""
+        """The partition of the record; its number is -1 if none was chosen."""
         return self._outcome.tp
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the outcome and return where the record is.
+        """Wait for the outcome and return the record's metadata.
 
         timeout: seconds; None waits until the record is done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over
-        (the record goes on its way), or what the record failed with: `error.persisted` says whether it may be in the log all the same.
+        (the record is still being sent), or the error of the record: `error.persisted` tells whether it may be in the log all the same.
         """
         error = self.exception(timeout)
         if error is not None:
-            # The records of a batch share the error, and each raise would add to its traceback, whose frames hold what they refer to.
+            # The records of a batch share the error. Each raise would add to its traceback, whose frames keep objects alive.
             raise error.with_traceback(None)
         return self.metadata()
 
     def metadata(self) -> RecordMetadata:
-        """Return where the record is, as far as that is known now; offset -1 before it is acknowledged, and when it failed."""
+        """Return the record's metadata as known now; offset -1 before it is acknowledged, and if it failed."""
         return self._outcome.metadata(self.index, self.timestamp, self.key_size, self.value_size)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
@@ -112,7 +112,7 @@ class Delivery:
 
 
 class FailedSend:
-    """The outcome of records that never reached a batch. callback_promise: settles when their callback has run; None without one."""
+    """The outcome of records that failed without a batch. callback_promise: settled when their callback has run; None without one."""
 
     __slots__ = ("_asked", "error", "promise", "records_count", "tp", "waiter")
 
@@ -139,21 +139,21 @@ class FailedSend:
         return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return the one error."""
+        """Return the error."""
         self._asked.add(index)
         return self.error
 
     def failure_of(self, index: int) -> KafkaError | None:
-        """Return the one error."""
+        """Return the error."""
         return self.error
 
     @property
     def unasked(self) -> int:
-        """How many of its failed records the program has not looked at."""
+        """How many of its failed records the program has not read the error of."""
         return self.records_count - len(self._asked)
 
 
 def mark_under_way(late: TimeoutError) -> None:
-    """Mark the error of a wait for records, a BootstrapError included: they go on their way, and sent again would be written twice."""
+    """Mark the error of a wait for records: they are still being sent, and sending them again would write them twice."""
     late.retriable = False
     late.persisted = Persisted.UNKNOWN

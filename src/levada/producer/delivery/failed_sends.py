@@ -16,13 +16,13 @@ from levada.producer.delivery.unread_failures import UnreadFailures
 from levada.types import RecordMetadata, TopicPartition
 
 MEMORY_PER_RECORD = 1024
-"""What such a record holds of buffer.memory until its callback has run: its error, its handle, the callback."""
+"""The charge of such a record in buffer.memory until its callback has run, for its error, Delivery and callback."""
 
 
 class FailedSends:
-    """See the module's text. defer: runs a function outside the engine lock, in order. settled: is told there whose callback has run.
+    """The failed sends of one producer.
 
-    log: for lines that are written without the lock.
+    defer: runs a function without the engine's lock, in order. settled: called there after each callback. log: used there.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FailedSends:
     ) -> None:
         self.waiter: Waiter | None = None
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Is told of every such record: its transaction has failed with it."""
+        """Called for every such record: its transaction has failed."""
         self._pool = pool
         self._unread = unread
         self._defer = defer
@@ -50,7 +50,7 @@ class FailedSends:
         return list(self._waiting)
 
     def add(self, record: ToSend, error: KafkaError) -> Delivery:
-        """Report a record through its delivery, its AckBuffer and its callback."""
+        """Report a failed record with its Delivery, its AckBuffer and its callback."""
         self.failed(error)
         tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
         called: Promise[Any] | None = None if record.callback is None else Promise()
@@ -71,7 +71,7 @@ class FailedSends:
         self._defer(lambda: self._call_back(callback, metadata, error, called))
 
     def settle(self, called: Promise[Any]) -> None:
-        """Let those know who wait for the record: its callback has run."""
+        """Resolve the promise of a record: its callback has run."""
         del self._waiting[called]
         self._pool.release(MEMORY_PER_RECORD)
         called.resolve(None)
@@ -80,7 +80,7 @@ class FailedSends:
         try:
             callback(metadata, error)
         except BaseException as raised:
-            # SystemExit too: nothing that a callback raises may end the thread that serves all records.
+            # SystemExit as well: an exception of a callback must not end the thread that serves all records.
             tp = TopicPartition(metadata.topic, metadata.partition)
             self._log.error("%s: an on_delivery callback raised", tp, tp=tp, error=raised)
         finally:

@@ -1,4 +1,4 @@
-"""One sequence of an AckBuffer for many records: marked when all of them are written. And what becomes of one whose call raises."""
+"""One AckBuffer sequence for many records: it is acknowledged when all of them are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levada.producer.delivery.delivery import Delivery
 
 
 def settle_together(ack: Ack, promises: Iterable[Promise[Any]], first_error: Callable[[], KafkaError | None]) -> None:
-    """Once all promises are settled, mark the sequence, or fail it with the first error. Under the engine's lock."""
+    """Once all promises are settled, acknowledge the sequence, or fail it with the first error. Under the engine's lock."""
     buffer, sequence = ack
 
     def settle() -> None:
@@ -25,7 +25,7 @@ def settle_together(ack: Ack, promises: Iterable[Promise[Any]], first_error: Cal
 
 
 def when_settled(promises: Iterable[Promise[Any]], then: Callable[[], None]) -> None:
-    """Call a function, under the engine's lock, once all promises are settled: at once where they are."""
+    """Call a function, under the engine's lock, once all promises are settled, or at once if they are."""
     waited_for = list(promises)
     waiting = len(waited_for) + 1
 
@@ -41,10 +41,10 @@ def when_settled(promises: Iterable[Promise[Any]], then: Callable[[], None]) -> 
 
 
 def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
-    """The same for the records of send_many(). Those of a batch share its promise."""
+    """Like settle_together(), for the records of send_many()."""
 
     def first_error() -> KafkaError | None:
-        # All of them are asked: the buffer tells the program of the failure, so flush() need not warn about the others.
+        # All errors are read: the buffer reports the failure, so flush() need not warn about the others.
         errors = [error for delivery in sent if (error := delivery.exception()) is not None]
         return errors[0] if errors else None
 
@@ -52,20 +52,20 @@ def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
 
 
 def fail_refused(ack: Any, error: BaseException) -> None:
-    """Fail the sequence of a call that raises: nothing else would ever settle it. ack: what the call was given, right or wrong.
+    """Fail the sequence of a call that raises; nothing else would settle it. ack: the argument of the call, perhaps invalid.
 
-    A record that was taken before, as when Ctrl-C comes in between, may be written all the same; its sequence stays failed.
+    A record that was appended before, as with Ctrl-C, may be written all the same; its sequence stays failed.
     """
     if is_ack(ack):
         buffer, sequence = ack
-        # In a forked child the call raises ForkedError itself, and the parent's buffer is not touched.
+        # In a forked child the call raises ForkedError itself, and the buffer of the parent is not changed.
         with suppress(ForkedError):
             buffer.fail(sequence, error)
 
 
 @contextmanager
 def failed_if_raised(ack: Any) -> Iterator[None]:
-    """fail_refused() with what the block raises. send() has this written out, as it is called for every record."""
+    """Call fail_refused() with what the block raises. send() does the same inline, because it is called for every record."""
     try:
         yield
     except BaseException as error:

@@ -1,8 +1,8 @@
-"""Records that failed, and whose failure the program has not looked at: flush() and close() log a warning about them.
+"""Failed records whose error the program has not read: flush() and close() log a warning about them.
 
-A failure counts as looked at when its error is read: by its callback, its AckBuffer, result() or exception(), or in a report of
-send_arrow(); and when a call on its transaction raises with that error as the cause. Reading is noted where the error is, so a record
-that is written costs nothing. Methods are called under the engine's lock.
+An error counts as read when the record's callback or AckBuffer got it, when result(), exception() or a report of send_arrow() returned it,
+or when a call about its transaction raised with that error as the cause. The object with the error notes that, so a successful record costs
+nothing. Methods are called under the engine's lock.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from weakref import ReferenceType, ref
 from levada.errors import KafkaError
 
 KEPT = 100
-"""How many failures are kept, to see whether they are asked about yet. Of older ones a number remains, and one error."""
+"""How many failures are kept, in case they are read later. Of older ones only the number and one error are kept."""
 
 
 class Failed(Protocol):
-    """Records that failed together: a producer batch, a send that never became part of one, rows that could not be sent."""
+    """Records that failed together: a producer batch, a send without a batch, or rows that could not be sent."""
 
     @property
     def unasked(self) -> int:
-        """How many of its failed records the program has not looked at."""
+        """How many of its failed records the program has not read the error of."""
         ...
 
     @property
     def error(self) -> KafkaError | None:
-        """What they failed with."""
+        """The error."""
         ...
 
 
 class UnreadFailures:
-    """See the module's text."""
+    """The unread failures of one producer."""
 
     def __init__(self) -> None:
         self._kept: deque[Failed] = deque()
         self._older = 0
         self._first: KafkaError | None = None
-        # A traceback leads to the program's own objects, the producer among them: a strong reference would keep them all for ever.
+        # A weak reference, because a traceback refers to objects of the program, and even to the producer.
         self._told: ReferenceType[KafkaError] | None = None
 
     def raised_by_call(self, cause: KafkaError) -> None:
-        """Count no records that failed with this error, or because of it: the program is told of it by another error."""
+        """Do not count records that failed with this error, or because of it: a call raises it to the program."""
         self._told = ref(cause)
-        # A callback may run after the call that raises: add() looks, too.
+        # A callback may run after the call that raises, so add() checks as well.
         self._kept = deque(failed for failed in self._kept if not self._is_told(failed))
 
     def add(self, failed: Failed) -> None:
-        """Take up records that have failed, and whose callbacks have run."""
+        """Add failed records whose callbacks have run."""
         if self._is_told(failed):
             return
         self._kept.append(failed)
@@ -56,7 +56,7 @@ class UnreadFailures:
             self._count(self._kept.popleft())
 
     def take(self) -> tuple[int, KafkaError | None]:
-        """Return how many have not been asked about since the last call, and what the first of them failed with."""
+        """Return how many failures since the last call were not read, and the error of the first one."""
         while self._kept:
             self._count(self._kept.popleft())
         told = self._older, self._first

@@ -1,1 +1,1 @@
-"""Batches on their way to brokers: the Sender, producer ids and sequences, and what becomes of a batch that fails."""
+"""Batches on their way to brokers: the Sender, producer ids and sequence numbers, and the handling of errors."""

@@ -1,4 +1,4 @@
-"""How a batch fails: what is said to the user, and whether the records may be in the log."""
+"""How a batch fails: the error text, and whether the records may be in the log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ADVICE = {
 
 
 class Failures:
-    """Fails batches, with their sequences seen to and their reasons told."""
+    """Fails batches: handles their sequence numbers and makes their errors."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Failures:
         self._network = network
         self._counters = counters
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Is told of every batch that has failed: its transaction has."""
+        """Called for every failed batch: its transaction has failed."""
         self.transaction_waits_for: Callable[[], str] = lambda: ""
-        """Says what keeps the transaction's batches from being sent; empty when nothing does."""
+        """Returns a text about what delays the batches of the transaction; empty if nothing does."""
         self.transactional_id: str | None = None
 
     def expire(self, batch: ProducerBatch) -> None:
-        """delivery.timeout.ms is over."""
+        """Fail a batch after delivery.timeout.ms."""
         limit = f"within delivery.timeout.ms={self._accumulator.delivery_timeout_ms}"
         if batch.attempts:
             last = "no answer yet" if batch.on_the_wire and not batch.last_error else batch.last_error
@@ -72,12 +72,12 @@ class Failures:
         self._end(batch, DeliveryTimeout(text, batch.persisted()))
 
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
-        """The broker's error is final."""
+        """Fail a batch with a permanent error of the broker."""
         code = ErrorCode.of(answer.error_code)
-        # Some brokers name the partition, too.
+        # Some brokers name the partition in the message as well.
         name = f"{batch.tp}: "
         said = (answer.error_message or ADVICE.get(code) or "the broker refused the batch").removeprefix(name)
-        # An attempt before this one, whose answer was lost, may have been appended when the topic still took such records.
+        # An earlier attempt without a response may have been appended when the topic still accepted such records.
         persisted = batch.persisted()
         errors = {
             record.batch_index: _with(broker_error(code, name + (record.batch_index_error_message or said).removeprefix(name)), persisted)
@@ -92,11 +92,11 @@ class Failures:
         self._fail(batch, refused(ProduceRequest.NAME, answer.error_code, text, asked_for), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
-        """The node takes nothing that could hold these records."""
+        """Fail a batch because the node supports no format for these records."""
         self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node})"))
 
     def too_large(self, batch: ProducerBatch) -> None:
-        """A single record is more than the topic takes."""
+        """Fail a batch with a single record that is too large for the topic."""
         text = (
             f"{batch.tp}: the broker refuses a record that takes {batch.size} bytes; raise the topic's max.message.bytes "
             f"(broker: message.max.bytes) or send smaller records"
@@ -104,22 +104,22 @@ class Failures:
         self._fail(batch, RecordTooLargeError(text))
 
     def lose(self, batch: ProducerBatch) -> None:
-        """The partition begins a new sequence, and the batch may have been written under the old one."""
+        """Fail a batch because its partition starts a new sequence, and it may have been written in the old one."""
         text = f"{batch.tp}: the broker lost this producer's sequence while the batch was unanswered ({_attempts(batch)})"
         self._fail(batch, OutOfOrderSequenceError(text))
 
     def drop(self, batch: ProducerBatch) -> None:
-        """The program does not want it sent any more."""
+        """Fail a batch in abort_pending()."""
         sent = f"unanswered so far ({_attempts(batch)})" if batch.attempts else "not sent yet"
         self._fail(batch, AbortedError(f"{batch.tp}: given up by abort_pending(), {sent}"))
 
     def abort(self, batch: ProducerBatch, cause: KafkaError | None) -> None:
-        """Its transaction is aborted. cause: what the transaction failed with, None where the program aborts it."""
+        """Fail a batch because its transaction is aborted. cause: the error of the transaction; None if the program aborts it."""
         sent = f"after {_attempts(batch)}" if batch.attempts else "before it was sent"
         why = "" if cause is None else f"; the transaction failed with: {cause}"
         error = TransactionAbortedError(f"{batch.tp}: aborted with its transaction, {sent}{why}")
         error.__cause__ = cause
-        # A program that aborts knows what it drops.
+        # A program that aborts knows that it drops the records.
         self._fail(batch, error, final=Final.ABORTED if cause is None else Final.FAILED)
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
@@ -146,7 +146,7 @@ class Failures:
         self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None, final: Final = Final.FAILED
     ) -> None:
         if batch.final is not None:
-            # With its transaction, which another batch has failed.
+            # The batch has failed with its transaction, because of another batch.
             return
         if self._idempotence is not None:
             self._idempotence.gave_up(batch, error.persisted)
@@ -173,7 +173,7 @@ def _attempts(batch: ProducerBatch) -> str:
 
 
 def _with(error: KafkaError, persisted: Persisted) -> KafkaError:
-    """Say whether the records may be in the log, behind all that the error says itself."""
+    """Append to the error text whether the records may be in the log."""
     error.persisted = persisted
     error.args = (f"{error}; persisted: {persisted.value}",)
     return error

@@ -1,24 +1,26 @@
-"""Exactly once per producer object: who we are to the brokers, and how each partition's batches are numbered.
+"""Idempotence: the producer id and epoch, and the sequence numbers of each partition's batches.
 
-States of the identity, moved by the InitProducerId flow and by `recover`:
+States of the producer id, moved by the InitProducerId flow and by `recover`:
 
     none -> (flow) -> valid -> (epoch bump) -> valid ... -> (epoch 32767 used up) -> none
-    any  -> failed, for good: not authorized, or the broker knows no idempotence
+    any  -> failed, permanently: not authorized, or the broker does not support idempotence
 
-A batch is numbered when it is first drained and keeps number and bytes for every further attempt, because the first may have been
-written. A partition goes through trouble in two ways:
+A batch gets its sequence number when it is first drained. It keeps number and bytes for every retry, because an earlier attempt may have
+been written. There are two ways in which a batch can fail:
 
-* a batch failed, and certainly was not written: later ones of the partition would leave a gap, so they get new numbers under a new epoch
-  (`wants_bump`; if nothing was numbered after it, its numbers are simply used again);
-* a batch failed, and may have been written: the partition is `unresolved`. Nothing new is sent until those in flight are done. Did a later
-  one succeed, there is no gap; else the epoch is bumped.
+* It was certainly not written. Later batches of the partition would leave a gap, so they get new numbers under a new epoch (`wants_bump`).
+If
+  no later batch has a number, its own numbers are used again.
+* It may have been written: the partition is `unresolved`. Nothing new is sent until the batches in flight are done. If a later one
+succeeded,
+  there is no gap; else the epoch is bumped.
 
-A transactional producer's identity is given by the coordinator (`transactions.manager`), which alone raises the epoch. There a batch that
-fails costs the transaction. Where its numbers were used (`lost_numbers`), the next transaction needs another epoch.
+The producer id of a transactional producer is given by the coordinator (`transactions.manager`), and only the coordinator bumps the epoch.
+There, a batch that fails makes the transaction fail. If its numbers were used (`lost_numbers`), the next transaction needs another epoch.
 
-What can never happen: that a batch which may have been written gets another number, because the broker could not see the duplicate then.
-Such a batch fails as `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered
-while one of its batches is on the wire.
+What can never happen: a batch that may have been written gets another number, because the broker could not detect the duplicate then. Such
+a batch fails as `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered while one of its
+batches is in flight.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
 
 class Verdict(Enum):
-    """What to do with a batch that the broker found out of sequence."""
+    """The reaction to a batch that the broker found out of sequence."""
 
     RETRY = "retry"
     BUMP = "bump"
@@ -107,13 +109,14 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
         Rule("the broker lost what it knew of us", _always, Verdict.FAIL),
     ),
 }
-"""Within a transaction: a batch that fails costs the transaction, and only its coordinator raises the epoch."""
+"""The rules within a transaction: a failed batch makes it fail, and only its coordinator bumps the epoch."""
 
 
 class Idempotence:
-    """See the module's text. lost_numbers: a batch of a transaction has failed, and its numbers with it, under this identity.
+    """The producer id and the sequence numbers of one producer.
 
-    error: why the producer cannot go on. was_denied: the user may not write idempotently, which has failed the records of then only.
+    lost_numbers: whether a batch of a transaction has failed after its numbers were used, under this producer id and epoch. error: why the
+    producer cannot go on. was_denied: whether the user may not write idempotently; only the records of that time have failed.
     """
 
     def __init__(
@@ -123,9 +126,9 @@ class Idempotence:
         may_send: Callable[[ProducerBatch], bool] | None = None,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """may_send: whether a batch's partition is part of a transaction now; None for a producer without transactions.
+        """may_send: whether the partition of a batch is part of the transaction now; None for a producer without transactions.
 
-        warn: tells whoever runs the program what keeps records from being sent.
+        warn: logs what delays records.
         """
         self.is_transactional = may_send is not None
         self.lost_numbers = False
@@ -150,13 +153,13 @@ class Idempotence:
         return not self.identity.is_valid and self.error is None and not self.is_transactional
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Go on under an identity that the coordinator of the transactions has given."""
+        """Use the producer id and epoch that the transaction coordinator has given."""
         self.identity = identity
         self.lost_numbers = False
         self.changes += 1
 
     def initialize(self) -> Flow[None]:
-        """Get a producer id from any broker, however long that takes."""
+        """Get a producer id from any broker, with retries and without a time limit."""
         attempts = 0
         while True:
             code, cause = yield from self._ask_for_identity()
@@ -171,7 +174,7 @@ class Idempotence:
             attempts += 1
 
     def _ask_for_identity(self) -> Flow[tuple[ErrorCode | None, str]]:
-        """Return what came of it; no code where there was no answer that could be read."""
+        """Send InitProducerId; return the error code, None without a readable response, and a text."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
         try:
             reply: InitProducerIdResponse = yield Call(request)
@@ -179,7 +182,7 @@ class Idempotence:
             return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
         except ConnectError as error:
             if isinstance(error, BootstrapError):
-                # The program's own calls raise it, so a warning would only repeat it.
+                # Calls of the program raise this error, so a warning would only repeat it.
                 self.waiting_for = _producer_id(f"{ErrorCode.NETWORK_EXCEPTION.name}: {error}")
             return ErrorCode.NETWORK_EXCEPTION, f": {error}"
         except ProtocolError as error:
@@ -190,7 +193,7 @@ class Idempotence:
         return code, " (enable.idempotence=false does without them)" if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
 
     def records_failed(self) -> None:
-        """The records that were there, if any, have failed with the error. A user may have the permission when later ones are sent."""
+        """Clear the error after all records have failed with it: the user may have the permission when later records are sent."""
         if self.was_denied:
             self.error = None
 
@@ -200,22 +203,22 @@ class Idempotence:
             self._warn(f"nothing can be sent yet, waiting for {waiting_for}")
         self.waiting_for = waiting_for
 
-    # Topics that come and go
+    # Deleted topics
 
     def forget(self, queues: Iterable[PartitionQueue]) -> None:
-        """A topic was dropped with its sequences: the broker remembers them, so another topic that begins at 0 might be the same one."""
+        """Note that a topic was dropped with its sequences. The broker still has them, so they must not begin at 0 under this epoch."""
         self._has_forgotten |= self.has_numbered(queues)
 
     def has_numbered(self, queues: Iterable[PartitionQueue]) -> bool:
-        """Whether sequence numbers were given to any of these partitions under the present identity."""
+        """Whether any of these partitions has sequence numbers under the current producer id and epoch."""
         return any(queue.sequences.identity == self.identity and queue.sequences.next for queue in queues)
 
     def topics_began(self) -> None:
-        """New topics begin at 0: under a new epoch, if sequences were forgotten under this one."""
+        """Note that new topics begin at 0. This needs a new epoch if sequences were forgotten under this one."""
         self._bump_for_new_topics |= self._has_forgotten
 
     def topic_recreated(self, queues: Iterable[PartitionQueue]) -> None:
-        """The broker's new log knows nothing of the numbers used so far: these partitions begin at 0, under a new epoch (KIP-516)."""
+        """Start these partitions at 0 under a new epoch: the log of a new topic does not know the earlier numbers (KIP-516)."""
         for queue in queues:
             if queue.sequences.identity == self.identity and queue.sequences.next:
                 self._want_bump(queue)
@@ -231,15 +234,15 @@ class Idempotence:
         if self._may_send is not None and not self._may_send(batch):
             return False
         if batch.has_sequence:
-            # While one is retried, its partition goes one at a time until the gap is closed.
+            # During a retry, the partition sends one batch at a time until the gap is closed.
             return queue.in_flight[0] is batch
-        # A broker that knows nothing of us yet takes any first number, also the second batch's when it has refused the first. So a
-        # sequence begins with one batch in flight.
+        # A broker without state of this producer accepts any first number, even that of the second batch after it has refused the first.
+        # So a sequence begins with one batch in flight.
         has_begun = sequences.identity == self.identity and sequences.last_acked >= 0
         return sequences.unresolved is None and (has_begun or not queue.in_flight)
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give a sealed batch its numbers; they are written into it."""
+        """Give a sealed batch its producer id, epoch and sequence number, which are written into it."""
         sequences = batch.queue.sequences
         if sequences.identity != self.identity:
             sequences.restart(self.identity)
@@ -258,7 +261,7 @@ class Idempotence:
         )
 
     def number_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Number the parts of a split like the batch they come from."""
+        """Give the parts of a split batch the numbers of that batch."""
         sequence = batch.base_sequence
         for part in parts:
             self._write(part, sequence)
@@ -282,7 +285,7 @@ class Idempotence:
         return verdict
 
     def gave_up(self, batch: ProducerBatch, persisted: Persisted) -> None:
-        """A numbered batch is about to fail: see to the numbers of those behind it."""
+        """Handle the sequence numbers of later batches, before a numbered batch fails."""
         if not self._is_current(batch):
             return
         queue, after = batch.queue, next_sequence(batch.base_sequence, batch.records_count)
@@ -310,7 +313,7 @@ class Idempotence:
     # Recovery, once per poll
 
     def recover(self) -> list[ProducerBatch]:
-        """Resolve partitions and bump the epoch where that can be done now; returns batches that cannot be sent again and must fail."""
+        """Resolve partitions and bump the epoch if possible now; return batches that must fail because they cannot be sent again."""
         if not self._troubled and not self._bump_for_new_topics:
             return []
         for queue in list(self._troubled):
@@ -336,7 +339,7 @@ class Idempotence:
             self.changes += 1
 
     def _renumber(self, queue: PartitionQueue) -> list[ProducerBatch]:
-        """Start a partition at 0 under the new epoch, with those in flight that certainly were not written."""
+        """Start a partition at 0 under the new epoch, beginning with in-flight batches that were certainly not written."""
         del self._troubled[queue]
         self.changes += 1
         queue.sequences.restart(self.identity)

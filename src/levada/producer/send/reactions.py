@@ -1,8 +1,8 @@
-"""What the Sender does about an error code in a produce response: one table for every code.
+"""The Sender's reaction to each error code of a produce response: one table for all codes.
 
-`persisted` says what the answer tells about this attempt alone. Only a code that brokers give before they append is a NO. A leader that
-has appended and then waits for its followers answers REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or
-KAFKA_STORAGE_ERROR when it gives up, and the record may survive; so may it after a lost answer.
+`persisted` tells what the response says about this attempt alone. Only a code that brokers send before they append is a NO. A leader that
+has appended, and then waits for its followers, sends REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or
+KAFKA_STORAGE_ERROR when it gives up, and the record may survive. The same is true without a response.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from levada.errors import Persisted
 
 
 class Action(Enum):
-    """What becomes of the batch."""
+    """What happens to the batch."""
 
     COMPLETE = "complete"
     RETRY = "retry"
@@ -27,7 +27,7 @@ class Action(Enum):
 
 
 class Reaction(NamedTuple):
-    """A row of the table. refresh_metadata: the answer shows that our picture of the cluster is old."""
+    """A row of the table. refresh_metadata: whether the error shows that metadata is out of date."""
 
     action: Action
     refresh_metadata: bool
@@ -36,7 +36,7 @@ class Reaction(NamedTuple):
 
 _SPECIAL: Mapping[ErrorCode, Action] = {
     ErrorCode.NONE: Action.COMPLETE,
-    # Written before, by an attempt whose answer was lost; where, the broker has forgotten.
+    # An earlier attempt, whose response was lost, has written it. The broker does not know the offset any more.
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Action.COMPLETE,
     ErrorCode.MESSAGE_TOO_LARGE: Action.SPLIT,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Action.ASK_SEQUENCES,

@@ -1,8 +1,8 @@
-"""Sends what the accumulator has ready and deals with the answers.
+"""Sends the batches that the accumulator has ready, and handles the responses (Sender in Java).
 
-One poll: answers, expiry, sequences, then what can be sent. Answers are only noted when they arrive and handled here, where the time is
-known and no other component is in the middle of a change. What to do about an error is not decided here but read from a table
-(`reactions`); who may be sent next in a partition is the Idempotence's.
+One poll handles responses, expired batches and sequence numbers, then sends what can be sent. Responses are only stored when they arrive,
+and handled here, where the time is known and no other component is in the middle of a change. A table (`reactions`) has the reaction to
+each error. Idempotence decides which batch of a partition may be sent next.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAGIC_BY_VERSION = {0: 0, 1: 0, 2: 1}
 
 
 class SenderSettings(NamedTuple):
-    """What the configuration says about sending; the names are those of its keys."""
+    """The settings for sending; fields have the names of the options."""
 
     acks: int
     retries: int
@@ -61,7 +61,7 @@ class SenderSettings(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A request that came to an end, the batches in it, and the names of its topics by the numbers of their ids."""
+    """A request that has ended, its batches, and the names of its topics by the integers of their ids."""
 
     promise: Promise[ProduceResponse | None]
     node: int
@@ -70,7 +70,7 @@ class Answered(NamedTuple):
 
 
 class Sender:
-    """See the module's text. start: runs a flow on the engine."""
+    """The Sender of one producer. start: runs a flow on the engine."""
 
     def __init__(
         self,
@@ -110,27 +110,27 @@ class Sender:
         }
 
     def poll(self, now_ms: int) -> int:
-        """Do what can be done now; return when to be polled again."""
+        """Do everything that can be done now; return when to be polled again."""
         self.counters.now_ms = now_ms
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
         for batch in self._accumulator.expired(now_ms):
             self.failures.expire(batch)
-        # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
+        # After everything that may leave a gap in a sequence: no other event resumes the batches that wait after the gap.
         if self._idempotence is not None:
             self._keep_sequences(self._idempotence, now_ms)
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
             self._refresh_topics(self._snapshot)
         deadline_ms, sent = NEVER_MS, True
-        while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event tells that the next one may follow.
+        while sent and self._accumulator.backlogs.placed:  # A request is written at once, so there is no event for the next one.
             deadline_ms, sent = self._send_ready(now_ms)
         if self.transaction_manager is not None:
             deadline_ms = min(deadline_ms, self.transaction_manager.poll(now_ms))
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
     def let_go(self) -> None:
-        """Release the batches of requests that have ended, and whose answers poll() will take in no more."""
+        """Release the batches of ended requests whose responses poll() will not handle any more."""
         while self._answers:
             for batch in self._answers.popleft().batches:
                 self._accumulator.off_the_wire(batch)
@@ -147,7 +147,7 @@ class Sender:
                     self._idempotence.topic_recreated(topic.partitions)
 
     def _numbered_by_coordinator(self) -> set[str]:
-        """Return the topics whose sequences go on, because only the coordinator of transactions can raise the epoch."""
+        """Return the topics whose sequences continue, because only the transaction coordinator can bump the epoch."""
         if self.transaction_manager is None or self._idempotence is None:
             return set()
         return {name for name, topic in self._accumulator.topics.items() if self._idempotence.has_numbered(topic.partitions)}
@@ -155,7 +155,7 @@ class Sender:
     # Sending
 
     def _send_ready(self, now_ms: int) -> tuple[int, bool]:
-        """Send what is ready, one request a node; return when to look again, and whether anything was sent."""
+        """Send ready batches, one request per node; return when to check again, and whether anything was sent."""
         sent = False
         ready = self._accumulator.ready(now_ms)
         if ready.leaderless:
@@ -172,7 +172,7 @@ class Sender:
                     self._send(node, encoded, now_ms)
                     sent = True
                 if len(encoded) < len(batches):
-                    # No answer will bring us back for what waits behind those that cannot be sent.
+                    # Other batches wait after those that cannot be sent, and no response will trigger another poll.
                     deadline_ms = now_ms
         return deadline_ms, sent
 
@@ -182,7 +182,7 @@ class Sender:
         self._metadata.request_update()
 
     def _encode(self, node: int, batches: list[ProducerBatch]) -> dict[ProducerBatch, bytearray]:
-        """Return the batches as the node takes them, without those it can never take."""
+        """Return the batches in the node's format, without those that it does not support."""
         magic = self._format.magic(node)
         encoded = {}
         for batch in batches:
@@ -193,7 +193,7 @@ class Sender:
         return encoded
 
     def _unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
-        """Fail the records that the node cannot take; others of the same batch go without them."""
+        """Fail the records that the node does not support; the others of the batch are sent without them."""
         parts = split_by_headers(batch, self._settings.codec, self._settings.level)
         if len(parts) > 1:
             self._accumulator.put_parts(batch, parts)
@@ -223,7 +223,7 @@ class Sender:
         promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
 
     def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[int, str]]:
-        """Return the request and the names of its topics by the numbers of their ids, since newer answers have ids only."""
+        """Return the request, and the names of its topics by the integers of their ids: newer responses have only ids."""
         topics: dict[str, TopicProduceData] = {}
         for batch, data in batches.items():
             name, partition = batch.tp
@@ -240,7 +240,7 @@ class Sender:
         )
         return request, {topic.topic_id.int: topic.name for topic in topics.values()}
 
-    # Answers
+    # Responses
 
     def _answered(self, answered: Answered, now_ms: int) -> None:
         answers = self._by_partition(answered)
@@ -262,7 +262,7 @@ class Sender:
         return answers
 
     def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
-        """Return what a lost request means for each of its batches; so does an answer without the partition."""
+        """Return the response to use for each batch of a request that failed, or whose response lacks the partition."""
         error = promise.error
         text = None if error is None else str(error)
         if isinstance(error, DisconnectError) and error.timed_out:
@@ -362,7 +362,7 @@ class Sender:
             self._initialize_at_ms = NEVER_MS
 
     def _initialize(self, idempotence: Idempotence, now_ms: int) -> None:
-        """Have the flow run that gets a producer id. Should it end without one, it is begun again, but not at once."""
+        """Run the flow that gets a producer id. If it ends without one, it is started again after a pause."""
         if self._initializing is not None and not self._initializing.done:
             return
         if self._initializing is not None and self._initialize_at_ms == NEVER_MS:
@@ -386,7 +386,7 @@ class ProduceFormat:
         self.oldest_version = OLDEST_WITH_ZSTD if codec is Codec.ZSTD else OLDEST_WITH_BATCHES if is_idempotent else 0
 
     def magic(self, node: int) -> int:
-        """Return the record format for a node that is ready; the newest one also where sending will fail."""
+        """Return the record format for a node that is ready; the newest one even if sending will fail."""
         try:
             version = self._network.version_for(node, ProduceRequest, self.oldest_version)
         except UnsupportedVersionError:
@@ -398,14 +398,14 @@ class ProduceFormat:
         assert batch.data is not None
         if magic == MAGIC:
             return batch.data
-        # Met only with brokers that are years behind; most programs never load it.
+        # Only for very old brokers; most programs never load it.
         from levada.record.legacy.conversion import down_convert
 
         return down_convert(RecordBatch(memoryview(batch.data)), magic, self._level)
 
     @property
     def need(self) -> str:
-        """What asks for oldest_version, in words for who has an older broker."""
+        """Which option needs oldest_version, as error text for older brokers."""
         if self._codec is Codec.ZSTD:
             return "compression.type=zstd needs brokers of Kafka 2.1 or newer"
         if self.oldest_version:

@@ -1,4 +1,4 @@
-"""Numbers that let the broker see a duplicate: producer id, epoch and sequence, modulo 2^31."""
+"""The numbers for duplicate detection: producer id, epoch and sequence number, modulo 2^31."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProducerIdentity(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the broker has handed out an id."""
+        """Whether it has a producer id."""
         return self.producer_id >= 0
 
 
@@ -29,15 +29,15 @@ NO_IDENTITY = ProducerIdentity()
 
 
 def is_before(a: int, b: int) -> bool:
-    """Whether sequence a comes before b; serial number arithmetic, since sequences wrap from 2^31-1 to 0."""
+    """Whether sequence a comes before b. Sequences wrap from 2^31-1 to 0."""
     return a != b and (b - a) % SEQUENCE_MODULUS < SEQUENCE_MODULUS // 2
 
 
 class Sequences:
-    """What one partition knows of its numbers.
+    """The sequence numbers of one partition.
 
-    unresolved: the sequence after a batch whose fate is unknown; nothing new is sent until it is clear whether there is a gap.
-    wants_bump: the numbers cannot go on under this epoch; the partition starts at 0 under the next one.
+    unresolved: the sequence after a batch that may or may not be written; nothing new is sent until it is known whether there is a gap.
+    wants_bump: the sequence cannot continue under this epoch; the partition starts at 0 under the next one.
     """
 
     __slots__ = ("identity", "last_acked", "last_acked_offset", "next", "unresolved", "wants_bump")
@@ -46,7 +46,7 @@ class Sequences:
         self.restart(NO_IDENTITY)
 
     def restart(self, identity: ProducerIdentity) -> None:
-        """Begin at 0 under an identity."""
+        """Start at 0 under a producer id and epoch."""
         self.identity = identity
         self.next = 0
         self.last_acked = -1
@@ -56,17 +56,17 @@ class Sequences:
 
     @property
     def expected(self) -> int:
-        """The sequence after the last acknowledged one: what the broker must see next unless something is missing."""
+        """The sequence after the last acknowledged one, which the broker expects next."""
         return next_sequence(self.last_acked, 1) if self.last_acked >= 0 else 0
 
     def take(self, count: int) -> int:
-        """Return the sequence for the next `count` records and move on."""
+        """Return the sequence for the next `count` records, and advance by `count`."""
         base = self.next
         self.next = next_sequence(base, count)
         return base
 
     def acked(self, base_sequence: int, count: int, base_offset: int) -> None:
-        """Note a success; answers may cross, so only forward."""
+        """Note a success. Responses may arrive out of order, so this only moves forward."""
         last = next_sequence(base_sequence, count - 1)
         if self.last_acked < 0 or is_before(self.last_acked, last):
             self.last_acked = last
@@ -75,12 +75,12 @@ class Sequences:
 
 
 class Numbering(Protocol):
-    """Who numbers batches for the broker's duplicate detection, if anybody does."""
+    """Gives sequence numbers to batches."""
 
     def may_drain(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be sent now without breaking its partition's order."""
         ...
 
     def number(self, batch: ProducerBatch) -> None:
-        """Number a sealed batch that has no number."""
+        """Give a sealed batch its sequence number."""
         ...

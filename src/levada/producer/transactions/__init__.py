@@ -1,1 +1,1 @@
-"""Transactions of a producer: their states, and what is asked of coordinators."""
+"""The transactions of a producer: their states, and the requests to coordinators."""

@@ -1,4 +1,4 @@
-"""Requests to coordinators: finds them, asks again as the table of reactions says, and notes requests that got no answer."""
+"""Requests of a transactional producer to coordinators: look-up, retries by the table of reactions, and lost responses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from levada.producer.transactions.requests import Question, worst
 T = TypeVar("T")
 
 SOON_MS = 20
-"""How soon what belongs to a new transaction is asked for again while the coordinator completes the one before (KAFKA-5482)."""
+"""The retry pause for requests of a new transaction while the coordinator completes the one before (KAFKA-5482)."""
 _OF_A_NEW_TRANSACTION = frozenset({Api.ADD_PARTITIONS, Api.ADD_OFFSETS, Api.TXN_OFFSET_COMMIT})
 _OLD_BROKER = "transactions need brokers of Kafka 0.11 or newer, and 2.5 or newer to go on after a lost answer or a failed record"
 
 
 class Answer(NamedTuple):
-    """What came of a question. text: what the broker said, about whom. reply: the answer that it was."""
+    """The result of a request. text: the broker's message and its subject. reply: the response."""
 
     reaction: Reaction
     code: ErrorCode
@@ -34,11 +34,11 @@ class Answer(NamedTuple):
 
 
 class CoordinatorRequests:
-    """Asks one question at a time, or several beside one another.
+    """Sends the requests of one producer, one at a time or several concurrently.
 
-    lost: whether a request was sent, and no answer came: it may still arrive. Whoever makes sure that this does no harm sets it back.
-    last: the last failure of the question that was asked last; empty once it has an answer that can be acted on.
-    in_doubt: whether an attempt of that question, before the one that was answered at last, may have been carried out.
+    lost: whether a request was sent without a response, so that it may still arrive. Reset by the code that makes sure that this does no
+    harm. last: the last failure of the latest request; empty once it has a conclusive response. in_doubt: whether an earlier attempt of the
+    latest request may have been carried out.
     """
 
     def __init__(self, coordinators: CoordinatorFinder, backoff: ExponentialBackoff) -> None:
@@ -49,7 +49,7 @@ class CoordinatorRequests:
         self._backoff = backoff
 
     def ask(self, question: Question, is_wanted: Callable[[], bool] = lambda: True) -> Flow[Answer]:
-        """Ask until there is an answer that can be acted on, or nobody wants it any more; then the reaction is still to ask again."""
+        """Send a request until there is a conclusive response, or it is not wanted any more; then the reaction is still RETRY."""
         self.last, self.in_doubt = "", False
         attempts = 0
         while True:
@@ -68,7 +68,7 @@ class CoordinatorRequests:
             attempts += 1
 
     def explain(self, call: Flow[T]) -> Flow[T]:
-        """Run a call; when its time is over, the TimeoutError says what was answered last, and by whom."""
+        """Run a call. If it times out, the TimeoutError has the last failure and its coordinator."""
         self.last = ""
         try:
             return (yield from call)
@@ -98,18 +98,18 @@ class CoordinatorRequests:
         except UnsupportedVersionError as error:
             return Answer(Reaction.FATAL, ErrorCode.UNSUPPORTED_VERSION, f"{error.reason}; {_OLD_BROKER}")
         except BrokerError as error:
-            # Of the look-up of the coordinator: nothing was sent to it.
+            # An error of the coordinator look-up: no request was sent to the coordinator.
             return self._not_found(question, error)
         except BaseException:
-            # The flow's time is over, or it was broken off, while the request is under way.
+            # The flow has timed out or was interrupted while the request is in flight.
             self.lost = True
             raise
         subject, code = worst(question.api, question.codes(reply))
         reaction = REACTIONS[question.api][code]
         if reaction is Reaction.DONE and (missing := question.missing(reply)):
             return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
-        # Subjects that brokers refuse for lack of a permission on topics are partitions.
-        # The subject of an offset begins with its group.
+        # Subjects of errors about topic permissions are partitions.
+        # The subject of an offset begins with the group.
         names = {ResourceType.TOPIC: subject.rpartition(", ")[2].rpartition("-")[0], **question.names}
         return Answer(reaction, code, "; ".join(filter(None, [subject, needed(question.request.NAME, code, names)])), reply)
 
@@ -117,6 +117,6 @@ class CoordinatorRequests:
     def _not_found(question: Question, error: BrokerError) -> Answer:
         reaction = REACTIONS[Api.FIND_COORDINATOR][error.code]
         if question.api is Api.INIT_PRODUCER_ID and reaction is Reaction.FATAL:
-            # Nothing of a transaction is there yet: the same call may succeed once the program is allowed to make it.
+            # There is no transaction yet: the same call may succeed once the permission is granted.
             reaction = REACTIONS[Api.INIT_PRODUCER_ID][error.code]
         return Answer(reaction, error.code, error.reason)

@@ -1,7 +1,8 @@
-"""One producer's transactions: its calls as flows, and who may send what when. `states` has the states, with their theory.
+"""The transactions of one producer: its calls as flows, and which batches may be sent when. `states` has the states.
 
-The calls run on the engine, under its lock, so each sees and leaves a whole state. A call that is broken off, by its time-out, Ctrl-C or a
-cancelled task, leaves the state that the table has for it. The Sender asks may_send() before it drains, and calls failed() for a failure.
+The calls run on the engine, under its lock, so each sees and leaves a complete state. A call that is interrupted, by its timeout, Ctrl-C or
+a cancelled task, leaves the state that the table defines for that. The Sender asks may_send() before it drains, and reports failures to
+failed().
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartitio
 T = TypeVar("T")
 
 LEAST_CLAMPED_MS = 1000
-"""A shorter timeout is not asked for: no transaction could be ended in it."""
+"""The shortest timeout to request: no transaction could be ended in a shorter one."""
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
@@ -46,7 +47,7 @@ ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
 class TransactionManager:
-    """See the module's text. start: runs a flow on the engine, from a time on."""
+    """The transactions of one producer. start: runs a flow on the engine, from a time on."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class TransactionManager:
         self._committing_offsets = False
         self._call_over: Promise[None] | None = None
         self.on_not_committed: Callable[[], None] = lambda: None
-        """Called once it is decided that the open transaction will not be committed, perhaps several times."""
+        """Called, perhaps several times, once it is certain that the open transaction will not be committed."""
         records.admit(self.refusal)
 
     # State
@@ -118,7 +119,7 @@ class TransactionManager:
         )
 
     def _check(self, call: str) -> None:
-        """Raise unless a transaction is open and can be committed."""
+        """Raise unless an open transaction can be committed."""
         if self.state is State.FATAL_ERROR or (self.state is State.ABORTABLE_ERROR and self._error is not None):
             raise self.refusal()
         if self.state is not State.IN_TRANSACTION or self._committing_offsets:
@@ -144,7 +145,7 @@ class TransactionManager:
     # For the Sender
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now: its partition is part of the transaction, or becomes so by being written to."""
+        """Whether a batch may be sent now: its partition is in the transaction, or the produce request adds it."""
         if self.state not in SENDING or self._pause.holds():
             return False
         if batch.tp in self._partitions:
@@ -156,18 +157,18 @@ class TransactionManager:
         return False
 
     def poll(self, now_ms: int) -> int:
-        """Announce the partitions that wait for it; return when to be polled again."""
+        """Send AddPartitionsToTxn for waiting partitions; return when to be polled again."""
         if self._new_partitions and self.state in SENDING and (self._announcing is None or self._announcing.done):
             self._announcing = self._start(self._announce(), now_ms)
         return self._pause.poll(now_ms)
 
     @property
     def gives_up_records(self) -> bool:
-        """Whether a record is not worth another attempt: its transaction is being aborted."""
+        """Whether batches are not retried any more, because the transaction is being aborted."""
         return self.state in ENDING_BADLY
 
     def failed(self, error: KafkaError) -> None:
-        """A record or a request of the transaction has failed for good."""
+        """Note that a record or a request of the transaction has failed permanently."""
         if self.state not in SENDING:
             return
         self._error = error
@@ -175,7 +176,7 @@ class TransactionManager:
         self._records.drop_unsent(error)
 
     def fatal(self, error: KafkaError) -> None:
-        """The producer cannot go on."""
+        """Note a fatal error: the producer cannot go on."""
         if self.state is State.FATAL_ERROR:
             return
         error.fatal = True
@@ -200,7 +201,7 @@ class TransactionManager:
 
     @property
     def needs_initialization(self) -> bool:
-        """Whether init_transactions() was not called yet."""
+        """Whether init_transactions() has to be called first."""
         return self.state is State.UNINITIALIZED
 
     @property
@@ -210,15 +211,15 @@ class TransactionManager:
 
     @property
     def holds_anything(self) -> bool:
-        """Whether partitions or groups are part of the transaction, as far as the coordinator may know."""
+        """Whether the coordinator may know partitions or groups of the transaction."""
         return bool(self._partitions or self._groups or self._announcing)
 
     def call(self, call: Callable[[TransactionManager], Flow[T]]) -> Flow[T]:
-        """Run one of the calls below; a TimeoutError of it says what the coordinator answered last."""
+        """Run one of the calls below. If it times out, the TimeoutError has the coordinator's last error."""
         return self._coordinator.explain(call(self))
 
     def initialize(self) -> Flow[None]:
-        """Get a producer id and epoch; any other producer of this transactional id is fenced, and its open transaction aborted."""
+        """Get a producer id and epoch. Any other producer with this transactional.id is fenced, and its open transaction aborted."""
         self._take(Event.INITIALIZE)
         try:
             yield from self._settle()
@@ -233,9 +234,9 @@ class TransactionManager:
                 self._take(self._not_initialized())
 
     def forget_identity(self) -> Flow[None]:
-        """Become as a new producer is, whose init_transactions() fences every other one, also those that came since this one began.
+        """Forget the producer id and epoch, so that init_transactions() fences every other producer, including newer ones.
 
-        With the present producer id and epoch it would be fenced by them.
+        With the current producer id and epoch, newer producers would fence this one.
         """
         self._take(Event.FORGET, "forget_identity()")
         self.identity = NO_IDENTITY
@@ -256,17 +257,17 @@ class TransactionManager:
 
     def _refused_initialization(self, answer: Answer) -> KafkaError:
         error = self._error_of(answer, "InitProducerId")
-        # An answer to be had again once the user is allowed to, although within a transaction it would be the end.
+        # The call may succeed once the permission is granted; within a transaction the same error would be fatal.
         error.fatal = False
         if answer.reaction is not Reaction.REFUSED:
             self.fatal(error)
         return told_again(error)
 
     def _settle(self) -> Flow[Settled]:
-        """Abort what may still be open after an answer that was lost, before the new epoch; return what became of it.
+        """After a lost response, abort what may still be open, before the new epoch; return the outcome of the transaction.
 
-        Asked for in the same way as the end that got no answer: the coordinator says then which of the two came first. Brokers before 4.0
-        would fence this producer, too, if they met its open transaction when asked for the new epoch.
+        The request is like the EndTxn without a response, so the coordinator tells which of the two came first. Brokers before 4.0 would
+        even fence this producer if its transaction was still open when it requests a new epoch.
         """
         ending = self._unanswered
         if ending is None:
@@ -281,7 +282,7 @@ class TransactionManager:
         return settled
 
     def begin(self) -> Flow[None]:
-        """Begin a transaction; after an end with a lost answer, initialize anew first."""
+        """Begin a transaction. After an EndTxn with a lost response, initialize again first."""
         if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
             yield from self.initialize()
         self._take(Event.BEGIN)
@@ -314,7 +315,7 @@ class TransactionManager:
             self._committing_offsets = False
             self._tell_call_over()
             if not done:
-                # They may have become part of the transaction, or not: so it can only be aborted.
+                # It is unknown whether they are part of the transaction, so it can only be aborted.
                 self.failed(TimeoutError(f"the call that sent the offsets of group {group.group_id!r} was broken off"))
 
     def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
@@ -324,7 +325,7 @@ class TransactionManager:
             raise self.refusal()
 
     def prepare(self, call: str) -> Flow[None]:
-        """Deliver every record; raises what keeps the transaction from being committed."""
+        """Deliver every record. Raises what prevents the commit."""
         self._check(call)
         self._take(Event.PREPARE, call)
         delivered = False
@@ -349,10 +350,10 @@ class TransactionManager:
         yield from self._end(ending)
 
     def abort(self) -> Flow[None]:
-        """Drop the transaction; its records not yet sent fail with TransactionAbortedError.
+        """Abort the transaction. Records that are not sent yet fail with TransactionAbortedError.
 
-        After a commit without an answer: find out whether it was carried out; if so, raise IllegalStateError, and
-        TransactionOutcomeUnknownError or ProducerFencedError where the coordinator can no longer tell.
+        After a commit without a response, find out whether it was carried out. If so, raise IllegalStateError. If the coordinator cannot
+        tell any more, raise TransactionOutcomeUnknownError or ProducerFencedError.
         """
         if self._unanswered is not None and self._unanswered.commits:
             yield from self._abort_instead()
@@ -375,7 +376,7 @@ class TransactionManager:
             if self.state is State.INITIALIZING:
                 self._take(Event.ANSWER_LOST if self._unanswered is not None else Event.NEW_IDENTITY_NEEDED)
         if settled is Settled.UNKNOWN:
-            # Another producer may have taken over: who asks for the next epoch is told.
+            # Another producer may have taken over: InitProducerId tells.
             yield from self.initialize()
             raise TransactionOutcomeUnknownError(f"abort_transaction(): {name}: {settled.value}; begin_transaction() goes on")
         if settled is Settled.COMMITTED:
@@ -394,7 +395,7 @@ class TransactionManager:
                 self._take(Event.NOT_PREPARED)
 
     def hand_over(self) -> Flow[TransactionHandle]:
-        """Deliver every record, and leave the transaction open for somebody else to end. Repeated, it returns the same handle."""
+        """Deliver every record, and leave the transaction open for another process to end. A second call returns the same handle."""
         if self._handle is None:
             yield from self.prepare("detach_transaction()")
             self._take(Event.HAND_OVER)
@@ -403,26 +404,26 @@ class TransactionManager:
             )
         return self._handle
 
-    # For the end of the producer (closing)
+    # For close()
 
     @property
     def last_failure(self) -> str:
-        """What failed when the coordinator was asked last; empty once it has answered."""
+        """The last failure of the latest request to a coordinator; empty once it was answered."""
         return self._coordinator.last
 
     @property
     def unanswered(self) -> EndTxn | None:
-        """The end that was asked for, until there is an answer to it."""
+        """The EndTxn in flight, or without a response."""
         return self._unanswered
 
     @property
     def is_in_call(self) -> bool:
-        """Whether a call is under way that decides about the transaction."""
+        """Whether a transactional call is running."""
         settles = self.state is State.INITIALIZING and self._unanswered is not None
         return settles or self.state in ENDING or self._committing_offsets
 
     def call_over(self) -> Promise[None]:
-        """Return a promise that is resolved when no such call is under way any more."""
+        """Return a promise that is resolved when no transactional call is running any more."""
         self._call_over = self._call_over or Promise()
         return self._call_over
 
@@ -431,11 +432,11 @@ class TransactionManager:
             over, self._call_over = self._call_over, None
             over.resolve(None)
 
-    # The end
+    # EndTxn
 
     def _ending(self, *, commits: bool) -> EndTxn | None:
-        """Return the end to be asked for; None where the coordinator knows of no transaction."""
-        # Also where it has just said that it does not know this producer id: asked for a new epoch, it would fence whoever has one open.
+        """Return the EndTxn to send; None if the coordinator does not know of a transaction."""
+        # Even if it has just answered that it does not know this producer id: a request for a new epoch would fence the current producer.
         return EndTxn(commits, self.identity, self.protocol.end) if self.holds_anything else None
 
     def _end(self, ending: EndTxn | None) -> Flow[None]:
@@ -467,12 +468,12 @@ class TransactionManager:
             yield from self._not_aborted(answer)
 
     def _ended(self) -> None:
-        # Under the newer protocol whatever was lost carries an epoch that has passed.
+        # With the newer protocol a delayed request has an old epoch.
         loses = self.protocol.announces and (self._coordinator.lost or self._records.lost_numbers)
         self._take(Event.NEW_IDENTITY_NEEDED if loses or self._is_forgotten_there else Event.ENDED)
 
     def _not_committed(self, answer: Answer) -> None:
-        """The coordinator refused to commit."""
+        """Handle a refused commit."""
         error = self._error_of(answer, "EndTxn")
         if answer.reaction is Reaction.ABORT_AND_INITIALIZE and self._in_doubt:
             self._take(Event.NEW_IDENTITY_NEEDED)
@@ -486,12 +487,12 @@ class TransactionManager:
         raise self.refusal()
 
     def _not_aborted(self, answer: Answer) -> Flow[None]:
-        """The coordinator refused to abort: nothing is open there, or it has given the transaction up itself."""
+        """Handle a refused abort: no transaction is open at the coordinator, or it has aborted the transaction itself."""
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
             self._take(Event.NEW_IDENTITY_NEEDED)
             if answer.reaction is Reaction.FENCED:
-                # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told. Without an
-                # answer begin() asks for it: nothing is left to abort.
+                # Aborted by the coordinator, after transaction.timeout.ms, or by another producer: InitProducerId tells. Without a
+                # response, begin() sends it again: nothing is left to abort.
                 with suppress(TimeoutError):
                     yield from self.initialize()
             return
@@ -506,7 +507,7 @@ class TransactionManager:
             self._records.identify(self.identity)
 
     def _fail(self, answer: Answer) -> None:
-        """Take the refusal of a request within a transaction; nothing where the transaction has failed meanwhile."""
+        """Handle a refused request within a transaction; no effect if the transaction has failed meanwhile."""
         if answer.reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
             return
         error = self._error_of(answer, "")

@@ -1,4 +1,4 @@
-"""How long the first batch of a transaction is kept back for the markers of the one before."""
+"""How long the first batch of a transaction waits for the markers of the transaction before."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from levada.protocol.messages.describe_transactions import DescribeTransactionsR
 
 BROKERS_PAUSE_MS: Final = 20
 _SHORTEST_MS: Final = 2
-"""The time is in whole milliseconds: one may be over as soon as it begins."""
+"""Time is in whole milliseconds, so a pause of one millisecond may end at once."""
 _LONGEST_SLEEP_MS: Final = 500
-"""Between two questions: a partition without enough replicas in sync keeps its markers back for minutes, maybe for many producers."""
+"""The longest pause between two requests: without enough in-sync replicas, markers may be delayed for minutes, for many producers."""
 _WRITING_MARKERS: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 
 
 class MarkerPause:
-    """Keeps batches back while the markers of the transaction before are being written (KIP-890).
+    """Delays batches while the markers of the transaction before are being written (KIP-890).
 
     The coordinator answers EndTxn before it has written them. A batch that arrives earlier waits on the broker, which retries only after
     add.partitions.to.txn.retry.backoff.ms, 20 ms by default. Writing the markers takes about as long as EndTxn took. So for a batch that
-    follows within that time the producer asks the coordinator whether they are written. A later batch is sent without asking. The questions
-    stop when the transaction of the waiting batch ends. Without an answer the pause ends by itself, no later than the broker's would.
-    start: runs a flow on the engine, from a time on. over: is called when batches need not wait any longer.
+    follows within that time the producer asks the coordinator whether they are written. A later batch is sent without asking. The requests
+    stop when the transaction of the waiting batch ends. Without a response the pause ends by itself, no later than the broker's would.
+    start: runs a flow on the engine, from a time on. over: called when batches need not wait any longer.
     """
 
     def __init__(
@@ -47,28 +47,28 @@ class MarkerPause:
         self._asked_ms = self._now.ms
 
     def end_answered(self) -> None:
-        """The transaction has ended; keep batches back from now on."""
+        """The transaction has ended; delay batches from now on."""
         took_ms = self._now.ms - self._asked_ms
         self._until_ms = self._now.ms + min(took_ms + _SHORTEST_MS, BROKERS_PAUSE_MS)
 
     def holds(self) -> bool:
-        """Whether a batch has to wait; poll() has the coordinator asked for it."""
+        """Whether a batch has to wait; then poll() asks the coordinator."""
         self._holds_batches = self._until_ms != NEVER_MS
         return self._holds_batches
 
     @property
     def waits_for(self) -> str:
-        """What batches wait for; empty when they do not."""
+        """What batches wait for, as text; empty if they do not wait."""
         if not self._holds_batches:
             return ""
         return "the markers of the transaction before, which cannot be written while a partition of it lacks a leader or replicas in sync"
 
     def let_go(self) -> None:
-        """No batch waits any more: those that did were dropped with their transaction."""
+        """Note that no batch waits any more: they were dropped with their transaction."""
         self._holds_batches = False
 
     def poll(self, now_ms: int) -> int:
-        """Ask for batches that wait; return when to be polled again."""
+        """Ask the coordinator for waiting batches; return when to be polled again."""
         if now_ms >= self._until_ms:
             self._end()
             return now_ms

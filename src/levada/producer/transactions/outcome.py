@@ -1,7 +1,7 @@
-"""What the answers to EndTxn prove about a transaction whose commit was asked for before and got no answer.
+"""What the responses to EndTxn prove about a transaction after a commit without a response.
 
-The coordinator keeps the last end of a producer id and epoch. Only while it does can an answer tell one outcome from the other: once
-another producer was initialized, or the transactional id was forgotten, a transaction that was committed and one that was not look alike.
+The coordinator keeps the last result of a producer id and epoch. Only while it does, a response can tell a committed transaction from an
+aborted one. After another producer was initialized, or the transactional.id has expired, both look alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from levada.producer.transactions.requests import EndTxn
 
 
 class Settled(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     ABORTED = "it is aborted"
     COMMITTED = "it was committed"
@@ -23,22 +23,22 @@ class Settled(Enum):
 
 
 def settled_by_abort(code: ErrorCode) -> Settled:
-    """Return what the answer to an abort says, where a commit by the same producer id and epoch may have been carried out."""
+    """Return the outcome that the response to an abort shows, after a commit by the same producer id and epoch without a response."""
     if code is ErrorCode.NONE:
         return Settled.ABORTED
     return Settled.COMMITTED if code is ErrorCode.INVALID_TXN_STATE else Settled.UNKNOWN
 
 
 def may_be_carried_out(code: ErrorCode) -> bool:
-    """Whether a request may have been carried out although it was answered with an error that asks for a repetition.
+    """Whether a request may have been carried out although its response is a retriable error.
 
-    A coordinator that cannot write to its log in time, or loses it meanwhile, answers so, and what it has written may still count.
+    A coordinator that cannot write to its log in time, or is moved meanwhile, sends such an error, and what it has written may still count.
     """
     return code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def not_known(name: str, ending: EndTxn, broken_off: KafkaError, last: str) -> TransactionOutcomeUnknownError:
-    """Return the error for an end that was asked for and not waited for until its answer. last: what failed last, empty for nothing."""
+    """Return the error for an interrupted EndTxn. last: the last failure; empty without one."""
     call = "commit_transaction()" if ending.commits else "abort_transaction()"
     advice = f"repeat {call} to learn it, or begin_transaction() to go on with another one"
     if isinstance(broken_off, ClosedError):
@@ -50,7 +50,7 @@ def not_known(name: str, ending: EndTxn, broken_off: KafkaError, last: str) -> T
 
 
 def fenced(what: str, timeout_ms: int, doubt: str) -> ProducerFencedError:
-    """Return the error for a producer whose epoch has passed. doubt: what is not known of its transaction, empty for nothing."""
+    """Return the error for a fenced producer. doubt: what is unknown about its transaction; empty for nothing."""
     return ProducerFencedError(
         f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
         f"transaction.timeout.ms={timeout_ms} and the coordinator aborted it; {doubt or 'nothing of it is committed'}; close this producer"
@@ -58,7 +58,7 @@ def fenced(what: str, timeout_ms: int, doubt: str) -> ProducerFencedError:
 
 
 def told_again(error: KafkaError) -> KafkaError:
-    """Return a copy of an error that was told before: raising one changes it."""
+    """Return a copy of an error that was raised before, because raising changes it."""
     again = copy(error)
     again.__cause__ = error.__cause__
     return again

@@ -1,7 +1,7 @@
-"""What a transactional producer does about an error code: one table for every API that it asks and every code (KIP-1050).
+"""The reaction of a transactional producer to each error code: one table per API, with all codes (KIP-1050).
 
-What the tables do not name is tried again where Kafka lists it as retriable, and else is fatal: nobody knows then what state the
-transaction is in. An error of the coordinator look-up itself has a row too.
+A code that is not in a table is retried if Kafka classifies it as retriable. Else it is fatal, because the state of the transaction is
+unknown then. Errors of the coordinator look-up have a row, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from levada.error_codes import ErrorCode
 
 
 class Reaction(Enum):
-    """What to do."""
+    """The reaction to an error code."""
 
     DONE = "it worked"
     RETRY = "ask again after a pause"
@@ -26,7 +26,7 @@ class Reaction(Enum):
 
 
 class Api(Enum):
-    """What is asked."""
+    """The APIs that a transactional producer uses."""
 
     FIND_COORDINATOR = "FindCoordinator"
     INIT_PRODUCER_ID = "InitProducerId"
@@ -69,19 +69,19 @@ _SPECIAL: Mapping[Api, Mapping[ErrorCode, Reaction]] = {
         _C.REQUEST_TIMED_OUT: _R.FIND_COORDINATOR,
         _C.GROUP_AUTHORIZATION_FAILED: _R.ABORT,
         _C.TOPIC_AUTHORIZATION_FAILED: _R.ABORT,
-        # The member is no longer one of its group: somebody else reads these partitions now.
+        # The consumer has lost its membership: another member reads these partitions now.
         _C.ILLEGAL_GENERATION: _R.ABORT,
         _C.UNKNOWN_MEMBER_ID: _R.ABORT,
         _C.FENCED_INSTANCE_ID: _R.ABORT,
         _C.STALE_MEMBER_EPOCH: _R.ABORT,
-        # About what was to be stored, not about the producer.
+        # An error of the metadata, not of the producer.
         _C.OFFSET_METADATA_TOO_LARGE: _R.ABORT,
         _C.INVALID_COMMIT_OFFSET_SIZE: _R.ABORT,
         _C.INVALID_GROUP_ID: _R.ABORT,
         _C.GROUP_ID_NOT_FOUND: _R.ABORT,
     },
     Api.END_TXN: {
-        # Asked to commit: it was aborted before, as transactions are that take longer than their timeout.
+        # The coordinator has aborted the transaction before the commit, after transaction.timeout.ms.
         _C.INVALID_TXN_STATE: _R.ABORT,
     },
 }
@@ -105,4 +105,4 @@ MEANING: Mapping[ErrorCode, str] = {
     _C.OFFSET_METADATA_TOO_LARGE: "the metadata of an offset is longer than the brokers' offset.metadata.max.bytes",
     _C.INVALID_PRODUCER_ID_MAPPING: "the coordinator has forgotten the id, as it does after transactional.id.expiration.ms without use",
 }
-"""What a code means to who wrote the program."""
+"""What a code means for the author of the program."""

@@ -1,4 +1,4 @@
-"""The producer's records, as its transactions see them."""
+"""The records of the producer, for its transactions."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from levada.producer.send.sequences import ProducerIdentity
 
 
 class Records(Protocol):
-    """What a transaction has to do with the producer's records."""
+    """What a transaction needs from the producer's records."""
 
     @property
     def lost_numbers(self) -> bool:
-        """Whether sequence numbers were given to records that failed, so that those that follow would leave a gap."""
+        """Whether failed records had sequence numbers, so that later records would leave a gap."""
         ...
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Number from now on under that identity."""
+        """Use this producer id and epoch from now on."""
         ...
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Take records from now on, or refuse them with that error."""
+        """Accept records from now on, or refuse them with an error."""
         ...
 
     def begin(self) -> None:
-        """What is taken from now on belongs to another transaction. A send that is under way goes on in none."""
+        """Records from now on belong to a new transaction. A send that began before does not go into it."""
         ...
 
     def deliver(self) -> Flow[None]:
-        """Return when each record taken so far is acknowledged or has failed."""
+        """Return when all records so far are acknowledged or have failed."""
         ...
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail what is not on its way to a broker. cause: of the transaction's failure, None where the program aborts it."""
+        """Fail records that are not in flight. cause: the error of the transaction; None if the program aborts it."""
         ...
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail everything: the producer cannot go on."""
+        """Fail all records: the producer cannot go on."""
         ...
 
     def raised_by_call(self, cause: KafkaError) -> None:
-        """The program is told that records failed with this error."""
+        """Note that a call raises this error, with which records failed."""
         ...
 
     def look_again(self) -> None:
-        """What kept partitions from being sent may be gone."""
+        """Check partitions again that could not be sent."""
         ...
 
 
 class ProducerRecords:
-    """See Records."""
+    """Implements Records with the parts of a producer."""
 
     def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, idempotence: Idempotence) -> None:
         self._accumulator = accumulator
@@ -67,35 +67,35 @@ class ProducerRecords:
 
     @property
     def lost_numbers(self) -> bool:
-        """Whether sequence numbers were given to records that failed."""
+        """Whether failed records had sequence numbers."""
         return self._idempotence.lost_numbers
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Number from now on under that identity."""
+        """Use this producer id and epoch from now on."""
         self._idempotence.identify(identity)
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Take records from now on, or refuse them."""
+        """Accept records from now on, or refuse them."""
         self._accumulator.admit(refusal)
 
     def begin(self) -> None:
-        """Take records of another transaction."""
+        """Begin a new transaction."""
         self._accumulator.transactions_begun += 1
 
     def deliver(self) -> Flow[None]:
-        """Return when each record taken so far is acknowledged or has failed, its callback included."""
+        """Return when all records so far are acknowledged or have failed, and their callbacks have run."""
         yield from Flushing(self._accumulator, self._failed_sends).run()
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail what is not on its way to a broker."""
+        """Fail records that are not in flight."""
         self._accumulator.adopt()
-        # The youngest first: numbers that were certainly not used go to the records that follow.
+        # The newest first, so that unused sequence numbers can be used again.
         for batch in reversed(list(self._accumulator.incomplete)):
             if not batch.on_the_wire:
                 self._failures.abort(batch, cause)
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail everything."""
+        """Fail all records."""
         self._idempotence.error = error
         self._accumulator.abort(self._failures.fatal)
 
@@ -104,5 +104,5 @@ class ProducerRecords:
         self._accumulator.unread_failures.raised_by_call(cause)
 
     def look_again(self) -> None:
-        """Have partitions looked at that could not be sent."""
+        """Check partitions again that could not be sent."""
         self._accumulator.backlogs.place_parked()

@@ -1,9 +1,9 @@
-"""What a transactional producer asks, as values: whom, in which versions, and where the answer has its error codes.
+"""The requests of a transactional producer, as values: the coordinator, the versions, and where the response has its error codes.
 
-There are two transaction protocols (KIP-890). In the older one the producer announces each partition and group to the coordinator before it
-writes. In the newer one the partition's leader and the group's coordinator do that, told by the version of the request; the end of
-a transaction returns a new epoch. Versions must not be mixed within a transaction: a late Produce of the newer protocol opens a transaction
-by itself, which only the epoch that the newer EndTxn raises keeps out.
+There are two transaction protocols (KIP-890). In the older one the producer adds each partition and group to the transaction at the
+coordinator before it writes. In the newer one the partition's leader and the group's coordinator do that, which the version of the request
+tells them; and the end of a transaction returns a new epoch. Versions must not be mixed within a transaction: a delayed Produce of the
+newer protocol would open a transaction by itself, and only the new epoch of the newer EndTxn prevents that.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FEATURE = "transaction.version"
 
 
 class Protocol(NamedTuple):
-    """One of the two transaction protocols: the versions that belong to it.
+    """One of the two transaction protocols, with its request versions.
 
-    announces: whether partitions and groups are announced to the coordinator. produce, offsets, end: oldest and newest version of Produce,
+    announces: whether partitions and groups are added at the coordinator. produce, offsets, end: oldest and newest version of Produce,
     TxnOffsetCommit and EndTxn.
     """
 
@@ -50,7 +50,7 @@ IMPLICIT = Protocol(announces=False, produce=(12, 32767), offsets=(5, 5), end=(5
 FIRST_LEVEL_OF_IMPLICIT = 2
 
 NEWEST_ADD_PARTITIONS = 3
-"""Later versions are those that brokers send to a coordinator."""
+"""Later versions are for brokers only."""
 FIRST_INIT_WITH_IDENTITY = 3
 FIRST_OFFSETS_WITH_MEMBER = 3
 
@@ -61,7 +61,7 @@ def protocol_for(transaction_version: int) -> Protocol:
 
 
 class EndTxn(NamedTuple):
-    """The end of one transaction: repeated, it must be asked for in exactly the same way."""
+    """The contents of one EndTxn. A retry must have exactly the same contents."""
 
     commits: bool
     identity: ProducerIdentity
@@ -69,9 +69,9 @@ class EndTxn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A request to a coordinator. codes: what its answer says about each subject, by the subject's name in words.
+    """A request to a coordinator. codes: returns the error code of each subject in the response, by the subject's name.
 
-    missing: what an answer without an error lacks all the same, in words; empty when it is whole.
+    missing: returns what a response without an error lacks, as text; empty if it is complete.
     """
 
     api: Api
@@ -102,7 +102,7 @@ SEVERITY = (
 
 
 def worst(api: Api, codes: Mapping[str, int]) -> tuple[str, ErrorCode]:
-    """Return the subject and the code that decide about an answer. One that was only not attempted tells less than the one that failed."""
+    """Return the subject and error code that decide the reaction. OPERATION_NOT_ATTEMPTED says less than other errors."""
 
     def weight(subject: str) -> tuple[int, bool]:
         code = ErrorCode.of(codes[subject])
@@ -117,7 +117,7 @@ def _one_code(reply: Any) -> Mapping[str, int]:
 
 
 def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentity) -> Question:
-    """Ask for a producer id and epoch. identity: the present one, which proves that no other producer has taken over since (KIP-360)."""
+    """InitProducerId. identity: the current producer id and epoch, so that the coordinator detects other producers (KIP-360)."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -133,7 +133,7 @@ def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentit
 
 
 def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions: Collection[TopicPartition]) -> Question:
-    """Announce partitions."""
+    """AddPartitionsToTxn."""
     asked = [str(tp) for tp in partitions]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
@@ -157,7 +157,7 @@ def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions
 
 
 def add_offsets(transactional_id: str, identity: ProducerIdentity, group_id: str) -> Question:
-    """Announce a group."""
+    """AddOffsetsToTxn."""
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id, producer_id=identity.producer_id, producer_epoch=identity.epoch, group_id=group_id
     )
@@ -173,7 +173,7 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     versions: tuple[int, int],
 ) -> Question:
-    """Store offsets of a group, which count once the transaction is committed."""
+    """TxnOffsetCommit: offsets of a group that become valid when the transaction is committed."""
     topics = [
         TxnOffsetCommitRequestTopic(name=name, partitions=[_offset(tp.partition, offsets[tp]) for tp in members])
         for name, members in by_topic(offsets).items()
@@ -205,7 +205,7 @@ def commit_offsets(
 
 
 def end(transactional_id: str, ending: EndTxn) -> Question:
-    """Commit or abort."""
+    """EndTxn: commit or abort."""
     request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=ending.identity.producer_id,
@@ -216,7 +216,7 @@ def end(transactional_id: str, ending: EndTxn) -> Question:
 
 
 def _left_out(asked: Collection[str], codes: Callable[[Any], Mapping[str, int]]) -> Callable[[Any], str]:
-    """Return what finds the subjects that an answer says nothing about: nobody knows whether they were taken."""
+    """Return a function that finds subjects without an error code in the response: their result is unknown."""
 
     def missing(reply: Any) -> str:
         answered = codes(reply)

@@ -1,26 +1,26 @@
-"""The states of a transactional producer. The table below is the behaviour; nothing else changes a state.
+"""The states of a transactional producer. The table below defines every transition; no other code changes the state.
 
     UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> PREPARING -> COMMITTING -> READY
                                                      |                            (or -> ABORTING -> READY)
 
-Three parties move them. The program does, with its calls: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER. The coordinator's answers
-do. And a record that fails does, at any moment (FAILED): the transaction has lost it, so all that is left is to abort. A call that the
-table does not have for the present state is the program's mistake: it raises IllegalStateError and changes nothing.
+Three parties move the state. The program does with its calls: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER. The responses of the
+coordinator do. And a record that fails does, at any moment (FAILED): the transaction has lost it, so it can only be aborted. A call that
+the table does not have for the current state is a mistake of the program: it raises IllegalStateError and changes nothing.
 
-A commit has two phases. PREPARING waits until every record is acknowledged. Nothing is decided then, so a commit that is broken off there
-leaves the transaction open (NOT_PREPARED), and a prepared one can be handed over to another process instead. COMMITTING asks the
-coordinator for the end, by the one EndTxn request. From then on a lost answer means that it may be carried out, now or later, or not at
-all: OUTCOME_UNKNOWN. The same call may be repeated then, because it asks for the same end by the same version, producer id and epoch,
-which the coordinator carries out once. Any other call initializes anew first: it settles what may be open, and gets a new epoch, so that no
-delayed request of the old one ever touches a later transaction.
+A commit has two phases. PREPARING waits until every record is acknowledged. Nothing is decided then. So a commit that is interrupted there
+leaves the transaction open (NOT_PREPARED), and a prepared transaction can be handed over to another process instead. COMMITTING sends
+EndTxn. From then on, without a response, it may be carried out now, later or never: OUTCOME_UNKNOWN. The same call may be repeated then,
+because it sends the same EndTxn with the same version, producer id and epoch, which the coordinator carries out once. Any other call first
+initializes again: that ends what may be open, and gets a new epoch, so that a delayed request of the old epoch cannot affect a later
+transaction.
 
-The older transaction protocol keeps the epoch from one transaction to the next. There a request that got no answer may arrive late, within
-the next transaction. So after a transaction that lost one, even if it ended well, the producer MUST_INITIALIZE_AGAIN. With the newer
-one (KIP-890) each end brings a new epoch.
+The older transaction protocol keeps the epoch from one transaction to the next. There a request without a response may arrive late, during
+the next transaction. So after a transaction with such a request, even if it ended well, the producer MUST_INITIALIZE_AGAIN. With the newer
+protocol (KIP-890) each end brings a new epoch.
 
-What can never happen: that a transaction begins while the one before may still be open; that a transaction which lost a record is
-committed; that a producer that was fenced writes again (nothing leaves FATAL_ERROR); that one whose transaction was handed over ends it, or
-asks for a new epoch, which would abort it (nothing leaves HANDED_OVER).
+What can never happen: a transaction begins while the one before may still be open; a transaction that has lost a record is committed; a
+fenced producer writes again (nothing leaves FATAL_ERROR); a producer that has handed over its transaction ends it, or requests a new epoch,
+which would abort it (nothing leaves HANDED_OVER).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """See the module's theory."""
+    """The state of a transactional producer."""
 
     UNINITIALIZED = "not initialized"
     INITIALIZING = "being initialized"
@@ -47,7 +47,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves a producer. The first seven are steps of calls, which they name."""
+    """An event that changes the state. The first seven are steps of calls, with the names of these."""
 
     INITIALIZE = "init_transactions()"
     BEGIN = "begin_transaction()"
@@ -120,7 +120,7 @@ ADVICE: Mapping[State, str] = {
     _S.HANDED_OVER: "detach_transaction() returns its handle again; make another producer for the next transaction",
     _S.FATAL_ERROR: "close this producer and make another one",
 }
-"""What a program does about a record or a call that does not fit the state; some calls have advice of their own."""
+"""What a program can do about a record or call that the state does not allow; some calls have advice of their own."""
 
 _INITIALIZED = "once is enough: init_transactions() was done before"
 _NOTHING_OPEN = "there is nothing to end: begin_transaction() begins a transaction, which this call then ends"
@@ -135,10 +135,10 @@ _OF_CALLS: Mapping[tuple[State, Event], str] = {
 
 
 def advice(state: State, call: Event) -> str:
-    """Return what a program does about a call that does not fit the state."""
+    """Return what a program can do about a call that the state does not allow."""
     return _OF_CALLS.get((state, call), ADVICE[state])
 
 
 def after(state: State, event: Event) -> State | None:
-    """Return the state that follows, None when the event does not fit."""
+    """Return the next state; None if the table has no such transition."""
     return State.FATAL_ERROR if event is Event.FAILED_FOR_EVER else TRANSITIONS[state].get(event)
