@@ -160,9 +160,9 @@ class ConsumerCore:
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
         """Have a group assign partitions of these topics. Raises IllegalStateError after assign(), InvalidGroupIdError without a group."""
         if self.member is None:
-            raise InvalidGroupIdError("a group shares out the partitions of topics; give the consumer a group.id, or assign() partitions")
+            raise InvalidGroupIdError("subscribe() needs a group that assigns partitions; give the consumer a group.id, or use assign()")
         if not self.is_subscribed and len(self.subscription):
-            raise IllegalStateError("the consumer has partitions of its own; assign([]) before subscribe()")
+            raise IllegalStateError("the consumer has manually assigned partitions; assign([]) before subscribe()")
         self.member.subscribe(subscribed, now_ms)
         self._stalls.waits_since_ms = now_ms
 

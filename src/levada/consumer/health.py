@@ -22,14 +22,12 @@ class Condition(Enum):
     """The condition of a partition, or of a whole consumer. The values are texts for people."""
 
     NOT_ASSIGNED = "no partition is assigned"
-    FENCED = "the group does not take this consumer as a member any more; every call for records raises why"
-    REBALANCING = (
-        "the consumer is becoming a member of its group, or the group is sharing out partitions; calls for records go on with that"
-    )
+    FENCED = "the group does not take this consumer as a member any more; every poll() raises the reason"
+    REBALANCING = "the consumer is joining its group, or the group is rebalancing; poll() goes on with that"
     FINISHED = "read to the end that was given to assign()"
     PAUSED = "paused"
-    ERROR_WAITS = "an error waits in place of its next records; the next call for records raises it"
-    RECORDS_WAIT = "records are there for the next call"
+    ERROR_WAITS = "an error comes before its next records; the next poll() raises it"
+    RECORDS_WAIT = "records are ready for the next poll()"
     DOES_NOT_EXIST = "the topic or partition does not exist, or may not be read"
     UNREACHABLE = "the broker to ask cannot be reached"
     NO_LEADER = "no broker leads the partition"

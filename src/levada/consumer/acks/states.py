@@ -27,8 +27,8 @@ class RecordState(Enum):
     # There are several look-ups per record, and the hash of an Enum is a Python call.
     __hash__ = object.__hash__
 
-    WAITING = "waiting to be handed out"
-    AT_WORK = "handed out"
+    WAITING = "waiting to be returned"
+    AT_WORK = "with the program"
     DELAYED = "waiting for its delay to pass"
     REJECTED = "on its way to the dead-letter topic"
     DONE = "done"
@@ -40,7 +40,7 @@ class RecordEvent(Enum):
 
     __hash__ = object.__hash__
 
-    HAND_OUT = "it was handed out"
+    HAND_OUT = "it was returned to the program"
     PUT_BACK = "it did not reach the program"
     ACK = "ack()"
     NACK = "nack()"
@@ -49,7 +49,7 @@ class RecordEvent(Enum):
     DUE = "its delay has passed"
     WRITTEN = "its dead letter is acknowledged"
     UNWRITTEN = "its dead letter could not be written"
-    LOSE = "its partition was given up"
+    LOSE = "its partition was revoked, or its position moved back"
 
 
 _S, _E = RecordState, RecordEvent

@@ -38,7 +38,7 @@ class MemberEvent(Enum):
     JOIN = "JoinGroup was sent"
     JOINED = "JoinGroup was answered with a generation"
     SYNCED = "SyncGroup was answered with an assignment"
-    LOST = "the generation is over for this member: it was refused, expelled, or has left"
+    LOST = "the membership is lost: it was refused, expelled, or has left"
 
 
 _S, _E = MemberState, MemberEvent

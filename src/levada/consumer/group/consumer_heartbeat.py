@@ -45,11 +45,11 @@ class AnyTopicPartitions(Protocol):
 class Reaction(Enum):
     """The reaction to the error code of a heartbeat."""
 
-    RETRY = "say it again after a pause"
-    REFIND = "say it again at once, to whoever is found to coordinate"
-    FENCE = "the membership is over: join again, once the program has been told that its partitions are lost"
-    TELL = "the program must see it, and the member goes on"
-    FAIL = "the program must see it, and the membership is over"
+    RETRY = "retry after a backoff"
+    REFIND = "look up the coordinator and retry at once"
+    FENCE = "the membership is lost: join again, after on_partitions_lost() was called"
+    TELL = "raise it to the program, and go on"
+    FAIL = "raise it to the program; the membership is lost"
 
 
 _C, _R = ErrorCode, Reaction

@@ -30,31 +30,31 @@ class ConsumerMemberState(Enum):
 
     UNSUBSCRIBED = "not a member"
     JOINING = "waiting for the answer to its first heartbeat"
-    RECONCILING = "giving up and taking partitions"
-    ACKNOWLEDGING = "about to tell the coordinator what it has"
+    RECONCILING = "revoking and taking partitions"
+    ACKNOWLEDGING = "about to report its assignment to the coordinator"
     STABLE = "a member that has its partitions"
-    FENCED = "not a member any more, by the coordinator's word"
-    PREPARE_LEAVING = "giving up its partitions, to leave"
+    FENCED = "not a member any more: the coordinator has fenced it"
+    PREPARE_LEAVING = "revoking its partitions, to leave"
     LEAVING = "telling the coordinator that it leaves"
-    STALE = "has left, as its program did not ask for records"
+    STALE = "has left, because poll() was not called in time"
     FATAL = "refused for good"
 
 
 class ConsumerMemberEvent(Enum):
     """An event that changes the state of a member."""
 
-    JOIN = "a call for records begins to join"
-    TARGET = "there is a target that the member does not have yet"
-    AGREED = "an answer came, and the member has what it shall have"
-    RECONCILED = "the program has given up and taken what it had to"
-    ACKNOWLEDGED = "a heartbeat with what the member has was sent"
+    JOIN = "poll() begins to join"
+    TARGET = "there is a target that differs from its assignment"
+    AGREED = "an answer arrived, and the member has its target"
+    RECONCILED = "the program has revoked and taken partitions"
+    ACKNOWLEDGED = "a heartbeat with its assignment was sent"
     FENCE = "the coordinator does not know this member, or its epoch"
-    FAIL = "the coordinator refuses this member, and will do so again"
-    PREPARE_LEAVE = "the program unsubscribes or closes, or did not ask for records for too long"
-    LEAVE = "the heartbeat that leaves is begun"
-    LEFT = "it was answered, or will not be"
-    LEFT_UNUSED = "it was answered, or will not be, and the program is still subscribed"
-    UNSUBSCRIBE = "the program unsubscribes, and nobody has to be told"
+    FAIL = "the coordinator refuses this member permanently"
+    PREPARE_LEAVE = "the program unsubscribes or closes, or did not call poll() in time"
+    LEAVE = "the heartbeat that leaves is sent"
+    LEFT = "it was answered, or has failed"
+    LEFT_UNUSED = "it was answered, or has failed, and the program is still subscribed"
+    UNSUBSCRIBE = "the program unsubscribes, without a membership to leave"
 
 
 _S, _E = ConsumerMemberState, ConsumerMemberEvent

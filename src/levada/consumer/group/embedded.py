@@ -65,7 +65,7 @@ def _partitions(topics: Iterable[assigned.TopicPartition | subscribed.TopicParti
     found = tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
     for tp in found:
         if tp.partition < 0:
-            raise ProtocolError(f"a member of the group speaks of {tp!r}; partitions are numbered from 0")
+            raise ProtocolError(f"a member of the group names {tp!r}; partitions are numbered from 0")
     return found
 
 

@@ -31,13 +31,13 @@ FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 class Reaction(Enum):
     """The reaction to an error code."""
 
-    RETRY = "ask again after a pause"
-    REFIND = "ask again after a pause, whoever is found to coordinate then"
-    TAKE_ID = "join again at once, with the member id that came with the answer"
+    RETRY = "retry after a backoff"
+    REFIND = "look up the coordinator and retry after a backoff"
+    TAKE_ID = "join again at once, with the member id in the response"
     REJOIN = "join again at once: another rebalance has begun"
     LOSE_GENERATION = "join again at once: the group is in another generation"
     LOSE_MEMBERSHIP = "join again at once as a new member: the coordinator does not know this one"
-    RAISE = "the program must see it"
+    RAISE = "raise it to the program"
 
 
 _C, _R = ErrorCode, Reaction

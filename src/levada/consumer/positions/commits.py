@@ -370,9 +370,9 @@ def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
 def commit_failed(settings: GroupSettings, code: ErrorCode) -> CommitFailedError:
     """Return the error of a consumer that has lost its membership."""
     return CommitFailedError(
-        f"offsets of group '{settings.group_id}' were not committed: this consumer is no member of it any more, mostly because it did not "
-        f"call poll() for max.poll.interval.ms={settings.max_poll_interval_ms}. Its partitions may be somebody else's, who reads again "
-        "from the last commit; the next poll() joins again. Take less with each call (max.poll.records), or raise that time",
+        f"offsets of group '{settings.group_id}' were not committed: this consumer is no member of it any more, usually because it did not "
+        f"call poll() for max.poll.interval.ms={settings.max_poll_interval_ms}. Another member may have its partitions, and reads them "
+        "again from the last commit; the next poll() joins again. Lower max.poll.records, or raise max.poll.interval.ms",
         code=code,
     )
 

@@ -248,7 +248,7 @@ class ShareConsumerCore:
         Raises ClosedError if another task has begun to close the consumer: the brokers deliver these records to other members.
         """
         if self.fetcher.is_closing:
-            raise ClosedError("the consumer was closed while it decoded records; they were not handed out")
+            raise ClosedError("the consumer was closed while it decoded records; they were not returned")
         for step in steps:
             taken = self.fetcher.buffer.popleft()
             assert taken is step.chunk, "one call at a time takes from the buffer"
@@ -290,8 +290,8 @@ class ShareConsumerCore:
         """Acknowledge records that the program has. Raises IllegalStateError for others, and with share.acknowledgement.mode=implicit."""
         if not self.settings.explicit:
             raise IllegalStateError(
-                "records are acknowledged by the next call for records, by commit() or close(), all as accepted; to say of each what "
-                "became of it, set share.acknowledgement.mode=explicit"
+                "the next poll(), commit() or close() acknowledges all records as accepted; to acknowledge each one, set "
+                "share.acknowledgement.mode=explicit"
             )
         self.in_hand.acknowledge(found, kind)
 

@@ -30,23 +30,23 @@ class ShareMemberState(Enum):
     RECONCILING = "waiting for the names of topics it has partitions of"
     STABLE = "a member that fetches from its partitions"
     LEAVING = "telling the coordinator that it leaves"
-    STALE = "has left, as its program did not ask for records"
+    STALE = "has left, because poll() was not called in time"
     FATAL = "refused for good"
 
 
 class ShareMemberEvent(Enum):
     """An event that changes the state of a member."""
 
-    JOIN = "a call for records begins to join"
+    JOIN = "poll() begins to join"
     TARGET = "there is a target of which not all names are known"
     TAKEN = "the names are known, and the partitions are taken"
-    AGREED = "an answer came, and the member has what it shall have"
+    AGREED = "an answer arrived, and the member has its target"
     FENCE = "the coordinator does not know this member, or its epoch"
-    FAIL = "the coordinator refuses this member, and will do so again"
-    LEAVE = "the heartbeat that leaves is begun"
-    LEFT = "it was answered, or will not be"
-    LEFT_UNUSED = "it was answered, or will not be, and the program is still subscribed"
-    UNSUBSCRIBE = "the program unsubscribes, and nobody has to be told"
+    FAIL = "the coordinator refuses this member permanently"
+    LEAVE = "the heartbeat that leaves is sent"
+    LEFT = "it was answered, or has failed"
+    LEFT_UNUSED = "it was answered, or has failed, and the program is still subscribed"
+    UNSUBSCRIBE = "the program unsubscribes, without a membership to leave"
 
 
 _S, _E = ShareMemberState, ShareMemberEvent

@@ -16,12 +16,12 @@ class Reaction(Enum):
     """The reaction to an error code."""
 
     DONE = "it worked"
-    RETRY = "ask again after a pause"
-    FIND_COORDINATOR = "ask again, whoever is the coordinator now"
+    RETRY = "retry after a backoff"
+    FIND_COORDINATOR = "look up the coordinator and retry"
     ABORT = "the transaction has to be aborted"
     ABORT_AND_INITIALIZE = "it has to be aborted, and the producer initialized again"
-    REFUSED = "the call fails; the same one may be tried again later"
-    FENCED = "another producer took over, or the coordinator gave the transaction up"
+    REFUSED = "the call fails; it may be repeated later"
+    FENCED = "another producer took over, or the coordinator aborted the transaction"
     FATAL = "the producer cannot go on"
 
 
