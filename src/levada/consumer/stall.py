@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from levada.base.clock import NEVER_MS
 from levada.client.host import Deferred, DeferredLog
-from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, check_exists, topic_error, error_of_partition
+from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, check_exists, error_of_partition, topic_error
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.network_client import NetworkClient
