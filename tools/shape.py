@@ -15,7 +15,7 @@ SOURCE: Final = Path(__file__).parents[1] / "src"
 PACKAGE: Final = "levada"
 MOST_PARAMETERS: Final = 10
 SMALL_LINES: Final = 60
-ONE_FILE_PER_API: Final = ("protocol/messages/", "broker/apis/")
+ONE_FILE_PER_API: Final = ("protocol/messages/", "protocol/embedded/", "protocol/records/", "broker/apis/")
 """Folders in which small files are wanted."""
 
 Graph = Mapping[str, set[str]]

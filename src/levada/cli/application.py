@@ -12,8 +12,7 @@ from typer.main import get_command
 
 from levada._importing import import_undisturbed
 from levada.cli.command import options_before_commands
-from levada.cli.entry import say
-from levada.cli.exits import Exit
+from levada.cli.exits import Exit, say
 
 
 class Lazy(NamedTuple):

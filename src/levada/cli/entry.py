@@ -1,18 +1,15 @@
-"""From the start of the process to its exit code: the one place that turns errors into messages."""
+"""From the start of the process to its exit code."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-from levada.base.shown import escaped
-from levada.cli.exits import Exit, exit_of
+from levada.cli.exits import Exit, report, say
 
 OF_THE_EXTRA = ("typer", "rich", "yaml")
 """Packages that `levada[cli]` brings."""
@@ -61,32 +58,6 @@ def _run(arguments: Sequence[str]) -> int:
         say(f'the command line needs the package {missing.name}; run: pip install "levada[cli]"')
         return Exit.WRONG_USE
     return run(arguments)
-
-
-def report(error: Exception) -> Exit:
-    """Tell the user about an error, on stderr, and return its exit code. Only a bug has a traceback."""
-    code = exit_of(error)
-    if code is Exit.BUG:
-        traceback.print_exception(error)
-        say("this is a bug in levada; please report it with the lines above")
-        return code
-    say(text_of(error))
-    for note in getattr(error, "__notes__", ()):
-        say(note)
-    return code
-
-
-def say(text: str) -> None:
-    """Write a line of the program's own to stderr. Where that is full or closed the line is lost, and the exit code still tells."""
-    with suppress(OSError):
-        print(f"levada: {escaped(text)}", file=sys.stderr, flush=True)
-
-
-def text_of(error: Exception) -> str:
-    """Return what an error says to the user."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
 
 
 def _end_output() -> None:

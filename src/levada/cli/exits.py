@@ -1,10 +1,14 @@
-"""How a run of the command line ends: the exit codes, and which error leads to which."""
+"""How a run of the command line ends: the exit codes, which error leads to which, and what the user is told."""
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import IntEnum
 
+from levada.base.shown import escaped
 from levada.errors import AuthenticationError, AuthorizationError, ConfigError, ConnectError, CrashedError, KafkaError, TimeoutError
 
 
@@ -70,3 +74,29 @@ def exit_of(error: BaseException) -> Exit:
     if isinstance(error, ImportError) and (error.name or "").startswith("levada"):
         return Exit.BUG
     return next((code for kind, code in OF_ERRORS if isinstance(error, kind)), Exit.BUG)
+
+
+def report(error: Exception) -> Exit:
+    """Tell the user about an error, on stderr, and return its exit code. Only a bug has a traceback."""
+    code = exit_of(error)
+    if code is Exit.BUG:
+        traceback.print_exception(error)
+        say("this is a bug in levada; please report it with the lines above")
+        return code
+    say(text_of(error))
+    for note in getattr(error, "__notes__", ()):
+        say(note)
+    return code
+
+
+def say(text: str) -> None:
+    """Write a line of the program's own to stderr. Where that is full or closed the line is lost, and the exit code still tells."""
+    with suppress(OSError):
+        print(f"levada: {escaped(text)}", file=sys.stderr, flush=True)
+
+
+def text_of(error: Exception) -> str:
+    """Return what an error says to the user."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__

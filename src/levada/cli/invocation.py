@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
 from levada.base.shown import visible
-from levada.cli import entry
+from levada.cli.exits import say
 from levada.cli.output import OutputFormat, write
 from levada.errors import ConfigError
 
@@ -163,7 +163,7 @@ class Invocation:
 
     def say(self, text: str) -> None:
         """Write a line about the run to stderr, where it does not mix with data."""
-        entry.say(text)
+        say(text)
 
     def progress(self, what: str, *, total: int | None = None, unit: str = "record") -> AbstractContextManager[Progress]:
         """Show how far something is, on stderr, where that is a terminal and once it takes over a second: `with ... as bar`."""

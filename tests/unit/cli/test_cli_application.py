@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from cli_kit import NO_SETTINGS, Ran, Terminal, done, logging_kept, piped, run
-from levada.cli import application, entry
+from levada.cli import application, entry, exits
 from levada.cli.application import COMMANDS, load
 from levada.cli.command import command
 from levada.cli.exits import MEANINGS, CommandError, Exit, exit_of
@@ -202,13 +202,13 @@ def test_every_exit_code_has_a_meaning() -> None:
 
 
 def test_only_a_bug_has_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    assert entry.report(FileNotFoundError(2, "No such file", "x.csv")) is Exit.FAILED
+    assert exits.report(FileNotFoundError(2, "No such file", "x.csv")) is Exit.FAILED
     assert capsys.readouterr().err == "levada: x.csv: No such file\n"
     noted = KafkaError("one of two\x1b[2J failed")
     noted.add_note("topic a: no")
-    assert entry.report(noted) is Exit.FAILED
+    assert exits.report(noted) is Exit.FAILED
     assert capsys.readouterr().err == "levada: one of two\\x1b[2J failed\nlevada: topic a: no\n"
-    assert entry.report(KeyError("x")) is Exit.BUG
+    assert exits.report(KeyError("x")) is Exit.BUG
     assert "Traceback" not in capsys.readouterr().out
 
 
@@ -257,7 +257,7 @@ def test_streams_that_the_caller_has_closed_fail_or_drop(monkeypatch: pytest.Mon
     entry.open_missing_streams()
     opened = (sys.stdin, sys.stdout, sys.stderr)
     try:
-        entry.say("dropped")
+        exits.say("dropped")
         with pytest.raises(OSError, match="Bad file descriptor"):
             sys.stdin.read()
         with pytest.raises(OSError, match="Bad file descriptor"):

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from levada.base.shown import visible
 from levada.cli.confirm import confirm
-from levada.cli.entry import say
+from levada.cli.exits import say
 from levada.cli.output import UNBOUNDED_WIDTH, OutputFormat, json_text, plain, table, write
 from levada.cli.text import in_one_line
 from levada.cli.yaml_text import yaml_text

@@ -16,8 +16,7 @@ from levada.base.clock import SystemClock
 from levada.base.shown import did_you_mean
 from levada.cli.arguments import as_typed, check_partitions
 from levada.cli.command import command
-from levada.cli.entry import text_of
-from levada.cli.exits import CommandError, Exit, exit_of
+from levada.cli.exits import CommandError, Exit, exit_of, text_of
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import parse_time
 from levada.cli.output import OutputFormat
