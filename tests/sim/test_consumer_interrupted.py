@@ -24,7 +24,7 @@ from levada.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 RECORDS = 10
-INTERRUPTIBLE = ("/levada/consumer/", "/levada/record/", "/levada/sync/consumer.py", "/levada/api/consuming.py")
+INTERRUPTIBLE = ("/levada/consumer/", "/levada/record/", "/levada/sync/consumer.py", "/levada/api/consumer/consuming.py")
 
 Found = dict[int, list[int]]
 Read = Callable[[KafkaConsumer], Found]
