@@ -237,7 +237,7 @@ docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
 	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
-	$(BIN)/python -m levada.api.measured > docs/METRICS.md
+	$(BIN)/python -m levada.api.metric_tables > docs/METRICS.md
 	$(BIN)/python tools/states.py > docs/STATES.md
 	$(BIN)/python tools/admin.py > docs/ADMIN.md
 	$(BIN)/python -m levada.cli.document > docs/CLI.md

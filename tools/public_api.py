@@ -8,7 +8,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
-from levada.base.not_yet import Absent
+from levada.base.unsupported_names import Absent
 
 LISTED = (
     "levada",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from levada._importing import import_undisturbed
 from levada._pure import obey_environment
 from levada._python import refuse_free_threading
-from levada.base.not_yet import no_such_name
+from levada.base.unsupported_names import no_such_name
 
 __version__ = "0.1.0"
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         ConfigType,
     )
     from levada.admin.describing_topics import TopicDescription
-    from levada.admin.detached import TransactionOutcome
+    from levada.admin.detached_transactions import TransactionOutcome
     from levada.admin.group_types import (
         ClassicGroupDescription,
         ConsumerGroupDescription,
@@ -193,7 +193,7 @@ _HOME = {
     "ProducerState": "levada.admin.transactions",
     "TransactionDescription": "levada.admin.transactions",
     "TransactionListing": "levada.admin.transactions",
-    "TransactionOutcome": "levada.admin.detached",
+    "TransactionOutcome": "levada.admin.detached_transactions",
     "TransactionState": "levada.admin.transactions",
     "ClientQuotaEntity": "levada.admin.quotas",
     "ClientQuotaFilter": "levada.admin.quotas",

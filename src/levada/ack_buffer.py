@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.base.shown import shown
+from levada.base.text import shown
 from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, not_written
 
 PENDING, MARKED, FAILED = 0, 1, 2

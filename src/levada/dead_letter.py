@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from levada.base.shown import as_text
+from levada.base.text import as_text
 from levada.errors import RecordDeserializationError
 from levada.interceptors import ProducerRecord
 from levada.types import AnyRecord

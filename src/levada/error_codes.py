@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 
 
 class ErrorCode(IntEnum):

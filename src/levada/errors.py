@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from levada.base.not_yet import ERROR, lacks
-from levada.base.shown import as_text, escaped, shown
+from levada.base.text import as_text, escaped, shown
+from levada.base.unsupported_names import ERROR, lacks
 from levada.error_codes import OF_GROUPS, ErrorCode
 from levada.types import AnyRecord, TopicPartition
 from levada.types import Persisted as Persisted

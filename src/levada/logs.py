@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from levada.base.shown import as_text, escaped, shown
+from levada.base.text import as_text, escaped, shown
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from levada.base.shown import as_text
+from levada.base.text import as_text
 from levada.errors import SerializationError
 from levada.types import HeadersIn
 

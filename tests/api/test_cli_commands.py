@@ -436,7 +436,7 @@ def test_words_that_nobody_knows(levada: Levada) -> None:
 
 def test_a_question_that_is_answered_with_no(embedded: Any, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     levada, topic = on(LEVADA_BROKERS=embedded.bootstrap_servers), new_topic(embedded)
-    monkeypatch.setattr("levada.cli.confirm.is_terminal", lambda stream: True)
+    monkeypatch.setattr("levada.cli.invocation.is_terminal", lambda stream: True)
     assert "nothing was done" in levada("topics", "delete", topic, code=1, stdin=b"n\n").err
     levada("topics", "describe", topic)
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 import levada as lv
 from invalid_peers import closed_port
 from levada import aio
-from levada.api.measured import MEANINGS
+from levada.api.metric_tables import MEANINGS
 from levada.metrics import MetricName
 from levada.metrics.prometheus import exposition, prometheus_name, start_exporter
 from levada.otel import ConsumerTracing, ProducerTracing, processing, traced

@@ -102,7 +102,7 @@ EXTRAS_OF = {
     "levada.oauth.aws": {"botocore"},
     "levada.testing.tokens": {"cryptography", "jwt"},
     "levada.metrics.prometheus": {"prometheus_client"},
-    **{module: {"opentelemetry"} for module in ("levada.otel", "levada.otel.metrics", "levada.otel.context", "levada.otel.tracing")},
+    **{module: {"opentelemetry"} for module in ("levada.otel", "levada.otel.metrics", "levada.otel.tracing", "levada.otel.tracing")},
 }
 
 MODULES = modules()

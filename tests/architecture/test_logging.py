@@ -10,7 +10,7 @@ MAKE_LOGGERS = {"src/levada/logs.py"}
 OUTER = ("cli", "exactly_once", "spark", "testing")
 """Users of the clients: they log on their own behalf."""
 UNDER_THE_LOCK = ("net", "client")
-MAKE_LOGS = {"src/levada/client/host.py", "src/levada/client/engine.py"}
+MAKE_LOGS = {"src/levada/client/driver_interface.py", "src/levada/client/engine.py"}
 
 
 def modules_with(pattern: str, *areas: str) -> set[str]:

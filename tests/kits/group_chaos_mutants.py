@@ -14,7 +14,7 @@ from levada.broker.coordinators.groups.group_offsets import GroupOffsets, _Group
 from levada.consumer.group import joining
 from levada.consumer.group.classic import ClassicMember
 from levada.consumer.group.consumer_member import ConsumerGroupMember
-from levada.consumer.group.embedded import assignment_bytes
+from levada.consumer.group.consumer_protocol import assignment_bytes
 from levada.consumer.group.leading import Layouts
 from levada.consumer.group.requests import Generation
 from levada.consumer.positions.commits import Commits

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from levada.api.engines import settings_for_engine, settings_for_selector
+from levada.api.engine_setup import settings_for_engine, settings_for_selector
 from levada.api.producing import settings_for_core, settings_for_sender
 from levada.client.engine import Engine
 from levada.client.metadata.metadata import Metadata

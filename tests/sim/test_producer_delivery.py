@@ -20,7 +20,7 @@ from levada.errors import (
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
-from levada.producer.append.appending import Limit
+from levada.producer.append.slow_path import Limit
 from levada.producer.send.sequences import ProducerIdentity
 from levada.protocol.frame import decode_response
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest

@@ -15,7 +15,7 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
-from levada.admin.each import ON_ADMIN_ERROR, Attempts, Doing, each, lost, take
+from levada.admin.per_key import ON_ADMIN_ERROR, Attempts, Doing, each, lost, take
 from levada.admin.requests import Asked, Outcome, of_all
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.requests.fan_out import Answer, Whom

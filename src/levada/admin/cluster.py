@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from levada.acls import AclOperation
-from levada.admin.each import Attempts
+from levada.admin.enum_names import KafkaWord
 from levada.admin.group_types import operations
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, from_any, of_all
-from levada.admin.words import KafkaWord
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.metadata.metadata_source import BROKERS, CONTROLLERS, FIRST_VERSION_OF_CONTROLLERS, check_endpoint
 from levada.client.network.api_versions import handshake_request

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from levada.admin.each import Attempts
+from levada.admin.enum_names import KafkaWord
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
-from levada.admin.words import KafkaWord
 from levada.base.flow import ANY_NODE, Flow
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Spawn, Whom

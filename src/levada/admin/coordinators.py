@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from levada.admin.each import Doing, each, lost, take
+from levada.admin.per_key import Doing, each, lost, take
 from levada.base.flow import ANY_NODE, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind

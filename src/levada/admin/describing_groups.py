@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
-from levada.admin.each import Attempts, Doing
 from levada.admin.group_types import (
     ClassicGroupDescription,
     ConsumerGroupDescription,
@@ -21,6 +20,7 @@ from levada.admin.group_types import (
     ShareMemberDescription,
     operations,
 )
+from levada.admin.per_key import Attempts, Doing
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
 from levada.admin.describing_groups import NOT_THERE
-from levada.admin.each import Attempts, Doing
 from levada.admin.group_types import (
     GroupState,
     StreamsGroupDescription,
@@ -16,6 +15,7 @@ from levada.admin.group_types import (
     StreamsTasks,
     operations,
 )
+from levada.admin.per_key import Attempts, Doing
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from levada.acls import AclOperation
-from levada.admin.each import ON_ADMIN_ERROR, Attempts, Doing, each, lost, take
 from levada.admin.group_types import operations
+from levada.admin.per_key import ON_ADMIN_ERROR, Attempts, Doing, each, lost, take
 from levada.admin.requests import EXISTENCE, Asked, Outcome, carry_out
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.metadata.metadata_update import described_partitions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from levada.admin.coordinators import ON_GROUP_ERROR
-from levada.admin.each import Attempts, Doing, each, lost, take
+from levada.admin.per_key import Attempts, Doing, each, lost, take
 from levada.base.flow import Call, Flow
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.destination import Coordinator

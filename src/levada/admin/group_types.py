@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from levada.acls import AclOperation
-from levada.admin.words import KafkaWord
+from levada.admin.enum_names import KafkaWord
 from levada.types import TopicPartition
 
 _BITS = 32

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from levada.admin.cluster import describe_cluster
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
 from levada.admin.describing_groups import describe_consumer_groups
-from levada.admin.each import Attempts, Doing, after_lost_answers, each, lost, take
 from levada.admin.group_types import GroupListing, GroupState, GroupType
+from levada.admin.per_key import Attempts, Doing, after_lost_answers, each, lost, take
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from levada.admin.cluster import describe_cluster
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out
 from levada.base.flow import Flow
 from levada.client.requests.destination import ThisNode

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from levada.admin.each import Attempts, Doing, take
+from levada.admin.enum_names import KafkaWord
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
+from levada.admin.per_key import Attempts, Doing, take
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
-from levada.admin.words import KafkaWord
 from levada.base.flow import Call, Flow
 from levada.client.requests.destination import ThisNode
 from levada.client.requests.fan_out import Answer, Spawn, raise_first

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages import alter_client_quotas as alter_message

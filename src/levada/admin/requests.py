@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from levada.admin.each import ON_ADMIN_ERROR, Attempts, Doing, after_lost_answers, each, lost, take
+from levada.admin.per_key import ON_ADMIN_ERROR, Attempts, Doing, after_lost_answers, each, lost, take
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.retry import RetryPolicy

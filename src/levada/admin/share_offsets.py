@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
-from levada.admin.each import Attempts, Doing, each, lost, take
+from levada.admin.per_key import Attempts, Doing, each, lost, take
 from levada.admin.requests import Outcome
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey

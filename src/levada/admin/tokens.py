@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, of_all
 from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest

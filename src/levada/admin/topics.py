@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, from_any
 from levada.base.flow import Flow
 from levada.client.metadata.topic_queries import all_topics

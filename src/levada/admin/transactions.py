@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from levada.admin.cluster import describe_cluster
 from levada.admin.coordinators import each_at_its_coordinator
-from levada.admin.each import Attempts, Doing, each, lost, take
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
+from levada.admin.per_key import Attempts, Doing, each, lost, take
 from levada.base.flow import Call, Flow
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.base.flow import ANY_NODE, Flow
 from levada.protocol.messages.alter_user_scram_credentials import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from levada._importing import import_undisturbed
-from levada.base.not_yet import no_such_name
+from levada.base.unsupported_names import no_such_name
 
 if TYPE_CHECKING:
     from levada.aio.ack_buffer import AckBuffer

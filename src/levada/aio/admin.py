@@ -12,8 +12,8 @@ from levada.aio.driver import Driver
 from levada.api.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
 from levada.api.admin.core import AdminCore, outcomes_of
 from levada.api.client import Operation
-from levada.api.engines import Connector
-from levada.base.not_yet import ADMIN, lacks
+from levada.api.engine_setup import Connector
+from levada.base.unsupported_names import ADMIN, lacks
 from levada.client.requests.group_offsets import Committed
 from levada.config import AdminConfig
 from levada.errors import KafkaError

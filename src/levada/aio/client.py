@@ -11,7 +11,7 @@ from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
 from levada.api.arguments import deadline_ms
 from levada.api.client import ClientCore, Operation
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
 from levada.client.requests.request import Destination

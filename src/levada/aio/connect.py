@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from levada.aio.driver import Driver, running_loop
-from levada.api.engines import client_name, engine_for, selector_for
+from levada.api.engine_setup import client_name, engine_for, selector_for
 from levada.api.logins import Finish, login_for, start_helper
 from levada.client.engine import Engine
 from levada.config import ClientConfig

@@ -21,12 +21,12 @@ from levada.api.consumer.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, O
 from levada.api.consumer.dead_letters import of_decode_errors
 from levada.api.consumer.looping import Loop
 from levada.api.consumer.subscribing import OnRebalance
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.base.flow import CallerFlow
-from levada.base.not_yet import CONSUMER, lacks
-from levada.client.host import ENDED
+from levada.base.unsupported_names import CONSUMER, lacks
+from levada.client.driver_interface import ENDED
 from levada.client.requests.group_offsets import Committed
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord

@@ -19,15 +19,15 @@ from typing import Any, TypeVar
 
 from levada.aio.tasks import Timer
 from levada.aio.watch import Watch, watch
-from levada.api.engines import WhenDropped
+from levada.api.engine_setup import WhenDropped
 from levada.api.lifecycle import Process
 from levada.api.waiting import result_of, run_flow
 from levada.base.clock import NEVER_MS, SystemClock
 from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.base.promise import Promise
 from levada.base.signals import DeferredSignals
+from levada.client.driver_interface import ENDED, how_it_ended
 from levada.client.engine import Engine
-from levada.client.host import ENDED, how_it_ended
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.net.selectable import Selectable
 

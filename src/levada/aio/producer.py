@@ -13,14 +13,14 @@ from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
 from levada.aio.transaction import Transaction
 from levada.api.arguments import plain_records, saying_how_many
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import Producing, engine_settings
 from levada.api.record_offsets import OffsetsToCommit
 from levada.api.transacting import Transacting
 from levada.base.flow import CallerFlow
-from levada.base.not_yet import PRODUCER, lacks
+from levada.base.unsupported_names import PRODUCER, lacks
 from levada.config import ProducerConfig
 from levada.metrics import Metrics
 from levada.producer.append.producer_batch import Ack, DeliveryCallback

@@ -11,7 +11,7 @@ from levada.aio.connect import start as start_driver
 from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
 from levada.api.consumer.dead_letters import of_decode_errors
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.scan import ScanReading, ScanRequest, scan_request
 from levada.consumer.scan.scanning import Loss
 from levada.errors import KafkaError

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from levada.ack_buffer import AckWindow
 from levada.api.arguments import checked_timeout, whole
-from levada.base.shown import shown
+from levada.base.text import shown
 from levada.errors import TimeoutError, not_written
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from levada.api import arguments
-from levada.api.engines import fallback
+from levada.api.engine_setup import fallback
 from levada.base.flow import Flow
 from levada.client.engine import Engine
 from levada.client.requests import request

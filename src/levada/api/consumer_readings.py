@@ -1,4 +1,4 @@
-"""The metrics of consumers, under the names of Java's metrics: tables as in levada.api.measured."""
+"""The metrics of consumers, under the names of Java's metrics: tables as in levada.api.metric_tables."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.config.base import Config
 
 ADVICE: Final[Mapping[str, str]] = {

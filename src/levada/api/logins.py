@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import levada
-from levada.api.engines import warn_of_readable
+from levada.api.engine_setup import warn_of_readable
 from levada.api.waiting import not_awaitable
 from levada.base.clock import Clock, ExponentialBackoff, SystemClock
+from levada.client.driver_interface import HelperEnded, Helpers, StartHelper
 from levada.client.engine import Engine
-from levada.client.host import HelperEnded, Helpers, StartHelper
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.config import ClientConfig
 from levada.config.oauth import OAUTHBEARER
@@ -216,7 +216,7 @@ Finish: TypeAlias = Callable[[Any], Any]
 
 
 def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in a new thread (levada.client.host.StartHelper)."""
+    """Run a function in a new thread (levada.client.driver_interface.StartHelper)."""
     try:
         threading.Thread(target=run_here, args=(function, ended), name="levada-login", daemon=True).start()
     except RuntimeError as error:

@@ -22,12 +22,12 @@ from levada.config import ProducerConfig
 from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
 from levada.interceptors import ProducerRecord
 from levada.producer.append.appender import batch_memory, is_ack
-from levada.producer.append.appending import Limit
 from levada.producer.append.partition_queue import TopicQueues
 from levada.producer.append.partitioning import Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.append.sealed import checked
+from levada.producer.append.slow_path import Limit
 from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings, left_behind, needs_end
 from levada.producer.delivery.arrow_delivery import ArrowOutcomes
 from levada.producer.delivery.delivery import Delivery

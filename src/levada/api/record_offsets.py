@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from levada.base.shown import shown
+from levada.base.text import shown
 from levada.types import AnyRecord, ConsumerRecord, OffsetAndMetadata, ShareRecord, TopicPartition
 
 OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from levada.api.arguments import deadline_ms
-from levada.api.measured import MEANINGS, read_metrics
+from levada.api.metric_tables import MEANINGS, read_metrics
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import CallerFlow, Until
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.client.network.network_client import timeout_error
 from levada.config import ClientConfig
 from levada.errors import IllegalStateError, KafkaError, TimeoutError
-from levada.metrics import MetricName, Metrics, watched
+from levada.metrics import MetricName, Metrics
+from levada.metrics import exported as watched
 
 if TYPE_CHECKING:
     from levada.client.telemetry.telemetry import Telemetry
@@ -30,8 +31,8 @@ LABELS = ("transactional_id", "group_id", "client_rack")
 
 
 class Reporting:
-    """The metrics and the telemetry of one client. kind: one of levada.api.measured.PREFIXES. core: that of a producer or of a consumer of
-    either kind.
+    """The metrics and the telemetry of one client. kind: one of levada.api.metric_tables.PREFIXES. core: of a producer, or of a
+    consumer of either kind.
     """
 
     def __init__(

@@ -12,8 +12,8 @@ from levada.api.columns import DEFAULT_COLUMNS, decoder, importing_columns
 from levada.api.consumer.consuming import Consuming
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.config import ConsumerConfig
 from levada.consumer.consumer_flows import Post
 from levada.consumer.fetch.columns_ahead import BatchSink

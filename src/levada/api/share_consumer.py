@@ -16,12 +16,12 @@ from levada.api.reporting import Reporting
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.config import ShareConsumerConfig
 from levada.consumer.share.acknowledging import failure
 from levada.consumer.share.core import ShareConsumerCore, ShareConsumerSettings
-from levada.consumer.share.marks import Mark, Run, runs_of
+from levada.consumer.share.offset_marks import Mark, Run, runs_of
 from levada.consumer.share.share_flows import ShareFlows
 from levada.errors import AcknowledgeError, ClosedError, IllegalStateError, KafkaError
 from levada.types import AcknowledgeType, AnyRecord, ConsumerRecord, ShareRecords, TopicPartition

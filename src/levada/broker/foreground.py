@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import Any, NamedTuple
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.broker.access.logins import Logins
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.cluster.storage import IN_MEMORY

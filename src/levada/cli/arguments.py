@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.errors import ConfigError
 from levada.types import TopicPartition
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
 
-from levada.base.shown import escaped
+from levada.base.text import escaped
 from levada.errors import AuthenticationError, AuthorizationError, ConfigError, ConnectError, CrashedError, KafkaError, TimeoutError
 
 

@@ -11,7 +11,7 @@ from copy import copy
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
-from levada.base.shown import visible
+from levada.base.text import visible
 from levada.cli.exits import say
 from levada.cli.output import OutputFormat, write
 from levada.errors import ConfigError
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from levada.cli.settings import Settings
     from levada.config import Config
     from levada.registry import SchemaRegistryClient
+import typer
+
+from levada.cli.exits import CommandError, Exit
+from levada.cli.text import in_one_line
 
 LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """Of -v: none, one, two or more."""
@@ -191,3 +195,19 @@ def _log_to_stderr(verbose: int) -> None:
     log = logging.getLogger("levada")
     log.handlers[:] = [handler]
     log.setLevel(LOG_LEVELS[min(verbose, len(LOG_LEVELS) - 1)])
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask, unless the user has said --yes. Raises CommandError where the answer is no, and where there is no terminal to ask on."""
+    if yes:
+        return
+    if not is_terminal(sys.stdin):
+        raise CommandError(f"{question} There is no terminal to ask on: add --yes", Exit.WRONG_USE)
+    # Names in it may come from the cluster, such as the principals of access rules.
+    if not typer.confirm(in_one_line(question), err=True):
+        raise CommandError("nothing was done")
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether somebody can answer."""
+    return stream.isatty()

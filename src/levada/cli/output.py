@@ -13,7 +13,7 @@ from math import isfinite, isnan
 from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
-from levada.base.shown import HARMFUL, visible
+from levada.base.text import HARMFUL, visible
 from levada.cli.text import in_one_line
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
     if format is OutputFormat.JSON:
         to.write(json_text(data, indent=2) + "\n")
     elif format is OutputFormat.YAML:
-        from levada.cli.yaml_text import yaml_text
+        from levada.cli.text import yaml_text
 
         text = yaml_text(data)
         to.write(visible(text) if to.isatty() else text)

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.private_files import read_private
 from levada.config import Config
 from levada.config.option import Option

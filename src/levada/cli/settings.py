@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.output import OutputFormat
 from levada.cli.profiles import Profile, config_path, dotted, read_profile
 from levada.config import ClientConfig, Config

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Protocol
 
 from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
-from levada.client.host import Deferred, Ended, LoopTime
+from levada.client.driver_interface import Deferred, Ended, LoopTime
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.metadata_source import MetadataSource
 from levada.client.metadata.metadata_updater import MetadataUpdater

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from copy import copy
 from typing import NamedTuple
 
-from levada.client.host import DeferredLog
+from levada.client.driver_interface import DeferredLog
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.connection_key import ConnectionKey, key_of
 from levada.client.network.connection_states import Connection

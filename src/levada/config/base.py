@@ -30,7 +30,7 @@ class Config:
     NOT_YET: ClassVar[Mapping[str, str]] = {}
     """Keys of Kafka's own clients that levada refuses for now, with the reason and what to use instead."""
     FOREIGN: ClassVar[Mapping[str, str]] = {}
-    """Keys of other clients, with what to use instead; see levada.config.foreign."""
+    """Keys of other clients, with what to use instead; see levada.config.other_clients."""
 
     INSTEAD: ClassVar[Mapping[str, str]] = {}
     """Which option may be given instead of one that is required."""

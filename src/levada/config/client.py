@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from levada.config import foreign
+from levada.config import other_clients as foreign
 from levada.config.option import INT64_MAX, addresses, boolean, choice, integer, milliseconds, size_bytes, text
 from levada.config.security import SecurityConfig
 

@@ -32,8 +32,8 @@ properties file. A key or value that makes no sense fails at construction and sa
 sizes bytes.
 
 Names that librdkafka has for the same setting are read as well. Where its unit or meaning differs, and for settings of kafka-python and
-aiokafka that have no counterpart, the error says what to use (`src/levada/config/foreign.py`). Keywords are typed (`levada.config.typed`)
-on every client, so that an editor completes them and a type checker finds a misspelt one; the mapping takes any text."""
+aiokafka that have no counterpart, the error says what to use (`src/levada/config/other_clients.py`). Keywords are typed
+(`levada.config.typed`) on every client, so that an editor completes them and a type checker finds a misspelt one; the mapping takes any text."""
 
 
 def document() -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from levada.base.clock import duration_ms
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.dead_letter import DeadLetter
 from levada.types import is_topic_name
 

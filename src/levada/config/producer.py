@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from levada.config import foreign
+from levada.config import other_clients as foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
 from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, objects, size_bytes, text, words
 from levada.errors import ConfigError

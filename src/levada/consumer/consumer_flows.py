@@ -18,13 +18,13 @@ from typing import Any, TypeAlias, TypeVar
 
 from levada.base.flow import CallerFlow, Until
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.consumer.core import ConsumerCore
 from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError, DeadLetters, Letter
 from levada.consumer.fetch.fetch_cursor import ColumnSink
-from levada.consumer.group.caller import Caller
+from levada.consumer.group.listener_calls import Caller
 from levada.consumer.waking import Waking
 from levada.errors import KafkaError
 from levada.interceptors import ProducerRecord

@@ -17,8 +17,8 @@ from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Flow, WaitAny, at_once
 from levada.base.measure import Measure
 from levada.base.promise import Promise
+from levada.client.driver_interface import ENDED, Host
 from levada.client.engine import Engine
-from levada.client.host import ENDED, Host
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.group_offsets import Committed, Waiting, fetch_offsets

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from levada.base.clock import NEVER_MS
-from levada.client.host import Deferred, DeferredLog
+from levada.client.driver_interface import Deferred, DeferredLog
 from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS, check_exists, error_of_partition, topic_error
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot

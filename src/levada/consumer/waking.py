@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow, Flow, Until
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.client.network.network_client import timeout_error
 from levada.errors import KafkaError, TimeoutError, WakeupError
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from levada.base.measure import Measure
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 
 S = TypeVar("S")
 

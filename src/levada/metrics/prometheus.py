@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from levada.metrics import MetricName
-from levada.metrics.watched import Measured, Watched
+from levada.metrics.exported import Measured, Watched
 
 try:
     from prometheus_client import CollectorRegistry, start_http_server

@@ -10,9 +10,9 @@ from math import isnan
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
 
 from levada import __version__
-from levada.api.measured import MEANINGS
+from levada.api.metric_tables import MEANINGS
 from levada.metrics import MetricName
-from levada.metrics.watched import Measured, Watched
+from levada.metrics.exported import Measured, Watched
 
 
 def observe_metrics(meter_provider: MeterProvider | None = None, clients: Iterable[Measured] | None = None) -> None:

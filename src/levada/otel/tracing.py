@@ -9,17 +9,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from opentelemetry import context, trace
+from opentelemetry import context, propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter, Setter
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.util.types import AttributeValue
 
 from levada import __version__
-from levada.base.shown import as_text
+from levada.api.arguments import header_pairs
+from levada.base.text import as_text
 from levada.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
-from levada.otel.context import context_of, links_to, pairs_of, with_context
-from levada.types import AnyRecord, ConsumerRecords, Headers, RecordMetadata
+from levada.types import AnyRecord, ConsumerRecords, Headers, HeadersIn, RecordMetadata
 
 R = TypeVar("R")
 
@@ -205,3 +207,49 @@ def _failed(span: Span, error: BaseException) -> None:
         span.record_exception(error)
     span.set_attribute("error.type", type(error).__name__)
     span.set_status(Status(StatusCode.ERROR, as_text(error)))
+
+
+Pairs: TypeAlias = list[tuple[str, bytes | None]]
+
+
+class _Reader(Getter[Headers]):
+    """Reads headers. One that is null, or no text, is not there."""
+
+    def get(self, carrier: Headers, key: str) -> list[str] | None:
+        found = [value.decode("utf-8", "replace") for name, value in carrier if name == key and value is not None]
+        return found or None
+
+    def keys(self, carrier: Headers) -> list[str]:
+        return [name for name, _ in carrier]
+
+
+class _Writer(Setter[Pairs]):
+    def set(self, carrier: Pairs, key: str, value: str) -> None:
+        carrier.append((key, value.encode()))
+
+
+_READER, _WRITER = _Reader(), _Writer()
+
+
+def pairs_of(headers: HeadersIn | None) -> Pairs:
+    """Return a record's headers as pairs."""
+    return header_pairs(headers or ())
+
+
+def with_context(headers: Headers, context: Context) -> Pairs:
+    """Return a record's headers with a context, instead of the one they may have had."""
+    own = propagate.get_global_textmap().fields
+    pairs = [pair for pair in headers if pair[0] not in own]
+    propagate.inject(pairs, context, _WRITER)
+    return pairs
+
+
+def context_of(headers: Headers) -> Context:
+    """Return the context that headers carry, an empty one where they carry none."""
+    return propagate.extract(headers, Context(), _READER)
+
+
+def links_to(*contexts: Context) -> list[Link]:
+    """Return links to the spans of contexts, each once, and none for a context without a span."""
+    spans = {span.span_id: span for context in contexts if (span := trace.get_current_span(context).get_span_context()).is_valid}
+    return [Link(span) for span in spans.values()]

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, Protocol
 from levada.base.clock import Clock, ExponentialBackoff
 from levada.base.flow import Flow, Wait
 from levada.base.promise import Promise
+from levada.client.driver_interface import Ended, Host, closed
 from levada.client.engine import Engine
-from levada.client.host import Ended, Host, closed
 from levada.errors import KafkaError
 from levada.logs import UNASKED
-from levada.producer.append.appending import Appending
 from levada.producer.append.buffer_pool import BufferPool
 from levada.producer.append.flushing import Flushing
 from levada.producer.append.partitioning import Partitioning
 from levada.producer.append.producer_batch import Final, ProducerBatch
 from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.append.slow_path import Appending
 from levada.producer.counters import ProducerCounters
 from levada.producer.delivery.delivery import Waiter
 from levada.producer.delivery.failed_sends import FailedSends

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import nan
 
 from levada.base.measure import Measure
-from levada.client.host import Host
+from levada.client.driver_interface import Host
 from levada.producer.append.producer_batch import ProducerBatch
 
 TIMED: Mapping[str, str] = {

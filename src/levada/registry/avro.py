@@ -21,8 +21,7 @@ from levada.registry.avro_codec import (
     write_value,
 )
 from levada.registry.client import SchemaRegistryClient
-from levada.registry.objects import ObjectSerializer, T
-from levada.registry.reading import PerSchemaId
+from levada.registry.objects import ObjectSerializer, PerSchemaId, T
 from levada.registry.schema import AVRO, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from math import inf
 from typing import Any
 
-from levada.base.shown import as_text
+from levada.base.text import as_text
 
 try:
     import fastavro

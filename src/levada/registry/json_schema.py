@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.base.shown import as_text
+from levada.base.text import as_text
 from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.endpoints import LONGEST_QUOTE
-from levada.registry.objects import ObjectSerializer, T
-from levada.registry.reading import PerSchemaId
+from levada.registry.objects import ObjectSerializer, PerSchemaId, T
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
 

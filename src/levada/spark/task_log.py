@@ -23,7 +23,7 @@ from levada.spark.clients import are_in_use
 
 LOGGER = "levada"
 CONNECTIONS = "levada.client.network.network_client"
-ABOUT_SETTINGS = ("levada.api.logins", "levada.api.engines", "levada.config.producer")
+ABOUT_SETTINGS = ("levada.api.logins", "levada.api.engine_setup", "levada.config.producer")
 """Loggers of warnings about settings, which are the same for each client of a process."""
 MakeRecord = Callable[..., logging.LogRecord]
 PLAIN = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")

@@ -12,7 +12,7 @@ from levada.api.ack_waiting import Sleeping, WaitingAckBuffer, Wake
 from levada.api.lifecycle import CALLBACK_THREADS
 from levada.base.clock import NEVER_MS
 from levada.errors import IllegalStateError, not_written
-from levada.sync.threads import Waiter
+from levada.sync.waiter import Waiter
 
 T = TypeVar("T")
 

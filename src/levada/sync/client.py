@@ -9,7 +9,7 @@ from uuid import UUID
 
 from levada.api.arguments import checked_timeout, deadline_ms
 from levada.api.client import ClientCore, Operation
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
 from levada.client.requests.request import Destination

@@ -6,7 +6,7 @@ import weakref
 from random import Random
 from typing import Any
 
-from levada.api.engines import client_name, engine_for, selector_for
+from levada.api.engine_setup import client_name, engine_for, selector_for
 from levada.api.logins import check_blocking_provider, finish_nothing, login_for, start_helper
 from levada.client.engine import Engine
 from levada.config import ClientConfig

@@ -22,7 +22,7 @@ from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateEr
 from levada.net.selectable import Selectable
 from levada.sync import exits
 from levada.sync.stepper import Stepper
-from levada.sync.threads import Waiter
+from levada.sync.waiter import Waiter
 
 T = TypeVar("T")
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from uuid import UUID
 
 from levada.api.arguments import plain_records, saying_how_many
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import LAST_CALLBACKS_S, Producing, engine_settings
 from levada.api.record_offsets import OffsetsToCommit
 from levada.api.transacting import Transacting
 from levada.base.flow import CallerFlow
-from levada.base.not_yet import PRODUCER, lacks
 from levada.base.promise import Promise
+from levada.base.unsupported_names import PRODUCER, lacks
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.metrics import Metrics

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Generic
 
 from levada.api.consumer.dead_letters import of_decode_errors
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.scan import ScanReading, ScanRequest, scan_request
 from levada.consumer.scan.scanning import Loss, ScanProgress
 from levada.errors import KafkaError

@@ -9,19 +9,19 @@ from uuid import UUID
 
 from levada.api.arguments import checked_timeout
 from levada.api.consumer.consuming import CLOSE_TIMEOUT_S
-from levada.api.engines import Connector
+from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.share_consumer import Kind, OnAcknowledge, Sharing
 from levada.base.flow import CallerFlow
-from levada.base.not_yet import SHARE_CONSUMER, lacks
 from levada.base.signals import DeferredSignals
+from levada.base.unsupported_names import SHARE_CONSUMER, lacks
 from levada.config import ShareConsumerConfig
 from levada.errors import ConcurrentUseError, CrashedError, KafkaError
 from levada.metrics import Metrics
 from levada.sync.connect import connect, start
 from levada.sync.driver import Driver
-from levada.sync.threads import SoleThread
+from levada.sync.waiter import SoleThread
 from levada.types import AcknowledgeType, K, ShareRecord, ShareRecords, TopicPartition, V
 
 if TYPE_CHECKING:

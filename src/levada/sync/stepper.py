@@ -21,10 +21,10 @@ from contextlib import suppress
 from time import perf_counter_ns
 
 from levada.base.clock import NEVER_MS, Clock
+from levada.client.driver_interface import how_it_ended
 from levada.client.engine import Engine
-from levada.client.host import how_it_ended
 from levada.net.selectable import Selectable
-from levada.sync.threads import Waiter
+from levada.sync.waiter import Waiter
 
 NAP_MS = 10
 """For how long the I/O thread leaves the sockets to users' threads that step now and then."""

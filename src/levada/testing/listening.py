@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any, Literal
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.broker.access.aws import AwsAccounts
 from levada.broker.access.logins import Logins, ValidateToken, validate_unsecured
 from levada.broker.cluster.cluster import Access

@@ -183,7 +183,7 @@ def _plan_faults(request: pytest.FixtureRequest, broker: Any) -> None:
 
 
 def _no_fault(name: object) -> str:
-    from levada.base.shown import did_you_mean
+    from levada.base.text import did_you_mean
 
     return f"kafka_faults: {name!r} is no fault{did_you_mean(str(name), FAULTS) or '; there are ' + ', '.join(FAULTS)}"
 

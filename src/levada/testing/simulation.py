@@ -14,14 +14,14 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from levada.api.engines import Connector, client_name, engine_for
+from levada.api.engine_setup import Connector, client_name, engine_for
 from levada.api.logins import finish_nothing, login_for, run_here
 from levada.api.waiting import not_awaitable, result_of, run_flow
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.base.promise import Promise
+from levada.client.driver_interface import closed
 from levada.client.engine import Engine
-from levada.client.host import closed
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
 from levada.serialization import K_in, V_in
@@ -80,7 +80,7 @@ class Simulation:
         return driver
 
     def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
-        """Build the engine and the driver of a client in this simulation (levada.api.engines.Connector)."""
+        """Build the engine and the driver of a client in this simulation (levada.api.engine_setup.Connector)."""
         name = client_name(config, kind)
         login = login_for(config, run_here, finish_nothing)
         selectable = self.network.selectable()

@@ -18,7 +18,7 @@ from levada import aio
 from levada.api.ack_waiting import WaitingAckBuffer
 from levada.api.lifecycle import CALLBACK_THREADS
 from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, Persisted, TimeoutError
-from levada.sync.threads import Waiter
+from levada.sync.waiter import Waiter
 
 PATIENCE_S = 20
 POLL_S = 0.1

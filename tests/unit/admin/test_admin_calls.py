@@ -10,8 +10,8 @@ import pytest
 
 from levada.admin import cluster, configs, log_dirs, partitions, topics
 from levada.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType, ConfigSource, ConfigType
-from levada.admin.each import Attempts
 from levada.admin.partitions import ElectionType
+from levada.admin.per_key import Attempts
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.promise import Promise

@@ -10,7 +10,7 @@ import pytest
 
 from levada.admin.cluster import describe_cluster
 from levada.admin.describing_topics import describe_topics
-from levada.admin.each import ON_ADMIN_ERROR, Attempts
+from levada.admin.per_key import ON_ADMIN_ERROR, Attempts
 from levada.admin.topics import CreatedTopic, create_topics, delete_topics, list_topics
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep, Wait

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from levada.base.shown import escaped
+from levada.base.text import escaped
 from levada.errors import BootstrapError, KafkaError, broker_error
 from levada.logs import FIELDS, Log, of_a_client
 from levada.types import TopicPartition

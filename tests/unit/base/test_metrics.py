@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.api.measured import PAGE, page
+from levada.api.metric_tables import PAGE, page
 from levada.base.measure import Measure
 from levada.metrics import MetricName, Metrics
 

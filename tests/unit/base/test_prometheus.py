@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from levada.api.measured import MEANINGS
+from levada.api.metric_tables import MEANINGS
 from levada.errors import ClosedError
 from levada.metrics import MetricName, Metrics
 from levada.metrics.prometheus import KafkaCollector, exposition, prometheus_name

@@ -13,7 +13,7 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.base import not_yet
+from levada.base import unsupported_names as not_yet
 from levada.error_codes import ErrorCode
 
 CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]

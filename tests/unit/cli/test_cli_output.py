@@ -15,12 +15,11 @@ import pytest
 import yaml
 from rich.console import Console
 
-from levada.base.shown import visible
-from levada.cli.confirm import confirm
+from levada.base.text import visible
 from levada.cli.exits import say
+from levada.cli.invocation import confirm
 from levada.cli.output import UNBOUNDED_WIDTH, OutputFormat, json_text, plain, table, write
-from levada.cli.text import in_one_line
-from levada.cli.yaml_text import yaml_text
+from levada.cli.text import in_one_line, yaml_text
 from levada.errors import KafkaError
 from levada.types import PartitionInfo, TopicPartition
 
@@ -185,7 +184,7 @@ def test_a_question_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         return True
 
     monkeypatch.setattr("typer.confirm", say_yes)
-    monkeypatch.setattr("levada.cli.confirm.is_terminal", lambda stream: True)
+    monkeypatch.setattr("levada.cli.invocation.is_terminal", lambda stream: True)
     confirm(f"Delete {UNSEEN}\x1b[2J?", yes=False)
     assert asked == [rf"Delete {WRITTEN_OUT}\x1b[2J?"]
 

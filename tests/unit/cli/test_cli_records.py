@@ -15,14 +15,13 @@ import pytest
 import yaml
 
 from cli_kit import run
+from levada.cli.commands.consume import deserializers, record_filter
 from levada.cli.commands.perf import percentiles
+from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
 from levada.cli.output import json_text
 from levada.cli.records import json_records
-from levada.cli.records.decoding import deserializers
-from levada.cli.records.filters import record_filter
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
-from levada.cli.records.outcomes import MOST_SHOWN, Outcomes
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.template import as_bytes, compiled, unescaped
 from levada.errors import ConfigError, KafkaError

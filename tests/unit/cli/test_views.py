@@ -13,7 +13,7 @@ from levada.cli.commands.top import _screen, _Shown
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.hanging import hanging, opened_before
 from levada.cli.lag import LogEnds, Reader, lag_of, total
-from levada.cli.top_frame import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, tables_that_fit, without_rates
+from levada.cli.top_rates import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, tables_that_fit, without_rates
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NODES = (Node(1, "a", 9092), Node(2, "b", 9092))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from levada import KafkaProducer
-from levada.client.host import Deferred
+from levada.client.driver_interface import Deferred
 from levada.logs import of_a_client
 from levada.testing import EmbeddedKafka
 

@@ -18,7 +18,7 @@ import pytest
 from levada.base.clock import NEVER_MS
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.promise import Promise
-from levada.client.host import Ended
+from levada.client.driver_interface import Ended
 from levada.errors import BootstrapError, ClosedError, CrashedError, ForkedError, KafkaError, TimeoutError
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.sync.driver import Driver

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from levada.client.host import closed
+from levada.client.driver_interface import closed
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.error_codes import ErrorCode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from levada.api.engines import settings_for_engine
+from levada.api.engine_setup import settings_for_engine
 from levada.client.engine import Engine
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.metadata_updater import MetadataUpdater

@@ -11,16 +11,16 @@ import pytest
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Call, Sleep, Wait
 from levada.base.promise import Promise
+from levada.base.state_table import following
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import assignors_of
 from levada.consumer.group.classic_states import TRANSITIONS, MemberEvent, MemberState
-from levada.consumer.group.embedded import assignment_bytes, read_assignment, read_subscription, subscription_bytes
+from levada.consumer.group.consumer_protocol import assignment_bytes, read_assignment, read_subscription, subscription_bytes
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.joining import Joining, Received
 from levada.consumer.group.leading import have_changed, layouts
 from levada.consumer.group.requests import Generation, GroupSettings, Requests, refusal
-from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, IllegalStateError
 from levada.groups import MemberAssignment, MemberSubscription, TopicLayout

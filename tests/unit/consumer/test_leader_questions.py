@@ -15,7 +15,7 @@ from levada.client.requests.fan_out import Answer, Whom
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.partition_answer import PartitionAnswer
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
-from levada.consumer.positions.leader_questions import LeaderQuestions
+from levada.consumer.positions.leader_requests import LeaderQuestions
 from levada.consumer.positions.subscription_state import PartitionState, SubscriptionState
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, UnsupportedVersionError

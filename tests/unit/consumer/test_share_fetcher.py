@@ -11,12 +11,12 @@ import pytest
 from consumer_kit import batch
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.host import Deferred
+from levada.client.driver_interface import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.share.acknowledging import Batch, Outcome
+from levada.consumer.share.delivered import Decided
 from levada.consumer.share.fetcher import ShareFetcher
-from levada.consumer.share.in_hand import Decided
-from levada.consumer.share.marks import Mark, Run
+from levada.consumer.share.offset_marks import Mark, Run
 from levada.consumer.share.requests import ShareFetchSettings
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, UnsupportedVersionError

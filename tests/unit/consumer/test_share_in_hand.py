@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from levada.consumer.share.acquired import Acquired, Batches, Chunk
-from levada.consumer.share.in_hand import InHand
-from levada.consumer.share.marks import Mark, Run
+from levada.consumer.share.delivered import InHand
+from levada.consumer.share.offset_marks import Mark, Run
 from levada.errors import IllegalStateError
 from levada.types import AcknowledgeType, TopicPartition
 

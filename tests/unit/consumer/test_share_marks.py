@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.consumer.share.acknowledging import LONG_RUN, ack_batches
-from levada.consumer.share.marks import Mark, OffsetMarks, Run, runs_of
+from levada.consumer.share.offset_marks import Mark, OffsetMarks, Run, runs_of
 
 MARKS = st.sampled_from([Mark.UNDECIDED, Mark.ACCEPT, Mark.GAP, None])
 CHANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), MARKS), max_size=12)

@@ -12,7 +12,7 @@ import pytest
 from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import Call
 from levada.base.promise import Promise
-from levada.client.host import Deferred
+from levada.client.driver_interface import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.group.consumer_heartbeat import Identity, Reaction, reaction_to
 from levada.consumer.share.member import ShareGroupMember, ShareMemberSettings, share_heartbeat, share_leaving

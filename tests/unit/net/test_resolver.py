@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from levada.api.engines import bootstrap_of
+from levada.api.engine_setup import bootstrap_of
 from levada.config import ClientConfig
 from levada.errors import ConfigError
 from levada.net.resolver import Address, Resolver, Route, look_up

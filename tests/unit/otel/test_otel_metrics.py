@@ -8,7 +8,7 @@ from typing import Any
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from levada.api.measured import MEANINGS
+from levada.api.metric_tables import MEANINGS
 from levada.errors import ClosedError
 from levada.metrics import MetricName, Metrics
 from levada.otel import observe_metrics

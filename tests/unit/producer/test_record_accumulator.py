@@ -11,7 +11,7 @@ import pytest
 
 from accumulator_kit import Bench, a_snapshot
 from levada.base.clock import NEVER_MS
-from levada.client.host import closed
+from levada.client.driver_interface import closed
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.errors import ClosedError, KafkaError, RecordTooLargeError
 from levada.producer.append.buffer_pool import Ticket

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from accumulator_kit import Bench
-from levada.client.host import closed
+from levada.client.driver_interface import closed
 from levada.errors import ClosedError
 from levada.producer.append.buffer_pool import Ticket
 from levada.producer.append.record_accumulator import AppendedRows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from levada.errors import ConfigError
-from levada.registry.subjects import subject_of
+from levada.registry.writing import subject_of
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from levada.base.clock import NEVER_MS
-from levada.client.host import LoopTime
+from levada.client.driver_interface import LoopTime
 from levada.net.selectable import NetEvents
 from levada.sync.stepper import IDLE_NAP_MS, LONGEST_NAP_MS, Stepper
-from levada.sync.threads import Waiter
+from levada.sync.waiter import Waiter
 
 PATIENCE_S = 5
 MOMENTS = range(1, 12)

@@ -18,7 +18,7 @@ from levada.acls import (
     ResourcePatternFilter,
     ResourceType,
 )
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 
 E = TypeVar("E", ResourceType, PatternType, AclOperation, AclPermissionType)
 

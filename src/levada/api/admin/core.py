@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.api.client import ClientCore, Operation
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow

@@ -11,7 +11,7 @@ from levada.admin.quotas import ClientQuotaEntity, ClientQuotaFilter, ClientQuot
 from levada.admin.tokens import DelegationToken, Principal
 from levada.admin.users import NUMBERS, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from levada.api import arguments
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.net.sasl.scram import MOST_ITERATIONS, salted
 from levada.protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from levada.admin import detached, transactions
-from levada.admin.detached import TransactionOutcome
+from levada.admin import detached_transactions as detached
+from levada.admin import transactions
+from levada.admin.detached_transactions import TransactionOutcome
 from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 from levada.api import arguments
 from levada.api.admin.core import AdminCore

@@ -20,8 +20,8 @@ from levada.api.consumer.dead_letters import dead_letter
 from levada.api.consumer.looping import Iteration, Loop
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
-from levada.base.shown import as_text, did_you_mean
-from levada.client.host import Host
+from levada.base.text import as_text, did_you_mean
+from levada.client.driver_interface import Host
 from levada.consumer.acks.record import AckRecord, Entry
 from levada.consumer.acks.states import RecordEvent
 from levada.consumer.acks.unacked import LANE_OF, UnackedRecords, WorkLimit

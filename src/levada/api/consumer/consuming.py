@@ -33,8 +33,8 @@ from levada.base.clock import epoch_ms
 from levada.base.flow import CallerFlow, Flow
 from levada.base.measure import Measure
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.client.requests.group_offsets import Committed
 from levada.config import ConsumerConfig
 from levada.consumer.consumer_flows import ConsumerFlows, Post

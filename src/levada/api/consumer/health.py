@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.admin.transactions import ProducerState, describe_producers, list_transactions
 from levada.api.arguments import deadline_ms
 from levada.base.clock import ExponentialBackoff

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from levada.api.arguments import checked_timeout, whole
 from levada.api.consumer.workers import CannotRun, Interrupted, Raised, begin_worker, call, call_pickled
-from levada.base.shown import as_text, did_you_mean, shown
+from levada.base.text import as_text, did_you_mean, shown
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord, delay_ms
 from levada.consumer.acks.unacked import WorkLimit

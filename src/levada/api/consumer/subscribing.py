@@ -9,10 +9,10 @@ from typing import TypeAlias
 from levada.api.arguments import topic_names
 from levada.base.flow import CallerFlow, Until
 from levada.base.promise import Promise
-from levada.client.host import Host
+from levada.client.driver_interface import Host
 from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.core import ConsumerCore
-from levada.consumer.group.caller import Caller, Listener
+from levada.consumer.group.listener_calls import Caller, Listener
 from levada.consumer.group.membership import Membership, Subscribed
 from levada.errors import IllegalStateError
 from levada.groups import RebalanceListener, SubscriptionPattern

@@ -19,7 +19,7 @@ from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final, Never
 
-from levada.base.shown import shown
+from levada.base.text import shown
 from levada.errors import HandlerError
 from levada.types import AnyRecord
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.broker.config.checks import MAX_INT64
 from levada.broker.config.kafka_settings import kafka_settings
 from levada.errors import ConfigError

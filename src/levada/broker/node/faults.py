@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.types import TopicPartition

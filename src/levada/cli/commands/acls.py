@@ -21,9 +21,8 @@ from levada import (
 )
 from levada.cli.arguments import word
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import rows_of, show_outcomes
 
 app = command_group("Access control lists: who may do what.")

@@ -10,9 +10,8 @@ import typer
 from levada import ClusterDescription, ElectionType, FeatureUpdate, RaftEndpoint, TopicPartitionReplica, UpgradeType
 from levada.cli.arguments import key_values, one_partition
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import Exit
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import rows_of, show_outcomes
 
 app = command_group("The cluster: nodes, quorum, features, log dirs, leaders, reassignments.")

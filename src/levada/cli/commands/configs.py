@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 import typer
 
 from levada import AlterConfigOp, ConfigEntry, ConfigResource, ConfigResourceType, ConfigSource, ConfigType
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation

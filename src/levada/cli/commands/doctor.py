@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from levada.base.clock import SystemClock
-from levada.base.shown import escaped
+from levada.base.text import escaped
 from levada.cli.command import command
 from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, worst

@@ -8,13 +8,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada import GroupListing, GroupState, GroupType, KafkaAdmin, KafkaError, TopicPartition
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.arguments import named_partitions, partitions_of, word
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
 from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, group_views, refuse_ledgers, to_offsets
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.lag import PartitionLag, total
 from levada.cli.offsets import Spans
 from levada.cli.outcomes import rows_of, show_outcomes, tell_errors

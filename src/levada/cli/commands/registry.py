@@ -10,9 +10,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import Exit
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import OutcomeRow, show_outcomes
 from levada.registry import RegisteredSchema, Schema
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans

@@ -12,9 +12,8 @@ import typer
 from levada import KafkaAdmin, KafkaError, TransactionDescription
 from levada.base.clock import SystemClock
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import OutcomeRow, show_outcomes
 from levada.cli.text import counted, named
 from levada.errors import CorruptRecordError, TimeoutError

@@ -22,7 +22,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat, plain, table
 from levada.cli.positions import ends_at_leaders, log_ends
 from levada.cli.text import counted, in_one_line
-from levada.cli.top_frame import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, tables_that_fit, without_rates
+from levada.cli.top_rates import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, tables_that_fit, without_rates
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 

@@ -10,9 +10,8 @@ import typer
 from levada import KafkaError, NewTopic, TopicDescription, TopicPartition
 from levada.cli.arguments import key_values, partitions_of
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import Exit
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.lag import LogEnds
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_positions

@@ -21,10 +21,9 @@ from levada import (
 from levada.base.clock import SystemClock
 from levada.cli.arguments import not_empty, partitions_of, word
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
 from levada.cli.hanging import OpenTransaction, hanging, opened_before
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError

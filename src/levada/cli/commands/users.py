@@ -21,9 +21,8 @@ from levada import (
 )
 from levada.cli.arguments import key_values, not_empty, principals
 from levada.cli.command import command, command_group
-from levada.cli.confirm import confirm
 from levada.cli.exits import CommandError, Exit
-from levada.cli.invocation import Invocation
+from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.private_files import read_private
 

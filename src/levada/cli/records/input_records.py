@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.arguments import as_typed
 from levada.cli.output import json_text
 from levada.cli.records.json_records import FIELDS, headers_of, parse, read_json, to_bytes

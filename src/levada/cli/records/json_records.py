@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from levada.base.shown import did_you_mean
+from levada.base.text import did_you_mean
 from levada.cli.output import json_text, plain
 from levada.types import AnyRecord, Headers
 

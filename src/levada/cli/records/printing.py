@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from levada.base.shown import did_you_mean, visible
+from levada.base.text import did_you_mean, visible
 from levada.cli.records.json_records import fields_of, to_json
 from levada.cli.records.template import as_bytes, compiled
-from levada.cli.text import counted, in_one_line
-from levada.cli.yaml_text import yaml_text
+from levada.cli.text import counted, in_one_line, yaml_text
 from levada.errors import ConfigError
 from levada.types import AnyRecord
 

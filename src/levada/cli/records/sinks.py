@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
-from levada.base.shown import did_you_mean, visible
+from levada.base.text import did_you_mean, visible
 from levada.cli.exits import CommandError
 from levada.cli.records.columns import rows_as_json
 from levada.errors import ConfigError

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.host import Ended
+from levada.client.driver_interface import Ended
 from levada.client.metadata.metadata_update import apply_response, with_leader
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.metadata.topic_queries import (

@@ -19,8 +19,8 @@ from random import Random
 from typing import Any
 
 from levada.base.promise import Promise
+from levada.client.driver_interface import DeferredLog, Ended
 from levada.client.failures import Failures, advertised_by
-from levada.client.host import DeferredLog, Ended
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.api_versions import AnyFrame, BrokerVersions
 from levada.client.network.connection_key import ConnectionKey, Peer, key_of

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from levada.base.clock import NEVER_MS, Now
 from levada.base.flow import Call, Destination, Flow, Sleep, Step, Wait, WaitAny
 from levada.base.promise import Promise
-from levada.client.host import Ended
+from levada.client.driver_interface import Ended
 from levada.client.network.connection_key import ConnectionKey, Peer, key_of
 from levada.client.network.network_client import NetworkClient
 from levada.errors import ClosedError, ConnectError, IllegalStateError, TimeoutError

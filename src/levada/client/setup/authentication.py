@@ -10,8 +10,8 @@ from collections.abc import Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from levada.base.promise import Promise
-from levada.base.shown import as_text
-from levada.client.host import Helpers
+from levada.base.text import as_text
+from levada.client.driver_interface import Helpers
 from levada.client.network.api_versions import BrokerVersions
 from levada.client.setup.flow import Ask, Await, SetupFlow
 from levada.client.setup.states import ConnectionEvent

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 from levada.base.clock import ExponentialBackoff, Now
 from levada.base.flow import Flow, WaitAny
 from levada.base.promise import Promise
-from levada.client.host import DeferredLog
+from levada.client.driver_interface import DeferredLog
 from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
 

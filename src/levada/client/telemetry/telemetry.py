@@ -18,8 +18,8 @@ from uuid import UUID
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.base.promise import Promise
+from levada.client.driver_interface import ENDED
 from levada.client.engine import Engine
-from levada.client.host import ENDED
 from levada.client.network.connection_key import ConnectionKey
 from levada.client.telemetry.payload import (
     UNCOMPRESSED,

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from levada.base.clock import NEVER_MS
-from levada.base.shown import shown
+from levada.base.text import shown
 from levada.consumer.acks.states import RecordEvent, RecordState
 from levada.errors import IllegalStateError
 from levada.types import AnyRecord, ConsumerRecord, K, V

@@ -15,11 +15,11 @@ from heapq import heappop, heappush
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from levada.base.clock import NEVER_MS
+from levada.base.state_table import following
 from levada.consumer.acks.lanes import PartitionLanes
 from levada.consumer.acks.record import AckRecord, Entry
 from levada.consumer.acks.states import TRANSITIONS, RecordEvent, RecordState
 from levada.consumer.positions.subscription_state import PartitionState
-from levada.consumer.transitions import following
 from levada.types import AnyRecord, TopicPartition
 
 Ordering: TypeAlias = Literal["key", "partition", "none"]

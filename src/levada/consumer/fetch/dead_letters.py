@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
 from levada.base.promise import Promise
-from levada.base.shown import as_text
+from levada.base.text import as_text
 from levada.dead_letter import letter
 from levada.errors import DeadLetterError, KafkaError, RecordDeserializationError
 from levada.interceptors import ProducerRecord

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from levada.base.shown import as_text
+from levada.base.text import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.errors import KafkaError, RecordDeserializationError
 from levada.logs import Log

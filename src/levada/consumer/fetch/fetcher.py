@@ -19,7 +19,7 @@ from typing import Any
 
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.host import Deferred
+from levada.client.driver_interface import Deferred
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.client.network.connection_key import ConnectionKey, Purpose

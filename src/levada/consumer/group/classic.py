@@ -13,24 +13,24 @@ from typing import Any
 from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import CallerFlow, Flow
 from levada.base.promise import Promise
-from levada.client.host import ENDED, Deferred, raise_bug
+from levada.base.state_table import following
+from levada.client.driver_interface import ENDED, Deferred, raise_bug
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
 from levada.consumer.group.assignors import common_protocol
-from levada.consumer.group.caller import Caller
 from levada.consumer.group.classic_rebalance import ClassicRebalance
 from levada.consumer.group.classic_states import TRANSITIONS, MemberEvent, MemberState
-from levada.consumer.group.embedded import subscription_bytes
+from levada.consumer.group.consumer_protocol import subscription_bytes
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.joining import Joining, Led, Received
 from levada.consumer.group.leading import have_changed
+from levada.consumer.group.listener_calls import Caller
 from levada.consumer.group.membership import Holdings, Subscribed
 from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, Generation, GroupSettings, Reaction, Requests, refusal
 from levada.consumer.positions.commits import commit_failed, commit_fenced, rebalance_in_progress
-from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, IllegalStateError, KafkaError, broker_error
 from levada.groups import MemberSubscription

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from levada.base.flow import CallerFlow, CallUser
-from levada.consumer.group.caller import Caller, PendingWork
 from levada.consumer.group.joining import Received
+from levada.consumer.group.listener_calls import Caller, PendingWork
 from levada.groups import RebalanceProtocol
 from levada.types import TopicPartition
 

@@ -13,13 +13,13 @@ from uuid import UUID
 from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import CallerFlow, Flow, at_once
 from levada.base.promise import Promise
-from levada.client.host import ENDED, Deferred, raise_bug
+from levada.base.state_table import following
+from levada.client.driver_interface import ENDED, Deferred, raise_bug
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
-from levada.consumer.group.caller import Caller
 from levada.consumer.group.consumer_heartbeat import (
     JOIN_EPOCH,
     Identity,
@@ -35,12 +35,12 @@ from levada.consumer.group.consumer_requests import ConsumerRequests
 from levada.consumer.group.consumer_states import FOLLOWS_TARGETS, IN_GROUP, LOST, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.instance_release import InstanceRelease
+from levada.consumer.group.listener_calls import Caller
 from levada.consumer.group.membership import Holdings, Subscribed
 from levada.consumer.group.reconciliation import Reconciliation
 from levada.consumer.group.requests import GroupSettings
-from levada.consumer.group.target_names import TargetNames
+from levada.consumer.group.topic_names import TargetNames
 from levada.consumer.positions.commits import commit_failed, refused_with_epoch
-from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from levada.base.flow import Call, Flow
-from levada.client.host import ENDED
+from levada.client.driver_interface import ENDED
 from levada.client.requests.destination import Coordinator
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.consumer_heartbeat import FIRST_VERSION_WITH_PATTERNS, JOIN_EPOCH, Identity, leaving, makes_sense, refusal

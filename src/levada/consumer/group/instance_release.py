@@ -11,7 +11,7 @@ from __future__ import annotations
 from levada.base.clock import Now
 from levada.base.flow import Call, Flow
 from levada.base.promise import Promise
-from levada.client.host import ENDED
+from levada.client.driver_interface import ENDED
 from levada.client.requests.fan_out import Spawn
 from levada.consumer.group.consumer_heartbeat import Identity
 from levada.errors import KafkaError

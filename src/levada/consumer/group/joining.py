@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep, Wait
 from levada.base.promise import Promise
-from levada.client.host import ENDED
+from levada.client.driver_interface import ENDED
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorKind
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.classic_states import MemberEvent
-from levada.consumer.group.embedded import read_assignment, read_subscription
+from levada.consumer.group.consumer_protocol import read_assignment, read_subscription
 from levada.consumer.group.leading import Layouts, assign, is_cooperative, layouts, wanted_topics
 from levada.consumer.group.requests import (
     ON_JOIN_ERROR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.group.embedded import assignment_bytes
+from levada.consumer.group.consumer_protocol import assignment_bytes
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError
 from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor, RebalanceProtocol, TopicLayout

@@ -16,7 +16,7 @@ from levada.base.flow import CallerFlow, Flow
 from levada.base.promise import Promise
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.consumer.counters import GroupCounters
-from levada.consumer.group.caller import Caller
+from levada.consumer.group.listener_calls import Caller
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
 from levada.types import ConsumerGroupMetadata, TopicPartition

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from levada.base.flow import CallerFlow
-from levada.consumer.group.caller import Caller, PendingWork
+from levada.consumer.group.listener_calls import Caller, PendingWork
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:

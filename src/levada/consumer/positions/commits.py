@@ -31,7 +31,7 @@ from uuid import UUID
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import Flow, WaitAny
 from levada.base.promise import Promise
-from levada.client.host import ENDED, Deferred
+from levada.client.driver_interface import ENDED, Deferred
 from levada.client.metadata.known_topics import error_of_partition
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder

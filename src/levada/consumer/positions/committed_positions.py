@@ -15,7 +15,7 @@ from uuid import UUID
 
 from levada.base.clock import Now
 from levada.base.flow import Flow
-from levada.client.host import ENDED, raise_bug
+from levada.client.driver_interface import ENDED, raise_bug
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import Committed

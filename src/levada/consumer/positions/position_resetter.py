@@ -15,7 +15,7 @@ from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.consumer.positions.auto_offset_reset import ResetTo
-from levada.consumer.positions.leader_questions import LeaderQuestions
+from levada.consumer.positions.leader_requests import LeaderQuestions
 from levada.consumer.positions.offsets import ask_where_to_begin
 from levada.consumer.positions.subscription_state import OUT_OF_RANGE, PartitionState, SubscriptionState
 from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition

@@ -23,7 +23,7 @@ from levada.client.requests.partition_answer import PartitionAnswer
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
 from levada.consumer.positions.auto_offset_reset import ResetTo
 from levada.consumer.positions.epoch_ends import EpochAsked, EpochEnd, ask_epoch_ends
-from levada.consumer.positions.leader_questions import LeaderQuestions
+from levada.consumer.positions.leader_requests import LeaderQuestions
 from levada.consumer.positions.position_resetter import PositionReset
 from levada.consumer.positions.subscription_state import RECREATED, TRUNCATED, PartitionState, PartitionStatus, SubscriptionState
 from levada.errors import KafkaError, LogTruncationError, TopicRecreatedError, UnsupportedVersionError

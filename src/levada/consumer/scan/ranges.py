@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from levada.base.flow import CallerFlow
-from levada.client.host import DeferredLog
+from levada.client.driver_interface import DeferredLog
 from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.scan.bounds import Bound, Moment, Parsed, is_reversed, moment, parsed_bound
 from levada.errors import ConfigError, DataLossError

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from levada.base.flow import CallerFlow
+from levada.client.driver_interface import DeferredLog, Host
 from levada.client.engine import Engine
-from levada.client.host import DeferredLog, Host
 from levada.consumer.consumer_flows import ConsumerFlows
 from levada.consumer.core import ConsumerCore
 from levada.consumer.fetch.columns_ahead import BatchSink

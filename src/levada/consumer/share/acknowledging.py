@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from levada.base.promise import Promise
-from levada.consumer.share.in_hand import Decided
-from levada.consumer.share.marks import Mark, Run
+from levada.consumer.share.delivered import Decided
+from levada.consumer.share.offset_marks import Mark, Run
 from levada.errors import AcknowledgeError, KafkaError
 from levada.protocol.messages import share_acknowledge, share_fetch
 from levada.types import TopicPartition

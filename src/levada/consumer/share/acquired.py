@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
-from levada.consumer.share.marks import Run
+from levada.consumer.share.offset_marks import Run
 from levada.errors import CorruptRecordError
 from levada.record.batch import RecordBatch, read_batches
 from levada.types import TopicPartition

@@ -15,8 +15,8 @@ from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow, Wait
 from levada.base.measure import Measure
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.consumer.counters import ShareCounters
 from levada.consumer.fetch.decode import Deserializer
@@ -24,10 +24,10 @@ from levada.consumer.group.consumer_requests import new_member_id
 from levada.consumer.share.acknowledging import Batch, Outcome, failure
 from levada.consumer.share.acquired import Chunk
 from levada.consumer.share.decoding import Step
+from levada.consumer.share.delivered import Decided, InHand, Offsets
 from levada.consumer.share.fetcher import ShareFetcher
-from levada.consumer.share.in_hand import Decided, InHand, Offsets
-from levada.consumer.share.marks import Mark, Run
 from levada.consumer.share.member import Assignment, ShareGroupMember, ShareMemberSettings
+from levada.consumer.share.offset_marks import Mark, Run
 from levada.consumer.share.requests import ShareFetchSettings
 from levada.consumer.stall import SubscribedTopics, Unreachable
 from levada.errors import ClosedError, IllegalStateError, KafkaError

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.share.acquired import Chunk, Piece, pieces
-from levada.consumer.share.marks import Mark, Run, runs_of
+from levada.consumer.share.offset_marks import Mark, Run, runs_of
 from levada.errors import CorruptRecordError, DecompressionError, KafkaError, RecordDeserializationError
 from levada.record.batch import RecordBatch
 from levada.types import AnyRecord, ShareRecord

@@ -17,7 +17,7 @@ from levada.acls import ResourceType
 from levada.base import permissions
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.promise import Promise
-from levada.client.host import Deferred
+from levada.client.driver_interface import Deferred
 from levada.client.metadata.metadata import Metadata
 from levada.client.network.network_client import NetworkClient
 from levada.client.requests.retry import Reaction

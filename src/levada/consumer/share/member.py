@@ -19,7 +19,8 @@ from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.base.flow import Call, Flow, at_once
 from levada.base.permissions import refused
 from levada.base.promise import Promise
-from levada.client.host import ENDED, Deferred, raise_bug
+from levada.base.state_table import following
+from levada.client.driver_interface import ENDED, Deferred, raise_bug
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.requests.fan_out import Spawn
@@ -28,9 +29,8 @@ from levada.consumer.counters import GroupCounters
 from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, LEAVE_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
 from levada.consumer.group.consumer_requests import ask_coordinator
 from levada.consumer.group.heartbeats import Heartbeats
-from levada.consumer.group.target_names import TargetNames
+from levada.consumer.group.topic_names import TargetNames
 from levada.consumer.share.states import IN_GROUP, MAY_JOIN, TRANSITIONS, ShareMemberEvent, ShareMemberState
-from levada.consumer.transitions import following
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, KafkaError, broker_error
 from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse

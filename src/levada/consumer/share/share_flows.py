@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from levada.base.flow import CallerFlow, Compute, Until
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.consumer.fetch.decode import RecordConverter, on_decode_error, skip
 from levada.consumer.share.acquired import Chunk
 from levada.consumer.share.core import LOOK_AROUND_MS, ShareConsumerCore

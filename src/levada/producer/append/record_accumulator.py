@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from levada.base.clock import NEVER_MS, Clock
-from levada.client.host import Ended, closed
+from levada.client.driver_interface import Ended, closed
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.errors import KafkaError, RecordTooLargeError, not_written
 from levada.logs import Log

@@ -15,8 +15,7 @@ from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_byte
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
 from levada.spark.formats.avro_conversion import conversion
 from levada.spark.formats.avro_schema import AvroSchema
-from levada.spark.formats.format import Decoder, Format, arrow_type
-from levada.spark.formats.registries import Settings, registry
+from levada.spark.formats.format import Decoder, Format, Settings, arrow_type, registry
 from levada.spark.formats.rows import MalformedError, Read, RowDecoder
 
 AVRO = "AVRO"

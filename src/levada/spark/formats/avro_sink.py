@@ -36,7 +36,7 @@ from levada.spark.formats.avro import latest_schema
 from levada.spark.formats.avro_defaults import default_of
 from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, logical_of
 from levada.spark.formats.avro_values import Convert, each, fields, unless_null, with_defaults
-from levada.spark.formats.registries import Settings, registry
+from levada.spark.formats.format import Settings, registry
 from levada.spark.formats.sink_format import Encode, SinkFormat, row_by_row
 
 _WHOLE = (ByteType, ShortType, IntegerType)

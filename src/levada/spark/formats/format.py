@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructField, StructType
 
+from levada.registry import SchemaRegistryClient
 from levada.spark.pyspark_versions import arrow_schema
 
 
@@ -90,3 +93,17 @@ class Format(ABC):
 def arrow_type(kind: DataType) -> pa.DataType:
     """Return the Arrow type in which Spark expects a column."""
     return arrow_schema(StructType([StructField("value", kind)])).field(0).type
+
+
+Settings = tuple[tuple[str, str], ...]
+"""Settings of SchemaRegistryClient, hashable."""
+
+
+def registry(settings: Settings) -> SchemaRegistryClient:
+    """Return this process's client with these settings."""
+    return _client(os.getpid(), settings)
+
+
+@lru_cache(maxsize=8)
+def _client(process: int, settings: Settings) -> SchemaRegistryClient:
+    return SchemaRegistryClient(dict(settings))

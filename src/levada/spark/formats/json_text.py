@@ -30,8 +30,7 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError, SerializationError
-from levada.spark.formats.numbers import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
-from levada.spark.formats.sink_format import Encode, SinkFormat
+from levada.spark.formats.sink_format import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, Encode, SinkFormat
 
 _PLAIN = (BinaryType, BooleanType, DateType, DecimalType, NullType, NumericType, StringType, TimestampNTZType, TimestampType)
 _TO_ESCAPE = r'["\\\x00-\x1f]'

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from levada.errors import ConfigError
 from levada.registry import ProtobufSerializer
-from levada.spark.formats.numbers import FIRST_MICROS, LAST_MICROS
+from levada.spark.formats.format import Settings, registry
 from levada.spark.formats.protobuf_schema import (
     ENCODE_ERRORS,
     ENUM,
@@ -40,8 +40,7 @@ from levada.spark.formats.protobuf_schema import (
     is_time,
     single_type,
 )
-from levada.spark.formats.registries import Settings, registry
-from levada.spark.formats.sink_format import Encode, SinkFormat, row_by_row
+from levada.spark.formats.sink_format import FIRST_MICROS, LAST_MICROS, Encode, SinkFormat, row_by_row
 
 Convert = Callable[[Any], Any]
 _NARROWER: Mapping[type[DataType], tuple[type[DataType], ...]] = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from datetime import date
 from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
 from levada.errors import SerializationError
-from levada.spark.formats.numbers import as_numbers
 
 Encode = Callable[[pa.Array], pa.Array]
 """From a column to a binary one, null where the column is. Raises SerializationError for a row that cannot be written."""
@@ -58,3 +58,27 @@ def row_by_row(
         return pa.array(found, pa.binary())
 
     return encode
+
+
+_EPOCH = date(1970, 1, 1)
+FIRST_DAY = (date.min - _EPOCH).days
+LAST_DAY = (date.max - _EPOCH).days
+MICROS_OF_DAY = 86_400_000_000
+FIRST_MICROS = FIRST_DAY * MICROS_OF_DAY
+LAST_MICROS = (LAST_DAY + 1) * MICROS_OF_DAY - 1
+"""The years 0001 to 9999, which ISO 8601 and Protobuf have, and Spark goes beyond."""
+
+
+def as_numbers(kind: pa.DataType) -> pa.DataType:
+    """Return the type: days for dates, microseconds for what Spark has as microseconds."""
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(inner.name, as_numbers(inner.type)) for inner in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, as_numbers(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(as_numbers(kind.value_type))
+    return kind

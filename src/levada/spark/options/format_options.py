@@ -18,8 +18,8 @@ from levada.spark.source.values import Mode, Typed
 
 if TYPE_CHECKING:
     from levada.spark.formats.avro_schema import AvroSchema
+    from levada.spark.formats.format import Settings
     from levada.spark.formats.protobuf_schema import MessageType
-    from levada.spark.formats.registries import Settings
 
 SIDES = ("key", "value")
 BINARY = "binary"

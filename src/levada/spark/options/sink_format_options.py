@@ -20,7 +20,7 @@ from levada.spark.options.format_options import (
 from levada.spark.options.option_text import REGISTRY, boolean
 
 if TYPE_CHECKING:
-    from levada.spark.formats.registries import Settings
+    from levada.spark.formats.format import Settings
 
 _REGISTERS = f"{REGISTRY}auto.register.schemas"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
-from levada.base.shown import shown
+from levada.base.text import shown
 from levada.errors import KafkaError, Persisted, TransactionAbortableError
 from levada.producer.delivery.delivery import Delivery
 from levada.testing.history.events import UNKNOWN, Event, Found, Op, Place, Type, Writer, value_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
-from levada.consumer.group.embedded import by_topic
+from levada.consumer.group.consumer_protocol import by_topic
 from levada.errors import ProtocolError
 from levada.groups import MemberSubscription
 from levada.protocol.codegen import decode, encode

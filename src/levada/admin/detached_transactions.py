@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from levada.acls import ResourceType
-from levada.admin.each import Attempts
+from levada.admin.per_key import Attempts
 from levada.base.flow import Call, Flow, Wait
 from levada.base.permissions import refused
 from levada.client.requests.coordinator_finder import FORGET_ON, CoordinatorFinder, CoordinatorKind

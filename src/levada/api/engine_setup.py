@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from levada.base.flow import Flow
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.client.metadata.metadata_source import Brokers, Controllers
 from levada.client.network.api_versions import BrokerVersions
 from levada.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig

@@ -44,7 +44,7 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
         for name, advice in names.items():
             present: Any = getattr(cls, name, None)
             if present is not None:
-                raise TypeError(f"{cls.__name__} has {name}(); take it out of levada.base.not_yet")
+                raise TypeError(f"{cls.__name__} has {name}(); take it out of levada.base.unsupported_names")
             setattr(cls, name, Absent(name, advice))
         return cls
 

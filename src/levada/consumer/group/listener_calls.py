@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from levada.base.flow import CallerFlow, CallUser, Until
 from levada.base.promise import Promise
-from levada.client.host import Host
+from levada.client.driver_interface import Host
 from levada.types import TopicPartition
 
 ListenerMethod = Callable[[list[TopicPartition]], Any]

@@ -1,6 +1,6 @@
 """Every metric that metrics() returns, by group, and how it is read: docs/METRICS.md is made from these tables.
 
-`python -m levada.api.measured > docs/METRICS.md` writes that page.
+`python -m levada.api.metric_tables > docs/METRICS.md` writes that page.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from levada.api import consumer_readings, share_readings
+from levada.client.driver_interface import LOOP_READINGS
 from levada.client.engine import Engine
-from levada.client.host import LOOP_READINGS
 from levada.client.network.traffic import NODE_READINGS, Traffic
 from levada.client.setup.states import ESTABLISHED
 from levada.metrics import CLIENT_ID, MetricName, Reading, Section, averaged, counted, gauge, read_all, summed
@@ -167,7 +167,7 @@ HEAD = """\
 
 What `metrics()` of every client returns, blocking and asyncio: a snapshot, computed when asked for. Names, groups and tags are Java's.
 Rates, averages and maxima are about the last 30 to 60 seconds, as with Java's defaults; totals are about the client's life. An average of
-nothing is nan. Written by `make docs` from `levada.api.measured`; do not edit.
+nothing is nan. Written by `make docs` from `levada.api.metric_tables`; do not edit.
 
 With `enable.metrics.push=true` brokers are told those that they ask for (KIP-714). Their names are `org.apache.kafka.`, the group without
 `-metrics`, and the name, with dots for dashes: `org.apache.kafka.producer.record.send.total`. Totals are sums, the others gauges; tags have

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from levada.base.flow import Flow
 from levada.base.promise import Promise
-from levada.client.host import ENDED
+from levada.client.driver_interface import ENDED
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.topic_queries import topics_by_id
 from levada.client.requests.fan_out import Spawn

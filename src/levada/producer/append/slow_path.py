@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from levada.base.flow import CallerFlow, Compute, Until
 from levada.base.promise import Promise
+from levada.client.driver_interface import Host
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.client.metadata.known_topics import FINAL_TOPIC_ERRORS, topic_error
 from levada.client.network.network_client import timeout_error
 from levada.error_codes import ErrorCode

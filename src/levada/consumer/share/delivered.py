@@ -15,7 +15,7 @@ from uuid import UUID
 
 from levada.base.clock import NEVER_MS
 from levada.consumer.share.acquired import Chunk
-from levada.consumer.share.marks import Mark, OffsetMarks, Run
+from levada.consumer.share.offset_marks import Mark, OffsetMarks, Run
 from levada.errors import IllegalStateError
 from levada.types import AcknowledgeType, TopicPartition
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Flow
 from levada.base.promise import Promise
-from levada.client.host import ENDED
+from levada.client.driver_interface import ENDED
 from levada.client.metadata.metadata import Metadata
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom
 from levada.client.requests.partition_answer import PartitionAnswer
