@@ -11,9 +11,12 @@ from copy import copy
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
+import typer
+
 from levada.base.text import visible
-from levada.cli.exits import say
+from levada.cli.exits import CommandError, Exit, say
 from levada.cli.output import OutputFormat, write
+from levada.cli.text import in_one_line
 from levada.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,10 +25,7 @@ if TYPE_CHECKING:
     from levada.cli.settings import Settings
     from levada.config import Config
     from levada.registry import SchemaRegistryClient
-import typer
 
-from levada.cli.exits import CommandError, Exit
-from levada.cli.text import in_one_line
 
 LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """Of -v: none, one, two or more."""

@@ -33,7 +33,8 @@ sizes bytes.
 
 Names that librdkafka has for the same setting are read as well. Where its unit or meaning differs, and for settings of kafka-python and
 aiokafka that have no counterpart, the error says what to use (`src/levada/config/other_clients.py`). Keywords are typed
-(`levada.config.typed`) on every client, so that an editor completes them and a type checker finds a misspelt one; the mapping takes any text."""
+(`levada.config.typed`) on every client, so that an editor completes them and a type checker finds a misspelt one; the mapping takes any
+text."""
 
 
 def document() -> str:

@@ -7,11 +7,13 @@ timestamp of the next unread record of each partition that is not at its end.
 from __future__ import annotations
 
 import logging
+import shutil
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -32,9 +34,6 @@ from levada.types import TopicPartition
 
 if TYPE_CHECKING:
     from levada.config.typed import ConsumerSettings
-import shutil
-import sys
-from typing import TextIO
 
 logger = logging.getLogger(__name__)
 

@@ -2,36 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer import Argument, Option
 
+from levada.base.text import did_you_mean
+from levada.cli.arguments import as_typed
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
 from levada.cli.positions import OffsetRange, remarks, settled
 from levada.cli.records.printing import Printer, printer
-from levada.cli.records.template import unescaped
+from levada.cli.records.template import as_bytes, unescaped
 from levada.errors import ConfigError, KafkaError
 from levada.types import AnyRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada import KafkaConsumer
-import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from levada.base.text import did_you_mean
 
 if TYPE_CHECKING:
     from levada.registry import SchemaRegistryClient
-import re
 
-from levada.cli.arguments import as_typed
-from levada.cli.records.template import as_bytes
+
+PARTS = ("key", "value")
+
+
+KINDS: Mapping[str, str] = {
+    "json": "JSON",
+    "avro": "Avro with the id of its schema before it, which a Schema Registry has",
+    "json-schema": "JSON with the id of its schema before it",
+}
+
+
+def deserializers(given: Sequence[str], registry: Callable[[], SchemaRegistryClient]) -> dict[str, Callable[[bytes], Any]]:
+    """Read -s: `avro` is for keys and values, `value=avro` for values. Return the settings of a consumer that follow.
+
+    registry: makes a client, which is called where one is needed. Raises ConfigError for a word that is none.
+    """
+    kinds: dict[str, str] = {}
+    for one in given:
+        part, equals, kind = one.rpartition("=")
+        if equals and part not in PARTS:
+            raise ConfigError(f"--schema '{one}': expected key= or value= before the kind{did_you_mean(part, PARTS)}")
+        if kind not in KINDS:
+            raise ConfigError(f"--schema '{one}': expected {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+        kinds |= dict.fromkeys([part] if equals else PARTS, kind)
+    return {f"{part}_deserializer": _deserializer(kind, registry) for part, kind in kinds.items()}
+
+
+def _deserializer(kind: str, registry: Callable[[], SchemaRegistryClient]) -> Callable[[bytes], Any]:
+    if kind == "json":
+        return json.loads
+    if kind == "json-schema":
+        from levada.registry import JSONDeserializer
+
+        return JSONDeserializer()
+    # This one needs fastavro.
+    from levada.registry import AvroDeserializer
+
+    return AvroDeserializer(registry())
+
+
+Keeps = Callable[[AnyRecord], bool]
+
+
+Matches = Callable[[Any], bool]
+
+
+def record_filter(key: str | None, value: str | None, headers: Sequence[str]) -> Keeps | None:
+    """Return what tells whether a record is kept; None where all are. A record has to pass everything that is given.
+
+    key, value: text that has to be in it, or `/.../`, a regular expression that has to be found in it. headers: `name`, a header that has
+    to be there, or `name=` and text or a regular expression for its value. Raises ConfigError for a bad expression.
+    """
+    tests: list[Keeps] = []
+    if key is not None:
+        key_matches = _matching(key)
+        tests.append(lambda record: key_matches(record.key))
+    if value is not None:
+        value_matches = _matching(value)
+        tests.append(lambda record: value_matches(record.value))
+    tests += [_header_test(header) for header in headers]
+    if not tests:
+        return None
+    return lambda record: all(test(record) for test in tests)
+
+
+def _header_test(given: str) -> Keeps:
+    name, equals, wanted = given.partition("=")
+    matches = _matching(wanted) if equals else (lambda value: True)
+    return lambda record: any(header == name and matches(value) for header, value in record.headers)
+
+
+def _matching(wanted: str) -> Matches:
+    if len(wanted) >= 2 and wanted.startswith("/") and wanted.endswith("/"):
+        try:
+            expression = re.compile(as_typed(wanted[1:-1]))
+        except re.error as fault:
+            raise ConfigError(f"'{wanted}' is no regular expression: {fault}") from None
+        return lambda value: value is not None and expression.search(as_bytes(value)) is not None
+    text = as_typed(wanted)
+    return lambda value: value is not None and text in as_bytes(value)
+
 
 app = typer.Typer(help="Print records of topics, and follow them.", add_completion=False)
 
@@ -235,80 +313,3 @@ def _printing(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRec
             left -= len(chosen)
             if left <= 0:
                 return
-
-
-PARTS = ("key", "value")
-KINDS: Mapping[str, str] = {
-    "json": "JSON",
-    "avro": "Avro with the id of its schema before it, which a Schema Registry has",
-    "json-schema": "JSON with the id of its schema before it",
-}
-
-
-def deserializers(given: Sequence[str], registry: Callable[[], SchemaRegistryClient]) -> dict[str, Callable[[bytes], Any]]:
-    """Read -s: `avro` is for keys and values, `value=avro` for values. Return the settings of a consumer that follow.
-
-    registry: makes a client, which is called where one is needed. Raises ConfigError for a word that is none.
-    """
-    kinds: dict[str, str] = {}
-    for one in given:
-        part, equals, kind = one.rpartition("=")
-        if equals and part not in PARTS:
-            raise ConfigError(f"--schema '{one}': expected key= or value= before the kind{did_you_mean(part, PARTS)}")
-        if kind not in KINDS:
-            raise ConfigError(f"--schema '{one}': expected {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
-        kinds |= dict.fromkeys([part] if equals else PARTS, kind)
-    return {f"{part}_deserializer": _deserializer(kind, registry) for part, kind in kinds.items()}
-
-
-def _deserializer(kind: str, registry: Callable[[], SchemaRegistryClient]) -> Callable[[bytes], Any]:
-    if kind == "json":
-        return json.loads
-    if kind == "json-schema":
-        from levada.registry import JSONDeserializer
-
-        return JSONDeserializer()
-    # This one needs fastavro.
-    from levada.registry import AvroDeserializer
-
-    return AvroDeserializer(registry())
-
-
-Keeps = Callable[[AnyRecord], bool]
-Matches = Callable[[Any], bool]
-
-
-def record_filter(key: str | None, value: str | None, headers: Sequence[str]) -> Keeps | None:
-    """Return what tells whether a record is kept; None where all are. A record has to pass everything that is given.
-
-    key, value: text that has to be in it, or `/.../`, a regular expression that has to be found in it. headers: `name`, a header that has
-    to be there, or `name=` and text or a regular expression for its value. Raises ConfigError for a bad expression.
-    """
-    tests: list[Keeps] = []
-    if key is not None:
-        key_matches = _matching(key)
-        tests.append(lambda record: key_matches(record.key))
-    if value is not None:
-        value_matches = _matching(value)
-        tests.append(lambda record: value_matches(record.value))
-    tests += [_header_test(header) for header in headers]
-    if not tests:
-        return None
-    return lambda record: all(test(record) for test in tests)
-
-
-def _header_test(given: str) -> Keeps:
-    name, equals, wanted = given.partition("=")
-    matches = _matching(wanted) if equals else (lambda value: True)
-    return lambda record: any(header == name and matches(value) for header, value in record.headers)
-
-
-def _matching(wanted: str) -> Matches:
-    if len(wanted) >= 2 and wanted.startswith("/") and wanted.endswith("/"):
-        try:
-            expression = re.compile(as_typed(wanted[1:-1]))
-        except re.error as fault:
-            raise ConfigError(f"'{wanted}' is no regular expression: {fault}") from None
-        return lambda value: value is not None and expression.search(as_bytes(value)) is not None
-    text = as_typed(wanted)
-    return lambda value: value is not None and text in as_bytes(value)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -36,14 +37,61 @@ from levada.cli.records.template import unescaped
 from levada.cli.text import counted
 from levada.consumer.scan.bounds import moment
 from levada.errors import ConfigError, KafkaError
-from levada.types import Headers
+from levada.types import Headers, RecordMetadata
 
 if TYPE_CHECKING:
     from levada import KafkaProducer
     from levada.cli.progress import Progress
-from threading import Lock
 
-from levada.types import RecordMetadata
+
+MOST_SHOWN = 20
+
+
+class Failure(NamedTuple):
+    """A record that was not acknowledged. where: the line or row that it came from."""
+
+    where: str
+    error: KafkaError
+
+
+class Outcomes:
+    """Counts acknowledgements; callbacks of a producer, on its own thread, and the command use it at the same time."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        """Records that were read and handed to the producer; only the command counts them."""
+        self.aborted = False
+        """Whether they were in a transaction that was aborted: nobody reads them, and nothing about them is unknown."""
+        self.acknowledged = 0
+        self.failed = 0
+        self.shown: list[Failure] = []
+        """The first failures; more are only counted."""
+        self._lock = Lock()
+
+    @property
+    def unknown(self) -> int:
+        """How many have no outcome. Some remain where a run is broken off: they may have been written."""
+        return 0 if self.aborted else self.taken - self.acknowledged - self.failed
+
+    def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
+        """Take up the outcome of one record. where: its file, empty for stdin."""
+        if error is None:
+            self.add(1)
+        else:
+            self.fail(f"{where}line {line}", error)
+
+    def add(self, count: int) -> None:
+        """Take up records that were acknowledged."""
+        with self._lock:
+            self.acknowledged += count
+
+    def fail(self, where: str, error: KafkaError) -> None:
+        """Take up a record that failed."""
+        with self._lock:
+            self.failed += 1
+            if len(self.shown) < MOST_SHOWN:
+                self.shown.append(Failure(where, error))
+
 
 app = typer.Typer(help="Write records from stdin or files to a topic.", add_completion=False)
 
@@ -365,52 +413,3 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
     else:
         with Path(file).open("rb") as stream:
             yield stream
-
-
-MOST_SHOWN = 20
-
-
-class Failure(NamedTuple):
-    """A record that was not acknowledged. where: the line or row that it came from."""
-
-    where: str
-    error: KafkaError
-
-
-class Outcomes:
-    """Counts acknowledgements; callbacks of a producer, on its own thread, and the command use it at the same time."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-        """Records that were read and handed to the producer; only the command counts them."""
-        self.aborted = False
-        """Whether they were in a transaction that was aborted: nobody reads them, and nothing about them is unknown."""
-        self.acknowledged = 0
-        self.failed = 0
-        self.shown: list[Failure] = []
-        """The first failures; more are only counted."""
-        self._lock = Lock()
-
-    @property
-    def unknown(self) -> int:
-        """How many have no outcome. Some remain where a run is broken off: they may have been written."""
-        return 0 if self.aborted else self.taken - self.acknowledged - self.failed
-
-    def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
-        """Take up the outcome of one record. where: its file, empty for stdin."""
-        if error is None:
-            self.add(1)
-        else:
-            self.fail(f"{where}line {line}", error)
-
-    def add(self, count: int) -> None:
-        """Take up records that were acknowledged."""
-        with self._lock:
-            self.acknowledged += count
-
-    def fail(self, where: str, error: KafkaError) -> None:
-        """Take up a record that failed."""
-        with self._lock:
-            self.failed += 1
-            if len(self.shown) < MOST_SHOWN:
-                self.shown.append(Failure(where, error))
