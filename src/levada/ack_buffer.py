@@ -182,9 +182,9 @@ class AckWindow:
     # What becomes of them
 
     def mark(self, sequence: int) -> bool:
-        """Note that an id is acknowledged; True if that is new.
+        """Note that an id is acknowledged. Returns whether this changed its state.
 
-        False when it was marked before, has failed and was not put again, was never put, or the buffer is closed. Never waits; may be
+        False if the id was marked before, has failed and was not put again, was never put, or the buffer is closed. Never waits; may be
         called from any thread, in any order, and in callbacks. Raises TypeError for no whole number, ForkedError in a child process.
         """
         self._check_process()
@@ -193,7 +193,7 @@ class AckWindow:
         return marked
 
     def mark_many(self, sequences: Iterable[int]) -> int:
-        """Mark each of them, as mark() does, and wake who waits only once; return for how many that is new."""
+        """Mark each of them, as mark() does, but wake waiting calls only once. Returns how many of them changed their state."""
         self._check_process()
         marked = 0
         try:
@@ -204,10 +204,11 @@ class AckWindow:
         return marked
 
     def fail(self, sequence: int, error: BaseException) -> bool:
-        """Note that an id is not acknowledged, and why; True if that is new.
+        """Note that an id could not be acknowledged. Returns whether this changed its state: False in the same cases as mark().
 
-        `safe` stays before this id until the same id is put again, which gives the same sequence, and marked. What waits is told: see
-        put(), get() and wait_empty(). Ids behind it are marked as before, and wait. False where mark() is False.
+        error: the reason. `safe` stays before this id until the id is put again, which returns the same sequence, and is then marked. Later
+        ids can still be marked, but `safe` does not pass the failed one. Calls that wait are woken: put(), get() and wait_empty()
+        say when they raise NotAcknowledgedError.
         """
         self._check_process()
         if not isinstance(error, BaseException):

@@ -246,7 +246,7 @@ class CorruptRecordError(ProtocolError):
 
 
 class UnsupportedRecordFormatError(ProtocolError):
-    """Records cannot be had in the format that is asked for, as headers in a message set of before Kafka 0.11."""
+    """Records cannot be converted to the needed record format: message sets from before Kafka 0.11 cannot hold headers, for example."""
 
 
 class DecompressionError(CorruptRecordError):

@@ -1,4 +1,4 @@
-"""AckBuffer for tasks."""
+"""The asyncio API of AckBuffer."""
 
 from __future__ import annotations
 

@@ -202,10 +202,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return await self._driver.call(self._transacting.hand_over(timeout))
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
-        """Describe a topic's partitions, after waiting for metadata. Brokers with auto.create.topics.enable create a missing topic.
+        """Describe a topic's partitions. Waits for metadata. Brokers with auto.create.topics.enable create a missing topic.
 
-        timeout: seconds, by default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then,
-        TimeoutError.
+        timeout: seconds; default: max.block.ms. Raises UnknownTopicOrPartitionError if the topic still does not exist when the timeout is
+        over, and TimeoutError if metadata has not arrived by then.
         """
         return await self._driver.call(self._producing.partitions_for(topic, timeout))
 

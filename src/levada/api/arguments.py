@@ -262,7 +262,7 @@ def _refuse_lone(items: Any, single: type | tuple[type, ...], what: str) -> None
 
 
 def whole(name: str, number: Any) -> int:
-    """Return a whole number, also one of numpy's types."""
+    """Return an argument as an int. numpy's integer types are accepted, too. Raises TypeError, which names the argument."""
     try:
         return index(number)
     except TypeError:

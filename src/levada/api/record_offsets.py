@@ -14,14 +14,17 @@ RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[
 
 
 class Span(NamedTuple):
-    """Records of one partition. first: the smallest of their offsets. after: what is committed with them."""
+    """Records of one partition. first: the lowest of their offsets. after: the offset to commit after the last of them."""
 
     first: int
     after: OffsetAndMetadata
 
 
 def spans(records: Any, call: str) -> dict[TopicPartition, Span]:
-    """Return what records span, by partition; none for none. Raises TypeError for what a consumer has not returned."""
+    """Return the lowest offset of records and the offset to commit after them, by partition; {} without records.
+
+    records: one ConsumerRecord, or an iterable of them. Raises TypeError for anything else.
+    """
     if isinstance(records, ConsumerRecord):
         records = (records,)
     # A consumer is iterable, too, and would be read on.

@@ -1,15 +1,16 @@
-"""What a program has sent of a consumer's offsets in transactions, and what it has to read again after one that was not committed.
+"""Tracks the consumer offsets that transactions have sent, and the records to read again after a transaction that was not committed.
 
-A transaction that is aborted commits no offsets, but the consumer's position stays after the records that were read for it. Offsets sent
-in the next transaction would pass these records, which nobody has worked off. So what a transaction sends of a partition is in doubt until
-it is committed. While it is, no other transaction is given offsets of this partition. Three things end it: the commit, a seek of the
-program's, and another transaction with the same records, where the program names them. Another process ends a detached transaction, so
-the consumer does not learn how it ended: seek_to_committed() waits until it has, and begins at what is committed then.
+An aborted transaction commits no offsets, but the consumer's position stays after the records that were read for it. If the next
+transaction sent the offset of this position, records that nobody has processed would be skipped. So the offset that a transaction has sent
+for a partition is in doubt until the transaction is committed, and meanwhile no other transaction may send an offset for this partition.
+The doubt ends when the transaction is committed, when the program seeks, or when another transaction sends the same records and the program
+names them: send_offsets(consumer, records). A detached transaction is ended by another process, so the consumer does not learn its outcome.
+seek_to_committed() waits until that transaction has ended, and continues at the offsets that are committed then.
 
-A transaction that is aborted before it sent any offsets leaves nothing in doubt. So the first call for records after an abort, or the
-first for offsets, notes up to where each partition was read by then. Producers of the transactional id that aborted are given no offsets
-that pass these records until the program seeks, names them, or commits them by the consumer's commit(). Those of other ids are, because a
-process may have several consumers and producers that have nothing to do with each other.
+If a transaction is aborted before it has sent offsets, no offset is in doubt. So the first call for records or for offsets after an abort
+stores the position of each partition. Then producers with the transactional.id of the aborted transaction may not send offsets that
+skip unprocessed records before these positions, until the program seeks, names the records, or commits them with the consumer's commit().
+Producers with other transactional ids may, because a process may have several consumers and producers that are independent of each other.
 """
 
 from __future__ import annotations

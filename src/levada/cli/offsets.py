@@ -98,7 +98,7 @@ _SO_LONG_AGO = r"-(\d{1,9}[smhdw])+"
 
 
 def parse_position(text: str) -> Position:
-    """Read one position, without partition or range. Raises ConfigError with what would be understood."""
+    """Read one position, without partition or range. Raises ConfigError, which lists the accepted forms."""
     word = text.strip()
     if (name := ENDS.get(word.lower())) is not None:
         return name
@@ -116,7 +116,10 @@ def parse_position(text: str) -> Position:
 
 
 def parse_time(text: str) -> Moment | Ago:
-    """Read a time, with or without zone, since the epoch, or as so long ago. Raises ConfigError with what would be understood."""
+    """Read a time: an ISO 8601 date and time, seconds or milliseconds since the epoch, or a time before now such as -1h30m.
+
+    A time without a zone is local. Raises ConfigError, which lists the accepted forms.
+    """
     word = text.strip().removeprefix("@")
     try:
         if word.isdecimal():

@@ -1,4 +1,4 @@
-"""From positions as the command line spells them to offsets: it asks the brokers for the ends of logs, and for offsets of times."""
+"""Turns positions on the command line into offsets. Asks the brokers for the ends of logs, and for the offsets of timestamps."""
 
 from __future__ import annotations
 

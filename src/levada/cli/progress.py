@@ -1,4 +1,4 @@
-"""How far something is, on stderr: once it takes over a second, and where somebody looks, which is a terminal."""
+"""Shows the progress of a command on stderr, if that is a terminal and the command takes longer than a second."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 PATIENCE_S = 1.0
-"""What is over sooner shows nothing."""
+"""A command that ends sooner shows no progress."""
 REFRESH_S = 0.1
 
 
 class Progress:
-    """Told how far something is. It shows nothing; a ProgressBar does."""
+    """Counts the progress of a command, and shows nothing. ProgressBar also shows it."""
 
     def __init__(self) -> None:
         self.done = 0
         self.total: int | None = None
 
     def advance(self, count: int = 1) -> None:
-        """Say that so many more are done."""
+        """Add to the count of finished units."""
         self.update(self.done + count)
 
     def update(self, done: int, total: int | None = None) -> None:
-        """Say how many are done, and of how many where that is known by now."""
+        """Set how many units are done. total: how many there are; None keeps the total that is known, if any."""
         self.done, self.total = done, self.total if total is None else total
 
 
 class ProgressBar(Progress):
-    """A line on a terminal: what, a bar, how many, how many per second, and how long it will take."""
+    """A line on a terminal: what the command does, a bar, the count, the rate per second, and the time left."""
 
     def __init__(self, what: str, total: int | None, unit: str, color: bool | None) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ProgressBar(Progress):
         self._bars: Bars | None = None
 
     def update(self, done: int, total: int | None = None) -> None:
-        """See Progress. Draws ten times a second at most, and with no thread: what stands still shows no movement."""
+        """Set the count as Progress does. Draws at most ten times a second, and only when called: there is no thread."""
         super().update(done, total)
         now_s = time.monotonic()
         if now_s - self._began_s >= PATIENCE_S and now_s - self._shown_s >= REFRESH_S:
@@ -53,7 +53,7 @@ class ProgressBar(Progress):
             self._draw(now_s)
 
     def close(self) -> None:
-        """Draw the last state, if anything was drawn, and give the line back."""
+        """If the bar was drawn, draw it with the last count, and end the line."""
         if self._bars is not None:
             self._draw(time.monotonic())
             self._bars.stop()

@@ -158,7 +158,7 @@ class Failures:
         return error
 
     def works(self, key: ConnectionKey, address: str) -> None:
-        """A connection to an address was set up: what was known against others of that purpose is out of date, too."""
+        """A connection to an address was set up: forget the failures of all connections to it that have the same purpose."""
         self._refusals.pop(key, None)
         self._by_key = {
             other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
@@ -172,7 +172,7 @@ class Failures:
                 self._write(logging.WARNING, key, failed, cause)
 
     def forget(self, key: ConnectionKey) -> None:
-        """The connection's address is no longer part of the cluster."""
+        """Forget the failures of a connection, because its address is no longer part of the cluster."""
         self._refusals.pop(key, None)
         gone = self._by_key.pop(key, None)
         # The bootstrap addresses stay in the configuration, and are tried again and again while the brokers they name cannot be reached.

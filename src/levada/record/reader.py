@@ -203,7 +203,7 @@ class RecordWalker:
         return -1, 0
 
     def place(self, offset_delta: int, timestamp_delta: int) -> bool:
-        """Turn the deltas into offset and timestamp."""
+        """Set offset and timestamp of the record from its deltas. Returns False, and sets `fault`, if the deltas are invalid."""
         if offset_delta <= self.offset_delta or offset_delta > self.last_offset_delta:
             return self.fail(OFFSET)
         self.offset_delta = offset_delta

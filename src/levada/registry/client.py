@@ -159,9 +159,10 @@ class SchemaRegistryClient:
     # Compatibility and modes.
 
     def test_compatibility(self, subject: str, schema: Schema, version: int | str | None = LATEST) -> Compatibility:
-        """Test whether a schema may follow a version of a subject; with None, those versions that the subject's level is about.
+        """Test whether a schema is compatible with a version of a subject, by the subject's compatibility level.
 
-        The result is true or false in an `if`, and holds the registry's reasons.
+        version: a number or "latest"; None tests all versions that the level covers. The result can be used as a bool, and has the
+        registry's reasons in `messages`.
         """
         return self._call(endpoints.compatibility(subject, schema, version))
 

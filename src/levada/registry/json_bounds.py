@@ -11,9 +11,9 @@ import jsonschema
 
 MOST_STEPS = 10_000
 STEPS_PER_PART = 1_000
-"""How often parts of a schema may be held against parts of one value: so often, and so often more for each part of the value.
+"""How often parts of a schema may be applied to parts of one value: MOST_STEPS, plus STEPS_PER_PART for each part of the value.
 
-Thirty small schemas that each use the next one twice stand for 2**30 of them.
+Without a bound, thirty small schemas that each use the next one twice take 2**30 steps.
 """
 
 
@@ -23,19 +23,22 @@ class Budget(local):
     left = 0
 
     def begin(self, value: Any) -> None:
-        """Begin with another value. Each part of a schema that is held against a part of it takes one step."""
+        """Allow as many steps as a value of this size needs.
+
+        Applying one part of the schema to one part of the value takes one step.
+        """
         self.left = MOST_STEPS + STEPS_PER_PART * _parts(value)
 
 
 class BoundedKinds:
-    """Makes validators that spend a budget, for all drafts that the parts of a schema name."""
+    """Makes validator classes that spend a budget, one for each JSON Schema draft that parts of a schema name."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._known: dict[Any, Any] = {}
 
     def of(self, kind: Any) -> Any:
-        """Return the class that does as a class of jsonschema does."""
+        """Return a validator class that validates like this class of jsonschema, but spends the budget."""
         if kind not in self._known:
             bounded = jsonschema.validators.extend(kind, {"uniqueItems": _unique_items})
             self._known[kind] = self._known[bounded] = bounded
@@ -66,7 +69,7 @@ def _parts(value: Any) -> int:
 
 
 def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-    """Do as jsonschema's keyword, which compares each item with each other one."""
+    """Check uniqueItems by the items' texts. jsonschema's own check compares each item with every other one, which can take too long."""
     if wanted and validator.is_type(value, "array") and len(set(map(_text, value))) < len(value):
         yield jsonschema.ValidationError(f"{value!r} has non-unique elements")
 

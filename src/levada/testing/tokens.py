@@ -28,7 +28,10 @@ _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 @dataclass(frozen=True)
 class TokenAnswer:
-    """An answer that a test asks for instead of a token. delay_s: how late it comes, in pieces of one byte with `trickle`."""
+    """A response that a test wants instead of a token.
+
+    delay_s: seconds before the response is sent. trickle: send the body byte by byte, with a pause before each byte; delay_s is ignored.
+    """
 
     status: int = 200
     body: bytes = b""

@@ -279,7 +279,7 @@ class Consuming:
         return self.reading.look(lambda core: core.commits.group)
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions after what was handed out."""
+        """Return the positions after all records that poll() or a loop has returned."""
         self._settle()
         return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
 

@@ -125,7 +125,11 @@ def _traceback(error: BaseException) -> str:
 
 
 def _received(pickled: bytes | None, text: str, trace: str) -> Raised:
-    """Return a handler's exception, in the process of the program."""
+    """Return the exception that a handler has raised in a worker process, for the process that called it.
+
+    pickled: the exception, None if it cannot be pickled; a HandlerError with `text` then stands for it. trace: its traceback as text, which
+    becomes its cause.
+    """
     error: Any = None
     if pickled is not None:
         try:

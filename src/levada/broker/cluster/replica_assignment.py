@@ -70,12 +70,12 @@ class Reassignment(NamedTuple):
 
     @property
     def adding(self) -> tuple[int, ...]:
-        """The nodes that get a replica."""
+        """The nodes that get a new replica."""
         return tuple(node_id for node_id in self.target if node_id not in self.before)
 
     @property
     def removing(self) -> tuple[int, ...]:
-        """The nodes whose replica is removed at the end."""
+        """The nodes whose replicas are removed when the reassignment is complete."""
         return tuple(node_id for node_id in self.before if node_id not in self.target)
 
     @property

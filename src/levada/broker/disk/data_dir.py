@@ -215,7 +215,7 @@ class _NodeDir:
             self._change(checkpoint, {**self._checkpoints[checkpoint], name: offset})
 
     def forget(self, name: TopicPartition) -> None:
-        """Remove a replica that is not here any more."""
+        """Remove a replica from the files and checkpoints of this node, because the node does not host it any more."""
         self.files.pop(name, None)
         for checkpoint, offsets in self._checkpoints.items():
             if name in offsets:

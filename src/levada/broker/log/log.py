@@ -79,7 +79,10 @@ class PartitionLog:
         self._files = files
 
     def load(self, segments: list[Segment], start_offset: int, clean_until: int) -> None:
-        """Continue after stored segments. Nothing is appended to these."""
+        """Load stored segments, and begin a new segment after them: stored segments are not appended to.
+
+        start_offset: the log start offset. clean_until: the offset up to which the log is compacted.
+        """
         self._segments = [*segments, Segment(segments[-1].next_offset, _end_of(segments[-1]), 0)]
         self.end_offset = self._segments[-1].base_offset
         self.start_offset = min(max(start_offset, segments[0].base_offset), self.end_offset)

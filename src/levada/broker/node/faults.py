@@ -20,7 +20,7 @@ Act = Callable[[int], None]
 
 
 class Hold:
-    """Responses that are held until release(). It may be called while the broker runs in another thread."""
+    """Responses that are held until release(). release() may be called while the broker runs in another thread."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -38,11 +38,11 @@ class Hold:
         self._wake()
 
     def keep(self, node_id: int, act: Act) -> None:
-        """Let a node call a function after release(); for the node itself."""
+        """Hold a response: the node calls `act` after release(), which sends it. Only the node uses this method."""
         self._kept.append((node_id, act))
 
     def take(self, node_id: int) -> list[Act]:
-        """Remove and return the functions that a node has to call now; for the node itself."""
+        """Remove and return the functions that a node has to call now; none before release(). Only the node uses this method."""
         taken = [act for node, act in self._kept if node == node_id and self.is_released]
         self._kept = [entry for entry in self._kept if entry[0] != node_id or not self.is_released]
         return taken

@@ -257,7 +257,7 @@ class BrokerNode:
     # Inside
 
     def _begin(self, now_ms: int) -> None:
-        """Start the node's time. Stored groups were loaded before it was known."""
+        """On the first call, start the sessions of stored groups: they were loaded when the current time was not known yet."""
         if not self._has_begun:
             self._has_begun = True
             self._state.groups.begin(now_ms)

@@ -101,13 +101,13 @@ def _discard(index: dict[Hashable, dict[Delayed, None]], key: Hashable, operatio
 
 
 class Timers:
-    """Timers of one node, at most one per key. They fire in Purgatory.expire(); the function is passed the time then."""
+    """Timers of one node, at most one per key. Purgatory.expire() calls the functions of due timers, and passes them the current time."""
 
     def __init__(self, purgatory: Purgatory) -> None:
         self._purgatory = purgatory
 
     def schedule(self, key: Hashable, at_ms: int, act: Callable[[int], None]) -> None:
-        """Call a function at a time. It replaces the timer that the key had."""
+        """Set the timer of a key: call a function at a time. A timer that the key already has is replaced."""
         self._purgatory.cancel(key)
         self._purgatory.add(Delayed(lambda: False, act, (), key), at_ms)
 

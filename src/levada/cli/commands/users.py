@@ -161,7 +161,7 @@ def unset_quota(
     client_id: ClientId = None,
     ip: Ip = None,
 ) -> Exit:
-    """Take quotas away."""
+    """Remove quotas."""
     changes = {_entity(user, client_id, ip): dict.fromkeys(names)}
     with invocation.admin() as admin:
         return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_client_quotas, changes), "taken away"))

@@ -46,7 +46,10 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
 
 
 def _approach(settings: Mapping[str, Any], target: Node, security_protocol: str, timeout: float, ways: list[Way]) -> Iterator[Finding]:
-    """Go to one address, as far as that is possible; what works is added to `ways`."""
+    """Check one address: resolve its name, connect, check the listener, describe the cluster. Stop at the first step that fails.
+
+    Yields a finding for each step. If all succeed, the address is added to `ways`.
+    """
     name = probe.resolve(target.host)
     yield connecting.resolved(target.host, name)
     if name.fault is not None:

@@ -74,7 +74,10 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
 
 
 def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
-    """Return what a group says of a Spark sink that writes exactly once; its offset is no position that anybody is behind."""
+    """Return the ledger entry of an exactly-once Spark sink; None if the group is not a ledger, or if the request fails.
+
+    Such a group stores the entry with a committed offset. No consumer reads from this offset, so the group has no lag.
+    """
     try:
         return ledger_entry(admin, group, timeout)
     except KafkaError:
@@ -117,7 +120,10 @@ def _min_in_sync(admin: KafkaAdmin, partitions: Sequence[PartitionInfo], timeout
 
 
 class Scope(NamedTuple):
-    """topics, groups: by name, () for all. timeout: seconds that each question may take."""
+    """The topics and groups that doctor examines.
+
+    topics, groups: their names; () means all. timeout: seconds for each request.
+    """
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()

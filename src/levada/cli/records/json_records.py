@@ -83,7 +83,7 @@ def _exact_text(value: Any) -> str:
 
 
 def _number(text: str) -> float | Decimal:
-    """Read a number with a point or an exponent; a float only where it is written as it was read."""
+    """Read a number with a point or an exponent: as a float if that is written with the same text, otherwise as a Decimal."""
     number = float(text)
     return number if repr(number) == text else Decimal(text)
 
@@ -93,7 +93,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Read JSON of one line; of what Python reads besides, NaN and infinities are refused. Raises ValueError with the reason."""
+    """Read a line of JSON. Raises ValueError with the reason, also for NaN and infinities, which Python's json module would accept."""
     try:
         return json.loads(text, parse_float=_number, parse_constant=_no_number)
     except json.JSONDecodeError as fault:

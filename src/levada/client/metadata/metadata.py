@@ -244,7 +244,7 @@ class Metadata:
         return self.snapshot.topics.get(name)
 
     def node(self, node_id: int) -> Node | None:
-        """Return a node by id."""
+        """Return the node with this id, None if the metadata does not have it."""
         return self.snapshot.nodes.get(node_id)
 
     def saw_leader_epoch(self, tp: TopicPartition, leader_epoch: int) -> bool:

@@ -1,7 +1,8 @@
-"""Makes a new snapshot of an old one and a Metadata response; pure.
+"""Makes a new snapshot from an old one and a Metadata response; pure.
 
-A broker that lags may describe a former leader. An epoch older than the known one does not replace a partition, unless the topic id has
-changed, because then the topic was created anew. Brokers before Metadata v9 may answer with stale epochs, so those are not used.
+A broker with old metadata may describe a former leader. So a partition is not replaced by one with an older leader epoch, unless the
+topic id has changed: then the topic was deleted and created again. Leader epochs in responses before Metadata v9 may be stale, so they are
+ignored.
 """
 
 from __future__ import annotations

@@ -167,7 +167,11 @@ class FanOut(Generic[K, V]):
         return _Left(subjects, attempts + 1)
 
     def _turn(self, peer: Whom, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
-        """Ask one destination; return the keys to be asked about at once. Keys to be asked about later get a flow that pauses."""
+        """Send the request for these keys to one destination.
+
+        Returns the keys whose destination the response names: they are asked about again without a pause. For keys with a retriable error,
+        a flow that asks again after a pause is added to `_next`.
+        """
         answer = yield from self._ask(peer, subjects)
         # A broken broker may name what it was not asked about: it is not asked about that.
         asked = set(subjects)

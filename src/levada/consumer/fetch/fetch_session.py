@@ -28,7 +28,7 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 class FetchTarget(NamedTuple):
-    """What is fetched of one partition."""
+    """The fields of a Fetch request for one partition."""
 
     topic_id: UUID
     fetch_offset: int

@@ -466,7 +466,11 @@ class ConsumerGroupMember:
         self._notify_waiting()
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Leave the group; return the flow that sends it. A static member leaves temporarily (epoch -2), unless asked otherwise."""
+        """Leave the group, and return the flow that sends the request for that.
+
+        tells: True leaves for good. With None or False, a static member leaves temporarily (epoch -2). Any other member leaves for good
+        with None; with False it sends nothing, and its session expires.
+        """
         is_static = self.settings.group_instance_id is not None
         was_in_group, self._last_epoch = self._is_in_group, JOIN_EPOCH
         self.subscribed, self._matched, self.error = None, NO_TOPICS, None

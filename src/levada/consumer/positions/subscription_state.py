@@ -247,7 +247,10 @@ class PartitionState:
         self.reset_reason = ""
 
     def move_back(self, offset: int, leader_epoch: int) -> None:
-        """Move the position back to an offset that was returned before, or is next."""
+        """Set the position to the offset of a record that was returned before, or to the current position, and fetch again from there.
+
+        Unlike move_to(), this is not a seek: done_to and origin stay as they are.
+        """
         done_to, origin = self.done_to, self.origin
         self.move_to(offset, leader_epoch)
         self.done_to, self.origin = done_to, origin
@@ -468,7 +471,7 @@ class SubscriptionState:
             state.await_reset(to)
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have committed offsets looked up as positions. No partitions means all."""
+        """Continue at the committed offsets, which are looked up later. Without partitions: in all assigned ones."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_committed()

@@ -79,11 +79,11 @@ class Sending(NamedTuple):
 
     @property
     def is_renewal(self) -> bool:
-        """Whether it has renewals, which need a request of their own."""
+        """Whether this part renews acquisition locks. Such a part has only renewals, and is sent in a separate request."""
         return any(run.mark is Mark.RENEW for run in self.decided.runs)
 
     def is_too_late(self, now_ms: int) -> bool:
-        """Whether it would renew locks that have ended. Brokers accept that even for records that the group is done with."""
+        """Whether it would renew locks that have expired. Brokers accept this even for records that the group has finished."""
         return self.is_renewal and self.decided.until_ms <= now_ms
 
     @property

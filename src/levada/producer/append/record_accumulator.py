@@ -49,16 +49,16 @@ class RowsOfPartition(Protocol):
 
     @property
     def rows(self) -> memoryview:
-        """The numbers of the rows."""
+        """The numbers of this partition's rows in the writer."""
         ...
 
     @property
     def sizes(self) -> memoryview:
-        """For every row of the writer: the largest size of a batch with this row alone."""
+        """By row number, for all rows of the writer: the largest size that a batch with only this row can have."""
         ...
 
     def size_at(self, index: int) -> int:
-        """Return the size of rows[index]."""
+        """Return the entry of `sizes` for the row rows[index]."""
         ...
 
 
@@ -107,9 +107,10 @@ class RecordAccumulator:
         availability_timeout_ms: int,
         partitioning: Partitioning,
     ) -> None:
-        """defer: runs a function without the engine's lock, in order. settled: called there after the callbacks of a batch.
+        """defer: runs functions later, in order and without the engine's lock; a batch's callbacks run in such a function.
 
-        log: used there. A batch with an outcome is `unsettled` until settled() has called settle(), which resolves its promise.
+        settled: called with the batch after its callbacks have run. log: receives the exceptions that callbacks raise. A finished
+        batch with callbacks is in `unsettled` until settled() has called settle(), which resolves the batch's promise.
         """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}

@@ -440,7 +440,7 @@ class JsonReader:
         return after
 
     def put_parsed(self, column: Any, text: Any, at: int, stop: int) -> bool:
-        """Add a row of what text says, or return False."""
+        """Parse text[at:stop] as a value of the column's type, and add a row. Returns False, without adding one, if it is invalid."""
         kind, row = column.kind, column.rows
         if kind in (TIMESTAMP, TIMESTAMP_NTZ):
             good, time = read_time(text, at, stop, kind == TIMESTAMP)

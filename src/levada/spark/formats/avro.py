@@ -84,7 +84,10 @@ def latest_schema(settings: Settings, subject: str, option: str) -> tuple[int, A
 
 
 class WriterSchemas:
-    """Reads values by the schemas that their ids name. An id that cannot be used is asked for once a task: it may be registered later."""
+    """Reads values, each with the writer schema that its schema id names.
+
+    A task asks the registry only once for an id that is unknown or cannot be used. Later tasks ask again: it may be registered by then.
+    """
 
     def __init__(self, settings: Settings, reader: AvroSchema) -> None:
         self._settings = settings
@@ -93,7 +96,7 @@ class WriterSchemas:
         self._unknown: dict[int, str] = {}
 
     def read(self, data: bytes) -> Any:
-        """Return what a value says, in the reader's schema. Raises MalformedError; RegistryError where a schema cannot be had."""
+        """Decode a value into the reader's schema. Raises MalformedError; RegistryError if the writer's schema cannot be looked up."""
         try:
             schema_id = schema_id_of(data)
         except SerializationError:

@@ -15,47 +15,51 @@ from levada.spark.pyspark_versions import arrow_schema
 
 
 class Fault(Protocol):
-    """Why the value of a row is malformed. reason: goes on after "the value is", such as "not UTF-8"."""
+    """Why the value of a row is malformed."""
 
     @property
     def row(self) -> int:
-        """Its position in what was decoded."""
+        """The index of the row in the decoded column."""
         ...
 
     @property
     def reason(self) -> str:
-        """What the value is not."""
+        """The reason as the end of a sentence that begins with "the value is", such as "not UTF-8"."""
         ...
 
 
 class RowFault(NamedTuple):
-    """A fault of the formats that read values one by one."""
+    """A fault found by a format that reads values one by one."""
 
     row: int
     reason: str
 
 
 class Decoded(Protocol):
-    """A row per value. malformed: which values could not be read whole; their rows hold what could be read. fault: the first of these."""
+    """The result of decoding a column, with one row per value.
+
+    malformed: true for each value that could not be read completely; its row has the fields that could be read. fault: why the first
+    malformed value is malformed.
+    """
 
     @property
     def rows(self) -> pa.Array:
-        """Of the format's type; null where the value is null."""
+        """The decoded values, in the format's type. A null value stays null."""
         ...
 
     @property
     def malformed(self) -> pa.BooleanArray:
-        """Without nulls."""
+        """True for each malformed value; has no nulls."""
         ...
 
     @property
     def fault(self) -> Fault | None:
-        """None where nothing is malformed."""
+        """Why the first malformed value is malformed; None without one."""
         ...
 
 
 class DecodedRows(NamedTuple):
-    """What the formats of this package return."""
+    """The Decoded that the formats of this package return."""
 
     rows: pa.Array
     malformed: pa.BooleanArray
@@ -66,28 +70,31 @@ class Decoder(Protocol):
     """Decodes for one task."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column. Never raises for what a value is."""
+        """Decode a binary column. A malformed value is reported in the result, never raised."""
         ...
 
 
 class Format(ABC):
-    """How the values of one side of a source are to be read. Picklable."""
+    """How a source decodes its keys, or its values. Picklable."""
 
     is_text: ClassVar[bool] = True
     """Whether a malformed value is shown as text; as base64 otherwise."""
 
     def pinned(self) -> Self:
-        """Return the format with what a registry knows of it now; the query stays with that. Only the driver calls it, once."""
+        """Return the format with its schemas looked up in the registry. Only the driver calls this, once per query.
+
+        The query uses these schemas to its end, even if newer ones are registered meanwhile.
+        """
         return self
 
     @property
     @abstractmethod
     def data_type(self) -> DataType:
-        """The type of the column. Only of a pinned format."""
+        """The Spark type of the decoded column. The format must be pinned."""
 
     @abstractmethod
     def decoder(self) -> Decoder:
-        """Return a decoder. Only of a pinned format."""
+        """Return a decoder. The format must be pinned."""
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

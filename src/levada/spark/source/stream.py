@@ -208,7 +208,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return onward
 
     def _ends_of_returned(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
-        """Return where to go on in partitions that were gone for a while, and whose new log is to be skipped up to its end."""
+        """Return the log ends of partitions that were missing before and exist again, if the query skips what may be lost; otherwise {}.
+
+        The query continues at these offsets. Partitions that are not returned here are read from the beginning of their new log.
+        """
         returned = (self._gone & latest.keys()) - begin.keys()
         self._gone = (self._gone | set(lost.gone)) - returned
         return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
@@ -251,7 +254,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._kafka().earliest(new & self._kafka().view(self._options.selection).partitions)
 
     def _replay_without_start(self, start: StreamOffset, end: StreamOffset) -> list[str]:
-        """Say so when batch 0 is replayed that another source planned: only that one knew where it began."""
+        """Return a warning if this source replays a batch 0 that it has not planned itself, and does not know its start; otherwise [].
+
+        A start that moves with time, such as "latest", was known only to the source that planned the batch.
+        """
         is_first = not self._has_looked and START not in end and start == self._initial
         if not is_first or not moves_with_time(self._options.starting):
             return []

@@ -1,7 +1,7 @@
-"""Keys and values that come out typed: the options key.format and value.format, decoded in the task.
+"""Typed keys and values: the options key.format and value.format, decoded in the task.
 
-The column becomes what its format makes of it, such as a struct of the fields of a schema. Decoding happens where the bytes are, so neither
-the JVM nor the way there sees them.
+The column has the type of its format, such as a struct with a schema's fields. The Python worker that fetches the records decodes them, so
+the encoded bytes are sent to the JVM only if a query has columns for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from levada.spark.formats.format import Fault, Format
 
 
 class Mode(Enum):
-    """What becomes of a key or value that its format cannot read: what can be read of it, no row, or the end of the query."""
+    """How to handle a key or value that its format cannot read: return the fields that can be read, drop the row, or fail the query."""
 
     PERMISSIVE = "permissive"
     DROPMALFORMED = "dropmalformed"
@@ -41,7 +41,7 @@ class Typed:
     raw: Mapping[str, str] = field(default_factory=dict)
 
     def pinned(self) -> Self:
-        """Return the same with what registries know now: the columns that a query has from its start to its end."""
+        """Return a copy whose schemas are looked up in the registry, so that the columns of a query do not change while it runs."""
         return replace(self, formats={side: chosen.pinned() for side, chosen in self.formats.items()})
 
     @property
