@@ -225,7 +225,7 @@ class AckWindow:
             self._fail(sequence, error)
 
     def _pending(self, sequence: int) -> int:
-        """Return the slot of an id that is pending, NO_SLOT when the one of that sequence is not."""
+        """Return the slot of the id with this sequence if the id is pending, else NO_SLOT."""
         if sequence < self._safe or sequence >= self._next or self.closed:
             return NO_SLOT
         slot = sequence % self.size
@@ -282,9 +282,9 @@ class AckWindow:
         return self._safe_id
 
     def _take(self) -> Any:
-        """Return the next id in the order they were put and free its slot; None while it is not marked.
+        """Return the next id, in the order of put(), and free its slot. None while this id is not marked.
 
-        Raises NotAcknowledgedError when it has failed, ClosedError, and IllegalStateError without `retain`.
+        Raises NotAcknowledgedError if this id has failed, ClosedError if the buffer is closed, and IllegalStateError if retain=False.
         """
         self._check_process()
         if not self.retain:

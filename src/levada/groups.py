@@ -38,9 +38,9 @@ class RebalanceListener:
 
 
 class SubscriptionPattern(NamedTuple):
-    """A regular expression for whole names of topics, which the brokers match for a group of group.protocol=consumer (KIP-848).
+    """A subscription by a regular expression that the brokers evaluate, for group.protocol=consumer (KIP-848).
 
-    pattern: in the syntax of RE2. No client has to know all topics there are for it. Brokers before 4.0 do not have it.
+    pattern: in the syntax of RE2; it has to match the whole topic name. The client need not fetch metadata of all topics. Needs Kafka 4.0.
     """
 
     pattern: str

@@ -44,7 +44,7 @@ _TYPES = {number: kind for kind, number in NUMBERS.items()}
 
 
 class ConfigResource(NamedTuple):
-    """A resource that has settings. name: for a broker, its id as text; "" means the settings of all brokers."""
+    """A resource that has settings. name: for a broker, its id as text, or "" for the settings of all brokers."""
 
     type: ConfigResourceType
     name: str
@@ -93,7 +93,10 @@ _CONFIG_TYPES = dict(enumerate(tuple(ConfigType)[:-1], 1))
 
 
 class ConfigSynonym(NamedTuple):
-    """A value that would be used if those before it were not set, with its name there."""
+    """One of the places where a setting gets its value from. The first synonym that is set is the value in use.
+
+    name: the setting's name at this place; a broker may call a topic's setting differently. value: None if it is sensitive.
+    """
 
     name: str
     value: str | None
@@ -103,7 +106,7 @@ class ConfigSynonym(NamedTuple):
 class ConfigEntry(NamedTuple):
     """A setting. value: None if it has none or is sensitive, because brokers never return passwords.
 
-    is_read_only: it cannot be changed while the broker runs. synonyms, documentation: if they were asked for.
+    is_read_only: it cannot be changed while the broker runs. synonyms, documentation: empty unless they were requested.
     """
 
     name: str
@@ -138,7 +141,7 @@ OPERATIONS: Mapping[str, int] = {"Set": 0, "Delete": 1, "Append": 2, "Subtract":
 def describe_configs(
     resources: Collection[ConfigResource], attempts: Attempts, spawn: Spawn, *, synonyms: bool, documentation: bool
 ) -> Flow[dict[ConfigResource, dict[str, ConfigEntry]]]:
-    """Describe the settings of resources. A broker's own settings are asked of that broker."""
+    """Describe the settings of resources. For the settings of one broker, the request goes to that broker."""
     asked = Asked(
         lambda resource: f"describe the settings of {resource}",
         lambda wanted: DescribeConfigsRequest(
@@ -161,7 +164,7 @@ def describe_configs(
 def incremental_alter_configs(
     changes: Mapping[ConfigResource, Mapping[str, AlterConfigOp]], attempts: Attempts, spawn: Spawn, *, validate_only: bool
 ) -> Flow[dict[ConfigResource, None]]:
-    """Change single settings of resources. Of each resource, all changes are made or none."""
+    """Change single settings of resources. For each resource, either all changes are made or none."""
     asked = Asked(
         lambda resource: f"alter the settings of {resource}",
         lambda wanted: IncrementalAlterConfigsRequest(

@@ -38,7 +38,10 @@ INLINE_BYTES = 256 << 10
 
 
 class Driver:
-    """Runs the engine of one asyncio client. name: of the client in messages. when_dropped: as in the blocking driver."""
+    """Runs the engine of one asyncio client in the event loop.
+
+    name: the client's name in log and error messages. when_dropped: makes the flow to run when the client is dropped without close().
+    """
 
     def __init__(self, engine: Engine, selectable: Selectable, *, name: str, when_dropped: WhenDropped | None = None) -> None:
         clock = SystemClock()

@@ -23,7 +23,7 @@ Sleeping: TypeAlias = Generator[float | None, None, T]
 
 
 class WaitingAckBuffer(AckWindow):
-    """An AckWindow whose waits are flows. `wake`: ends the sleep; any thread may call it."""
+    """An AckWindow whose waits are flows. `wake`: a function that ends the sleep; any thread may call it."""
 
     def __init__(self, size: int, *, after: Any = None, retain: bool = True) -> None:
         if not isinstance(retain, bool):
@@ -35,12 +35,12 @@ class WaitingAckBuffer(AckWindow):
 
     @property
     def oldest_age(self) -> float:
-        """For how many seconds the oldest id that is not safe has been in the buffer; 0 when all are safe."""
+        """The age of the oldest id that is not safe: seconds since its put(). 0.0 when all ids are safe."""
         put_at_s = self._oldest_put_at_s()
         return 0.0 if put_at_s is None else monotonic() - put_at_s
 
     def _try_put(self, id: Any, taken: list[Any]) -> int | None:
-        """Put an id if there is a free slot. taken: as in _offer()."""
+        """Put an id if there is a free slot. Return its sequence, None if there is no slot. taken: see _offer()."""
         sequence = self._offer(id, monotonic(), taken)
         return sequence if sequence >= 0 else None
 

@@ -154,7 +154,7 @@ def _keeper(config: ClientConfig, fetch: Callable[[], Token], parts: _Parts) -> 
 
 
 def _fetch(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], Token]:
-    """Return the function that fetches a token, which runs in a helper's thread."""
+    """Return a function that fetches an OAuth token. It blocks, so it runs in a helper thread."""
     from levada.client.setup.tokens import Token
     from levada.oauth.token import checked
 

@@ -76,15 +76,18 @@ class RecordRow(NamedTuple):
 
 
 class Dumped(NamedTuple):
-    """A batch with its records, none unless they were asked for."""
+    """A batch and its records. The records are empty unless dump() was called with with_records=True."""
 
     batch: BatchRow
     records: tuple[RecordRow, ...] = ()
 
 
 class Torn(NamedTuple):
-    """Bytes at the end that are no whole batch. is_cut: they end too early, as a crash leaves a file and a broker an answer; else they are
-    damaged."""
+    """Bytes at the end that are not a complete batch.
+
+    is_cut: the batch is only incomplete. A crash can leave such a file, and brokers cut fetch responses at the byte limit. If false, the
+    bytes are damaged. position: of the first byte, counted like BatchRow.position. size: in bytes. fault: what is wrong.
+    """
 
     position: int
     size: int
@@ -93,10 +96,10 @@ class Torn(NamedTuple):
 
 
 def dump(data: Buffer, *, topic: str = "", with_records: bool = False, position: int = 0) -> Iterator[Dumped | Torn]:
-    """Yield the batches in these bytes, and then what follows the last whole one, if anything does.
+    """Yield the batches in these bytes, and at the end a Torn if bytes are left after the last complete batch.
 
-    topic: for the records of coordinators' topics. position: of the first byte. A batch whose checksum does not fit is yielded with its
-    fault and without records; after one whose size cannot be trusted nothing more can be found.
+    topic: its name; needed to decode the records of coordinators' topics. position: of the first byte. A batch with a wrong checksum is
+    yielded with its fault and without records. If the size of a batch cannot be trusted, the batches after it are not found.
     """
     at = 0
     try:

@@ -28,17 +28,17 @@ ENDS: Mapping[str, str] = {"start": "earliest", "beginning": "earliest", "earlie
 EXAMPLES = "start, end, 42, -1000, +5, -1h, @2026-11-01T10:00, a range such as -2h..-1h, or one partition's such as 0:42"
 _DIGITS_OF_MS = 13
 FORMATS = ("json", "yaml", "table")
-"""What -o is for commands that read no offsets."""
+"""The meaning of -o in commands that read no offsets."""
 
 
 class FromStart(NamedTuple):
-    """So many offsets after the start of the log."""
+    """A number of offsets after the start of the log."""
 
     offsets: int
 
 
 class FromEnd(NamedTuple):
-    """So many offsets before the end of the log, not before its start."""
+    """A number of offsets before the end of the log, but not before the log's start."""
 
     offsets: int
 
@@ -48,20 +48,20 @@ Position: TypeAlias = str | int | FromStart | FromEnd | Moment | Ago
 
 
 class Span(NamedTuple):
-    """From start up to, not including, end; None where nothing was said."""
+    """A range from start up to, not including, end. None: this side was not given."""
 
     start: Position | None
     end: Position | None
 
 
 class Spans(NamedTuple):
-    """What is to be read: of partitions that are named, and of all others."""
+    """The range to read: for each partition that is named, and for all others."""
 
     others: Span
     partitions: Mapping[int, Span]
 
     def of(self, partition: int) -> Span:
-        """Return what is to be read of a partition."""
+        """Return the range to read of a partition."""
         return self.partitions.get(partition, self.others)
 
 
@@ -76,7 +76,7 @@ EVERYTHING = Spans(Span(None, None), {})
 
 
 def parse_spans(text: str) -> Spans:
-    """Read positions and ranges; see the module's text. Raises ConfigError with what would be understood."""
+    """Parse positions and ranges in the syntax that this module's docstring shows. Raises ConfigError that shows the accepted forms."""
     others: Span | None = None
     partitions: dict[int, Span] = {}
     for part in text.split(","):
@@ -98,7 +98,7 @@ _SO_LONG_AGO = r"-(\d{1,9}[smhdw])+"
 
 
 def parse_position(text: str) -> Position:
-    """Read one position, without partition or range. Raises ConfigError, which lists the accepted forms."""
+    """Parse one position, without a partition or range. Raises ConfigError that shows the accepted forms."""
     word = text.strip()
     if (name := ENDS.get(word.lower())) is not None:
         return name
@@ -116,9 +116,10 @@ def parse_position(text: str) -> Position:
 
 
 def parse_time(text: str) -> Moment | Ago:
-    """Read a time: an ISO 8601 date and time, seconds or milliseconds since the epoch, or a time before now such as -1h30m.
+    """Parse a point in time. Raises ConfigError that shows the accepted forms.
 
-    A time without a zone is local. Raises ConfigError, which lists the accepted forms.
+    Accepted are an ISO 8601 time (local time if it has no zone), a number of seconds or milliseconds since the epoch, and a duration before
+    now, such as -1h30m.
     """
     word = text.strip().removeprefix("@")
     try:
@@ -135,7 +136,7 @@ def parse_time(text: str) -> Moment | Ago:
 
 
 def is_reversed(span: Span) -> bool:
-    """Whether a range ends before it begins, whatever is in the log. False where only the log can tell."""
+    """Whether a range ends before it begins in every log. False if that depends on the log."""
     match span:
         case Span(FromStart(start), FromStart(end)) | Span(FromEnd(end), FromEnd(start)):
             return start > end
@@ -147,7 +148,7 @@ def is_reversed(span: Span) -> bool:
 def settle(position: Position, log: Log, at_time: int | None) -> int:
     """Return the offset of a position in a log.
 
-    at_time: of the first record at or after the position's time, None where there is none: then that is the end.
+    at_time: the offset of the first record at or after the position's time. None: no such record; then the result is the end of the log.
     """
     match position:
         case FromStart(count):
@@ -165,7 +166,7 @@ def settle(position: Position, log: Log, at_time: int | None) -> int:
 
 
 def time_ms(position: Position | None, wall_ms: int) -> int | None:
-    """Return the time that a position means, in milliseconds since the epoch; None for one that is no time."""
+    """Return the time of a position in milliseconds since the epoch; None if the position is not a time."""
     return moment(position, wall_ms).ms if isinstance(position, Moment | Ago) else None
 
 

@@ -13,20 +13,20 @@ from levada.config import ClientConfig, Config
 from levada.errors import ConfigError
 
 CLIENT_ID = "levada-cli"
-"""By what brokers know the clients of the command line, where nothing else is given."""
+"""The default client.id of the command line's clients."""
 OPTION_PREFIX = "LEVADA_X_"
 BROKERS = "bootstrap.servers"
 
 
 class Layer(NamedTuple):
-    """Settings of one origin. where: it, in the words of an error."""
+    """Settings from one source. where: names the source in error messages."""
 
     where: str
     values: Mapping[str, Any]
 
 
 class Settings:
-    """What the user has set, for clients of every kind. Layers: the first one that has a setting counts."""
+    """What the user has set, for clients of every kind. If several layers have a setting, the first layer counts."""
 
     def __init__(self, layers: Sequence[Layer], output: OutputFormat | None, config_file: Path) -> None:
         self._layers = layers
@@ -35,9 +35,9 @@ class Settings:
         self._config_file = config_file
 
     def of(self, kind: type[Config], *, needs_brokers: bool = True) -> dict[str, Any]:
-        """Return what clients of a kind are made with. What only other kinds know is left out: a profile is for all of them.
+        """Return the settings for a client of this kind. Settings that only other kinds know are left out: a profile is for all kinds.
 
-        Raises ConfigError for a setting that no client knows, with where it was given, and without brokers.
+        Raises ConfigError if no client knows a setting (the error names its source), and if bootstrap.servers is missing.
         """
         found: dict[str, Any] = {"client.id": CLIENT_ID} if "client.id" in kind.OPTIONS else {}
         for layer in reversed(self._layers):
@@ -55,7 +55,11 @@ class Settings:
 
 
 def settings_of(environment: Mapping[str, str], *, brokers: str | None, options: Iterable[str], profile: str | None) -> Settings:
-    """Gather the settings of a run. Raises ConfigError for an option that is none, and for a profile that cannot be read."""
+    """Return the settings of a run, from the command line, the environment and a profile.
+
+    brokers: bootstrap.servers. options: each as KEY=VALUE. profile: its name; None for the one that LEVADA_PROFILE names, if any.
+    Raises ConfigError if an option is not of the form KEY=VALUE, the profile cannot be read, or the output format is unknown.
+    """
     path = config_path(environment)
     read = read_profile(path, profile or environment.get("LEVADA_PROFILE"))
     given = {**_pairs(options), **({BROKERS: brokers} if brokers else {})}
@@ -64,7 +68,7 @@ def settings_of(environment: Mapping[str, str], *, brokers: str | None, options:
 
 
 def settings_of_another(environment: Mapping[str, str], *, brokers: str | None, profile: str | None) -> Settings:
-    """Gather the settings of a second cluster: those of a profile, or only its brokers."""
+    """Return the settings of a second cluster. They are only `brokers`, or those of the profile if `brokers` is None."""
     path = config_path(environment)
     if brokers is not None:
         return Settings([Layer("--to-brokers", {BROKERS: brokers})], None, path)

@@ -93,7 +93,7 @@ class Failures:
         return cause + _NOT_THAT_OLD if hung_up else cause
 
     def so_far(self, known: Connection, if_late: Ending, waits_for: str) -> str:
-        """Return what can be said of a connection that is still being set up.
+        """Return a description of a connection that is still being set up.
 
         if_late: how it ends if it is not established in time. waits_for: what it waits for apart from the broker, "" for nothing.
         """
@@ -142,7 +142,10 @@ class Failures:
         return told
 
     def refusal_by_all(self, node_ids: Collection[int]) -> AuthenticationError | None:
-        """Return why nodes refused the client, None where one of them has not. What a later attempt succeeded at counts no more."""
+        """Return the authentication error of one of these nodes if authentication failed with all of them, else None.
+
+        A node where a later attempt succeeded does not count as failed. Without node_ids the result is None.
+        """
         refusals = [self._refusals[key] for key in map(key_of, node_ids) if key in self._refusals]
         return _copied(refusals[-1]) if refusals and len(refusals) == len(node_ids) else None
 
@@ -158,21 +161,21 @@ class Failures:
         return error
 
     def works(self, key: ConnectionKey, address: str) -> None:
-        """A connection to an address was set up: forget the failures of all connections to it that have the same purpose."""
+        """Note that a connection to an address was set up. Earlier failures at this address for the same purpose are forgotten, too."""
         self._refusals.pop(key, None)
         self._by_key = {
             other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
         }
 
     def reached(self, address: str) -> None:
-        """A broker has answered for the first time: write the warnings about other addresses that are due."""
+        """Note that a broker has answered for the first time, and log the warnings about other addresses that were deferred until then."""
         untold, self._untold = self._untold, None
         for key, failed, cause in untold or ():
             if failed != address:
                 self._write(logging.WARNING, key, failed, cause)
 
     def forget(self, key: ConnectionKey) -> None:
-        """Forget the failures of a connection, because its address is no longer part of the cluster."""
+        """Note that a connection's address is no longer part of the cluster, and forget its failures."""
         self._refusals.pop(key, None)
         gone = self._by_key.pop(key, None)
         # The bootstrap addresses stay in the configuration, and are tried again and again while the brokers they name cannot be reached.
@@ -184,12 +187,12 @@ class Failures:
         return {failure.address: failure.cause for failure in list(self._by_key.values())}
 
     def cause(self, key: ConnectionKey, address: str) -> str | None:
-        """Return what is known against a connection, or else against its address."""
+        """Return why a connection failed; if that is not known, why its address failed."""
         failure = self._by_key.get(key)
         return failure.cause if failure is not None else self.causes().get(address)
 
     def error(self, key: ConnectionKey, address: str) -> KafkaError:
-        """Return the error for who wanted to use a connection."""
+        """Return the error for a caller that wanted to use a connection."""
         return self._refusals.get(key) or ConnectError(f"{address} ({key}): {self.cause(key, address) or 'not connected'}")
 
     def is_given_up(self, address: str) -> bool:

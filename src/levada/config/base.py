@@ -89,13 +89,13 @@ class Config:
         return config
 
     def _check(self) -> None:
-        """Look at keys together; subclasses raise ConfigError or settle a default that depends on others."""
+        """Check options that depend on each other. Subclasses raise ConfigError, or set a default that depends on other options."""
 
     def _settle(self, attribute: str, value: Any) -> None:
         object.__setattr__(self, attribute, value)
 
     def _named(self, name: str) -> str:
-        """Return an option's name for an error: with what the user wrote, where that is another client's name for it."""
+        """Return an option's name for an error message. If the user wrote another client's name of the option, the result has both."""
         return _named(name, self._written.get(name, name))
 
     def __setattr__(self, name: str, value: Any) -> None:

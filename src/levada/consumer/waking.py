@@ -83,7 +83,7 @@ class Waking(Generic[C]):
         self._host.look()
 
     def change(self, change: Callable[[C, int], None]) -> None:
-        """Run a change of the core under the lock, with the time, and have the engine act on it."""
+        """Call change(core, now in milliseconds) under the lock, and let the engine react to the change."""
         self._host.change(lambda now_ms: change(self.core, now_ms))
 
     def look(self, look: Callable[[C], T]) -> T:
@@ -95,7 +95,7 @@ class Waking(Generic[C]):
     # Wakeup
 
     def wakeup(self) -> None:
-        """End the waiting call, or else the next one, with WakeupError. From any thread, and from a signal handler.
+        """End the waiting call, or else the next one, with WakeupError. Any thread, and a signal handler, may call this.
 
         A handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So this takes no lock and
         settles nothing: it sets a flag, which the next step of the engine sees.
@@ -104,12 +104,15 @@ class Waking(Generic[C]):
         self._host.wakeup()
 
     def look_again(self) -> None:
-        """Have a waiting poll() check again at once. From any thread, and from a signal handler."""
+        """Make a waiting poll() check again at once. Any thread, and a signal handler, may call this."""
         self._looks_again = True
         self._host.wakeup()
 
     def poll(self, now_ms: int) -> int:
-        """After wakeup(), end a waiting flow, or wake a waiting poll()."""
+        """Carry out wakeup() and look_again(): fail the waiting call with WakeupError, or wake a waiting poll().
+
+        Returns NEVER_MS, because this poller never waits for a time.
+        """
         if self._looks_again:
             self._looks_again = False
             self.core.announce()

@@ -28,13 +28,13 @@ class BatchId:
 
     @property
     def program(self) -> str:
-        """What is to be run again, as messages call it."""
+        """What the user has to run again, in the words of messages: "job" or "query"."""
         return "job" if self.is_of_job else "query"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What tells the rows of a batch from others: how many there are, and a digest that does not depend on order or division."""
+    """Identifies the rows of a batch: their number, and a digest that depends neither on their order nor on how tasks divide them."""
 
     count: int
     digest: int
@@ -47,10 +47,10 @@ NO_ROWS = Rows(0, 0)
 
 
 class SlotName(NamedTuple):
-    """Names a slot: its transactional id, and the group whose offset tells what became of it.
+    """Names a slot: its transactional id, and the group whose offset shows whether its transaction was committed.
 
-    Coordinators remember an id for days, so a run has few of them. Batches in a row have different ones: a driver that was paused must not
-    take a slot of the next batch for one of its own.
+    Coordinators remember a transactional id for days, so a run has few of them. Consecutive batches use different ids: a driver that was
+    paused must not mistake a slot of the next batch for one of its own.
     """
 
     run: str
@@ -64,7 +64,7 @@ class SlotName(NamedTuple):
         return cls(batch.run_id[:RUN_SIZE], batch.number % 2, task, attempt)
 
     def within(self, sink: str) -> str:
-        """Return the name in full. sink: the transactional id of the driver."""
+        """Return the slot's transactional id, which begins with the sink's name. sink: that name, the driver's transactional id."""
         # No exactlyOnce.id has a '~', so no sink is called like another one's slot.
         return f"{sink}~{self.run}.{self.parity}.{self.task}.{self.attempt}"
 
@@ -78,18 +78,18 @@ def parsed(transactional_id: str) -> tuple[str, SlotName] | None:
 
 
 def sink_of_group(group: str) -> str:
-    """Return the sink that a group would be of: as its ledger, as what continues the ledger, or as what tells of a slot."""
+    """Return the sink to which a group belongs, if it belongs to one. A sink's groups hold its ledger, or the outcome of a slot."""
     return group.partition("~")[0]
 
 
 def is_of(transactional_id: str, batch: BatchId) -> bool:
-    """Whether a slot may be of a batch, by whichever run, and not of the one before or after it."""
+    """Whether a slot may belong to a batch, of any run, and not to the previous or next batch."""
     slot = parsed(transactional_id)
     return slot is not None and slot[1].parity == batch.number % 2
 
 
 class Slot(NamedTuple):
-    """What a task has written. handle: ends it. rows: what it has."""
+    """The transaction that a task has written. handle: commits or aborts it. rows: the number and digest of its rows."""
 
     name: SlotName
     handle: TransactionHandle

@@ -162,7 +162,10 @@ class Selector:
         return self._poll.fileno()  # type: ignore[attr-defined, no-any-return]
 
     def forget(self, conn_id: ConnId) -> None:
-        """Close a connection, and drop what is kept for the next one of this id: the addresses of its host, and whose turn it is."""
+        """Close a connection, and forget the addresses of its host and which of them is tried next.
+
+        A later connection with the same id begins with a new look-up.
+        """
         self.close(conn_id)
         self._routes.pop(conn_id, None)
 

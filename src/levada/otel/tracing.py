@@ -34,11 +34,11 @@ def _tracer(provider: TracerProvider | None) -> Tracer:
 
 
 class ProducerTracing(ProducerInterceptor):
-    """Makes a span for each send(), from the call until the acknowledgement, and puts its context into the record's headers.
+    """Makes a span for each send(), from the call until the acknowledgement, and puts the span's context into the record's headers.
 
-    Give an object to each producer, as the last of its `interceptors`. The span is a child of the current one; where the record's headers
-    already have a context, as those of a record that is passed on, it is linked to that and replaces it.
-    tracer_provider: None for the global one.
+    Give each producer its own ProducerTracing, as the last of its `interceptors`. The new span is a child of the current span. The headers
+    may already have a context, for example if a consumed record is sent on. Then the new span gets a link to that context, and the new
+    context replaces it in the headers. tracer_provider: default: the global tracer provider.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
@@ -60,7 +60,7 @@ class ProducerTracing(ProducerInterceptor):
         return record._replace(headers=with_context(headers, trace.set_span_in_context(span)))
 
     def on_send_arrow(self, topic: str) -> Headers:
-        """Begin a span for all rows of a call, whose context each of them carries."""
+        """Begin one span for all rows of a call. The headers of each row get its context."""
         return with_context([], trace.set_span_in_context(self._begin(topic, {}, [])))
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, headers: Headers) -> None:

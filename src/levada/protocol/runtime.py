@@ -102,7 +102,10 @@ def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, i
 
 
 def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, unknown: int) -> tuple[int, int]:
-    """Skip that many tagged fields, which are unknown; return as skip_tags() does. last: the tag before them, or -1."""
+    """Skip `count` tagged fields that are unknown. last: the tag before them, or -1. unknown: how many the message had before.
+
+    Return the position after them, and how many unknown tags the message has so far. Raises TooManyElementsError, ProtocolError.
+    """
     unknown = count_unknown(unknown, count)
     for _ in range(count):
         start = pos + 2
@@ -120,14 +123,14 @@ def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, u
 
 
 def count_unknown(unknown: int, more: int = 1) -> int:
-    """Return how many unknown tags a message has with some more. Raises TooManyElementsError."""
+    """Return unknown + more, the number of unknown tags of a message so far. Raises TooManyElementsError if there are too many."""
     if unknown + more > MAX_UNKNOWN_TAGS:
         raise TooManyElementsError(f"a message has {unknown + more} or more unknown tagged fields; the limit is {MAX_UNKNOWN_TAGS}")
     return unknown + more
 
 
 def elements_fault(elements: int) -> TooManyElementsError:
-    """Say that a request has too many array elements."""
+    """Return the error for a request with too many array elements."""
     return TooManyElementsError(f"a request has {elements} or more array elements; the limit is {MAX_REQUEST_ELEMENTS}")
 
 

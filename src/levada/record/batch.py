@@ -123,7 +123,7 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch is a marker of the broker's, which no application sees."""
+        """Whether this is a control batch: the broker wrote it, such as a transaction marker, and applications do not see it."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -133,7 +133,7 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
-        """Where reading goes on after this batch."""
+        """The offset from which reading continues after this batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -199,19 +199,22 @@ class RecordBatch:
         return paused[0] if paused is not None and paused[1] <= offset else self.walker(max_bytes)
 
     def pause(self, walker: RecordWalker, offset: int) -> None:
-        """Keep a walker that is to go on at an offset."""
+        """Store a walker that is to continue at an offset."""
         self._paused = walker, offset
 
     def following(self, offset: int) -> int:
-        """Return where reading goes on after consumer_records() whose last record has this offset."""
+        """Return the offset from which to continue after a call of consumer_records() whose last record has this offset."""
         return self.next_offset if self._paused is None else offset + 1
 
     def __iter__(self) -> Iterator[LazyRecord]:
-        """Step through the records, none of a control batch. Raises CorruptRecordError at a broken one, after those before it."""
+        """Iterate over the records. A control batch yields no records.
+
+        The iterator raises CorruptRecordError when it reaches a corrupt record; the records before that one have been yielded.
+        """
         return iter(()) if self.is_control else LazyRecords(self.walker())
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[Record]:
-        """Return the records, none for a control batch; raises CorruptRecordError."""
+        """Return the records; [] for a control batch. Raises CorruptRecordError."""
         return [] if self.is_control else self.walker(max_bytes).records()
 
     def consumer_records(
@@ -223,9 +226,9 @@ class RecordBatch:
         end: int | None = None,
         limit: int | None = None,
     ) -> list[AnyRecord]:
-        """Return what records() does, as a consumer hands them out: those from `start` to below `end`, at most `limit`.
+        """Return the records with offsets from `start` to below `end`, at most `limit` of them, as a consumer returns them.
 
-        A call that goes on where the one before stopped costs only what it returns.
+        If a call continues where the previous one stopped, the records before are not read again.
         """
         if self.is_control:
             return []

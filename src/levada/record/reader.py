@@ -365,8 +365,8 @@ class BinarySink:
 class HeaderSink:
     """The headers column: list offsets per row, and two binary columns of all keys and all values.
 
-    Headers are rare and their number is not known before the walk, so the walk only notes where they are and how large; copy() then fills
-    the two columns, for which the owner has made exactly the room by then.
+    Headers are rare, and their number is not known before the records are read. So the reader first stores only where they are and how
+    large. The owner then allocates exactly the memory that the two columns need, and copy() fills them.
     """
 
     def __init__(self) -> None:
@@ -382,7 +382,7 @@ class HeaderSink:
         self.first = self.rows
 
     def fits(self, walker: RecordWalker, room: int) -> bool:
-        """Whether the current record's headers leave both columns within `room` bytes."""
+        """Whether the current record's headers can be added: the column of keys and that of values may each hold up to `room` bytes."""
         return walker.header_key_bytes <= room - self.key_bytes and walker.header_value_bytes <= room - self.value_bytes
 
     def note(self, walker: RecordWalker) -> None:
@@ -395,7 +395,7 @@ class HeaderSink:
         self.offsets[self.rows] = self.noted
 
     def rewind(self, rows: int) -> None:
-        """Forget the rows from `rows` on; none of them may have been copied."""
+        """Remove the rows from index `rows` on. copy() must not have copied any of them."""
         self.rows = rows
         self.noted = self.keys.rows
         self.key_bytes = self.keys.size

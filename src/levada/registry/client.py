@@ -133,21 +133,24 @@ class SchemaRegistryClient:
         return self._versions.get((subject, version), lambda: self._call(request))
 
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
-        """Delete a subject and return its versions. Softly at first: its schemas stay readable by id. Then, if wanted, permanently."""
+        """Delete a subject and return the numbers of its versions.
+
+        By default it is deleted softly: its schemas can still be read by id. permanent: delete it for good, after it was deleted softly.
+        """
         try:
             return self._call(endpoints.delete_subject(subject, permanent))
         finally:
             self.clear_caches()
 
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
-        """Delete a version of a subject and return its number; softly at first, as with delete_subject."""
+        """Delete a version of a subject and return its number. permanent: see delete_subject()."""
         try:
             return self._call(endpoints.delete_version(subject, version, permanent))
         finally:
             self.clear_caches()
 
     def get_referenced_schemas(self, schema: Schema) -> dict[SchemaReference, Schema]:
-        """Return all schemas that a schema uses, and those that they use; a schema comes after those that it uses itself."""
+        """Return all schemas that a schema references, directly or through others. Each one comes after those that it references itself."""
         found: dict[SchemaReference, Schema] = {}
         self._find_references(schema, found, ())
         return found
@@ -159,7 +162,7 @@ class SchemaRegistryClient:
     # Compatibility and modes.
 
     def test_compatibility(self, subject: str, schema: Schema, version: int | str | None = LATEST) -> Compatibility:
-        """Test whether a schema is compatible with a version of a subject, by the subject's compatibility level.
+        """Test whether a schema is compatible with a version of a subject. None: with those that the subject's compatibility level names.
 
         version: a number or "latest"; None tests all versions that the level covers. The result can be used as a bool, and has the
         registry's reasons in `messages`.

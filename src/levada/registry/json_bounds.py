@@ -13,7 +13,7 @@ MOST_STEPS = 10_000
 STEPS_PER_PART = 1_000
 """How often parts of a schema may be applied to parts of one value: MOST_STEPS, plus STEPS_PER_PART for each part of the value.
 
-Without a bound, thirty small schemas that each use the next one twice take 2**30 steps.
+The limit is needed because thirty small schemas that each use the next one twice lead to 2**30 steps.
 """
 
 
@@ -23,22 +23,22 @@ class Budget(local):
     left = 0
 
     def begin(self, value: Any) -> None:
-        """Allow as many steps as a value of this size needs.
-
-        Applying one part of the schema to one part of the value takes one step.
-        """
+        """Set the budget for the next value. One step is spent each time a part of a schema is applied to a part of the value."""
         self.left = MOST_STEPS + STEPS_PER_PART * _parts(value)
 
 
 class BoundedKinds:
-    """Makes validator classes that spend a budget, one for each JSON Schema draft that parts of a schema name."""
+    """Makes validator classes of jsonschema that spend a budget, one class for each JSON Schema draft.
+
+    There may be several, because each part of a schema may name another draft with $schema.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._known: dict[Any, Any] = {}
 
     def of(self, kind: Any) -> Any:
-        """Return a validator class that validates like this class of jsonschema, but spends the budget."""
+        """Return the class with a budget that replaces this validator class of jsonschema."""
         if kind not in self._known:
             bounded = jsonschema.validators.extend(kind, {"uniqueItems": _unique_items})
             self._known[kind] = self._known[bounded] = bounded

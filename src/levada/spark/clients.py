@@ -31,7 +31,7 @@ _in_use: list[Client] = []
 
 
 def admin_settings(client: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a client's settings that KafkaAdmin has."""
+    """Return the settings that KafkaAdmin knows, out of another client's settings."""
     from levada.config import AdminConfig
 
     return {name: value for name, value in client.items() if name in AdminConfig.OPTIONS}
@@ -39,7 +39,10 @@ def admin_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def reused_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
-    """Take an admin client with these settings, of which it uses those that it has, or make one, and put it back at the end."""
+    """Yield an idle admin client with these settings, or a new one. It becomes idle again when the `with` block ends.
+
+    settings: of any client; those that KafkaAdmin does not have are left out.
+    """
     from levada import KafkaAdmin
 
     with _reused("admin", KafkaAdmin, admin_settings(settings)) as client:
@@ -48,7 +51,7 @@ def reused_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
 
 @contextmanager
 def fresh_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
-    """Make an admin client for a moment: of a process that needs it once."""
+    """Yield a new admin client, and close it when the `with` block ends. For a process that needs it only once."""
     from levada import KafkaAdmin
 
     with KafkaAdmin(admin_settings(settings)) as client:
@@ -61,7 +64,7 @@ def fresh_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
 
 @contextmanager
 def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
-    """Take a consumer with these settings from the idle ones, or make one, and put it back at the end."""
+    """Yield an idle consumer with these settings, or a new one. It becomes idle again when the `with` block ends."""
     from levada import KafkaConsumer
 
     with _reused("consumer", KafkaConsumer, settings) as client:
@@ -70,7 +73,7 @@ def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
 
 @contextmanager
 def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PARTITIONER) -> Iterator[KafkaProducer]:
-    """Take a producer with these settings and this partitioner from the idle ones, or make one, and put it back at the end."""
+    """Yield an idle producer with these settings and this partitioner, or a new one. It becomes idle again when the `with` block ends."""
     from levada import KafkaProducer
 
     with _reused(f"producer, {partitioner}", lambda settings: new_producer(settings, partitioner), settings) as client:
@@ -79,9 +82,9 @@ def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PART
 
 @contextmanager
 def reused_transactional_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """Take a producer with this transactional.id from the idle ones, or make one, and put it back at the end. It is not initialized.
+    """Yield an idle producer with this transactional.id, or a new one. init_transactions() has not been called on it.
 
-    One that is fenced, or whose transaction has not ended, is closed instead.
+    The producer becomes idle again when the `with` block ends. If it is fenced or its transaction has not ended, it is closed instead.
     """
     from levada import KafkaProducer
     from levada.errors import KafkaError

@@ -22,7 +22,11 @@ from levada.types import HeadersIn
 
 
 class Sending(Generic[K_in, V_in]):
-    """The part of KafkaProducer that takes a record. _append: takes it at once, or answers None where more is to be done."""
+    """The part of KafkaProducer that accepts records.
+
+    _append: adds a record to its batch without waiting. It returns None if that is not possible, for example while metadata or memory is
+    missing. Then send() takes the way that waits.
+    """
 
     _append: Callable[..., Delivery | None]
     _driver: Driver

@@ -69,11 +69,11 @@ class ClusterStorage(Protocol):
         """Return the first producer id that has certainly never been used."""
 
     def keep_producer_ids(self, end: int) -> None:
-        """Store that producer ids below this one may have been used."""
+        """Store that producer ids below `end` may have been used."""
 
 
 class InMemory:
-    """A storage that stores nothing."""
+    """The storage of a cluster in memory: nothing is stored, and nothing is left after a restart."""
 
     coordinators: CoordinatorLogs | None = None
 
@@ -82,40 +82,40 @@ class InMemory:
         return fresh()
 
     def topics(self) -> list[StoredTopic]:
-        """Return none."""
+        """Return no topics, because none are stored."""
         return []
 
     def keep_topics(self, topics: Iterable[StoredTopic]) -> None:
-        """Keep nothing."""
+        """Do nothing: the topics are not stored."""
 
     def section(self, name: str) -> Any:
-        """Return nothing."""
+        """Return None, because no section is stored."""
         return None
 
     def keep_section(self, name: str, content: Any) -> None:
-        """Keep nothing."""
+        """Do nothing: the section is not stored."""
 
     def acls(self) -> list[AclBinding]:
-        """Return none."""
+        """Return no ACLs, because none are stored."""
         return []
 
     def keep_acls(self, bindings: Iterable[AclBinding]) -> None:
-        """Keep nothing."""
+        """Do nothing: the ACLs are not stored."""
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
-        """Return none."""
+        """Return NO_FILES: the replica is only in memory."""
         return NO_FILES
 
     def log_dir(self, node_id: int) -> LogDir:
-        """Return a name that is not a folder."""
+        """Return a log directory with the name "memory". No such folder exists."""
         return LogDir("memory")
 
     def first_producer_id(self) -> int:
-        """Return 0."""
+        """Return 0, because no producer id was used before this start."""
         return 0
 
     def keep_producer_ids(self, end: int) -> None:
-        """Keep nothing."""
+        """Do nothing: producer ids are not stored."""
 
 
 IN_MEMORY: ClusterStorage = InMemory()

@@ -224,15 +224,15 @@ class Faults:
         return ErrorCode.NONE
 
     def on_release(self, wakeup: Callable[[], None]) -> None:
-        """Register a callback, called from any thread, for when nodes have something to do that was held."""
+        """Register a callback. It is called, from any thread, when held responses are released and nodes have to send them."""
         self._wakeups.append(wakeup)
 
     def off_release(self, wakeup: Callable[[], None]) -> None:
-        """Remove a callback."""
+        """Remove a callback that on_release() registered. No effect if it is not registered."""
         self._wakeups = [known for known in self._wakeups if known != wakeup]
 
     def released(self, node_id: int) -> list[Act]:
-        """Remove and return the functions that were held and that a node has to call now."""
+        """Return the functions that send released responses of this node, and remove them. The node has to call them now."""
         return [act for hold in self._holds for act in hold.take(node_id)]
 
     def _wake(self) -> None:

@@ -49,7 +49,7 @@ def list_(
     invocation: Invocation,
     kinds: Annotated[list[str] | None, typer.Argument(metavar="[KIND...]", help="Only of these kinds.", show_default=False)] = None,
 ) -> None:
-    """List what can have settings (Kafka 4.1)."""
+    """List the resources that can have settings (Kafka 4.1)."""
     with invocation.admin() as admin:
         invocation.show(admin.list_config_resources([kind_of(kind) for kind in kinds or ()]), ConfigResource._fields)
 
@@ -63,7 +63,7 @@ def describe(
     synonyms: Annotated[bool, typer.Option("--synonyms", help="With the values that would hold without this one.")] = False,
     documentation: Annotated[bool, typer.Option("--documentation", help="With Kafka's text about each.")] = False,
 ) -> None:
-    """Show the settings of one thing; without --all, those that were changed from Kafka's defaults."""
+    """Show the settings of one topic, broker or other resource. Without --all, only those that were set, not Kafka's defaults."""
     resource = ConfigResource(kind_of(kind), name)
     with invocation.admin() as admin:
         found = admin.describe_configs([resource], include_synonyms=synonyms, include_documentation=documentation)[resource]

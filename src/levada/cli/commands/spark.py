@@ -73,9 +73,9 @@ def list_(invocation: Invocation, prefix: Prefix = DEFAULT_PREFIX) -> None:
 
 @command(transactions)
 def recover(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFIX) -> Exit:
-    """Commit what a driver has decided and died before it was committed.
+    """Commit the rest of the last batch that a driver decided to commit, if the driver died before all its transactions were committed.
 
-    Harmless at any time; the query does it itself when it is started again.
+    Safe at any time. The query does the same itself when it is started again.
     """
     with invocation.admin() as admin:
         sink = _found(admin, sink, prefix)
@@ -98,9 +98,9 @@ def recover(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PRE
 
 @command(transactions)
 def abort(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFIX, yes: Yes = False) -> Exit:
-    """Abort what a sink has open and has not decided, so that readers of committed records can go on; commit what it has decided.
+    """Abort a sink's open transactions, so that read_committed consumers can continue. Commit those of a batch that is already decided.
 
-    For a sink whose query is not running: stop it first.
+    The query must not be running: stop it first.
     """
     with invocation.admin() as admin:
         sink = _found(admin, sink, prefix)

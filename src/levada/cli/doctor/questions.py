@@ -18,7 +18,10 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 
 def about_clocks(admin: KafkaAdmin, timeout: float, wall_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Compare clocks, where the cluster tells its own: the leader of the controllers' quorum does (KIP-836, Kafka 3.3)."""
+    """Compare this machine's clock with that of the leader of the controller quorum. Brokers report it since Kafka 3.3 (KIP-836).
+
+    timeout: in seconds. wall_ms: returns this machine's time in milliseconds since the epoch.
+    """
     before_ms = wall_ms()
     try:
         quorum = admin.describe_metadata_quorum(timeout=timeout)
@@ -74,10 +77,7 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
 
 
 def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
-    """Return the ledger entry of an exactly-once Spark sink; None if the group is not a ledger, or if the request fails.
-
-    Such a group stores the entry with a committed offset. No consumer reads from this offset, so the group has no lag.
-    """
+    """Return the entry that an exactly-once Spark sink stored as this group's offset, None if there is none. Such an offset has no lag."""
     try:
         return ledger_entry(admin, group, timeout)
     except KafkaError:

@@ -198,7 +198,10 @@ class ConnectionStates:
         known.throttled_until_ms = max(known.throttled_until_ms, until_ms)
 
     def delay_ms(self, peer: Peer, now_ms: int) -> int:
-        """For how long not to use a connection: the rest of its throttle time, back-off or set-up; NEVER_MS while an event will tell."""
+        """Return for how many milliseconds a connection is not to be used: the rest of its throttle time, back-off or set-up.
+
+        NEVER_MS: there is no such time; the next event of the connection decides.
+        """
         known = self._connections.get(key_of(peer))
         if known is None:
             return 0

@@ -116,7 +116,7 @@ class NetworkClient:
         return True
 
     def ready_for_metadata(self, node_id: int, now_ms: int) -> bool:
-        """As ready(), for the metadata request itself."""
+        """Like ready(), for the metadata request itself."""
         key = key_of(node_id)
         if self._usable(key, now_ms) is not None:
             return True
@@ -140,7 +140,10 @@ class NetworkClient:
         return 0 if (known := self.states.get(key_of(peer))) is None else known.losses
 
     def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
-        """For how long it is useless to call ready() again; NEVER_MS while an event will tell."""
+        """Return for how many milliseconds ready() need not be called again: the rest of the throttle time, back-off or connection set-up.
+
+        NEVER_MS: there is no such time; the next event of the connection decides. 0: call ready() now.
+        """
         return self.states.delay_ms(peer, now_ms)
 
     def in_flight_count(self, peer: Peer) -> int:
@@ -279,7 +282,7 @@ class NetworkClient:
             self._lose(key, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
-        """Take what the network did, in the order of Java's NetworkClient, then settle the promises."""
+        """Process network events in the order of Java's NetworkClient, then settle the promises."""
         if events.received:
             self._just_heard = [key for key, _ in events.received]
         if events:
@@ -297,7 +300,7 @@ class NetworkClient:
         self.settle()
 
     def settle(self) -> None:
-        """Settle the promises whose outcome is known. A callback that fails is logged; the others still run."""
+        """Resolve or reject the promises whose outcome is known. If a callback raises an error, it is logged, and the others still run."""
         while self._settled:
             settled, self._settled = self._settled, []
             for promise, value, error in settled:
@@ -307,7 +310,7 @@ class NetworkClient:
                     self.log.error("a callback of a request failed; this is a bug in levada", error=fault)
 
     def next_deadline_ms(self) -> int:
-        """When expire() has something to do."""
+        """Return when expire() has to be called, in milliseconds of the client's clock."""
         return 0 if self._settled else min(self.states.next_deadline_ms, self.in_flight.next_deadline_ms, self.setups.next_deadline_ms())
 
     # Connections
@@ -380,7 +383,7 @@ class NetworkClient:
         self._selectable.close(key)
 
     def _step_set_up(self, key: ConnectionKey, now_ms: int, step: Callable[..., SetupStep | SetUp], *about: object) -> None:
-        """Take a step of a connection's set-up that no response has led to."""
+        """Take a step of a connection's set-up that is not caused by a response."""
         try:
             self._set_up(key, step(key, *about, now_ms), now_ms)
         except KafkaError as error:

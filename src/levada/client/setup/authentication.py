@@ -83,7 +83,10 @@ class SaslAuthentication:
             return lifetime_ms
 
     def _awaited(self, step: BlockingStep | Promise[Any]) -> SetupFlow[Any]:
-        """Return the result of a step that an exchange waits for, or the error to throw into it."""
+        """Run a step that the SASL exchange waits for, and return its result.
+
+        If the step fails, its exception is returned, not raised: the caller throws it into the exchange.
+        """
         promise = self._helpers.run(step.run) if isinstance(step, BlockingStep) else step
         try:
             return (yield Await(promise, f"credentials for {self._mechanism.name}"))

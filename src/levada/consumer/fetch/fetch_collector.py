@@ -236,15 +236,19 @@ class FetchCollector:
             return cursor
 
     def _used_up(self, cursor: Cursor) -> None:
-        """Allow the next fetch of the partition while the call goes on. The entry itself stays until positions have moved."""
+        """Stop reading a cursor, because all its records were returned. Its partition may now be fetched again, while the call continues.
+
+        The entry in the fetch buffer is released later, when the positions move: until then the call can be undone.
+        """
         if cursor in self._cursors:
             self._cursors.remove(cursor)
             self._buffer.passed(cursor.fetch)
 
     def _take(self) -> CompletedFetch | None:
-        """Take the next entry. An error waits for a call without records. An offset out of range becomes a reset with auto.offset.reset.
+        """Take the next entry of the buffer; None if this call gets no more. An error is left for the next call if this one has records.
 
-        Entries that arrive during a call wait for the next one. Else a fast broker could prolong a call until its limit is reached.
+        With auto.offset.reset, an offset out of range becomes a reset. Entries that arrive during a call are left for the next call.
+        Otherwise a fast broker could prolong a call until its limit is reached.
         """
         while (fetch := self._buffer.first()) is not None:
             if self._touched and (fetch.error is not None or fetch.number > self._newest):

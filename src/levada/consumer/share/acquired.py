@@ -32,7 +32,10 @@ class Acquired(NamedTuple):
 
 
 def fault_of(acquired: Sequence[Acquired]) -> str:
-    """Return what is wrong with the offsets of a response, "" if valid: ascending, without duplicates, and not too many."""
+    """Check the offsets that a response says are acquired. Return what is wrong with them, "" if they are valid.
+
+    They have to ascend, without duplicates, and there may be at most MOST_OFFSETS.
+    """
     before, count = -1, 0
     for part in acquired:
         if not before < part.first <= part.last < MAX_OFFSET:

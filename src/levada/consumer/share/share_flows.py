@@ -133,7 +133,10 @@ class ShareFlows(Waking[ShareConsumerCore]):
             self._host.look()
 
     def _decoded(self, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]) -> CallerFlow[T | None]:
-        """Decode buffered chunks and return their records; None without records. Raises the error of the first record."""
+        """Decode the buffered chunks and return their records; None if there are none. Raises the error of a chunk that failed, if any.
+
+        decode: returns the decoded records, and one step for each chunk. count: returns the number of the decoded records.
+        """
         with self._host.lock:
             chunks = self.core.chunks(self._host.now_ms())
         if not chunks:
@@ -147,7 +150,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return found if count(found) else None
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
-        """Raise the error that keeps records away, if it is for the caller. Return a promise that settles when records may be there."""
+        """Raise the error that prevents fetching, if the caller has to know it. Return a promise that settles when to look again."""
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:

@@ -25,7 +25,7 @@ _PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]*)"
 
 
 class Context(Protocol):
-    """One side of a connection. All methods raise SaslError."""
+    """The security context of one side of a connection. All methods raise SaslError."""
 
     @property
     def is_complete(self) -> bool:
@@ -34,16 +34,16 @@ class Context(Protocol):
 
     @property
     def client(self) -> str:
-        """The client's principal, as alice@EXAMPLE.COM, once it is complete."""
+        """The client's principal, such as alice@EXAMPLE.COM. Known once the context is complete."""
         ...
 
     @property
     def broker(self) -> str:
-        """The broker's principal, once it is complete."""
+        """The broker's principal. Known once the context is complete."""
         ...
 
     def step(self, token: bytes | None) -> bytes:
-        """Take the other side's token, None at first; return the token to send, empty for none."""
+        """Process a token of the other side, None in the first step. Return the token to send, b"" if no token is to be sent."""
         ...
 
     def wrap(self, message: bytes) -> bytes:
@@ -56,7 +56,7 @@ class Context(Protocol):
 
 
 def client(begin: Callable[[], Context]) -> Exchange:
-    """The client's side. begin: makes a context; it and the first step may ask a ticket server."""
+    """Run the client's side. begin: makes a context. Both begin() and the first step of the context may ask a server for tickets."""
 
     def first() -> tuple[Context, bytes]:
         context = begin()

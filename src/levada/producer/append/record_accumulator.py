@@ -63,7 +63,10 @@ class RowsOfPartition(Protocol):
 
 
 class AppendedRows(NamedTuple):
-    """The batch of appended rows, the index of the first one in it, and the end of the appended part of the rows."""
+    """The result of append_rows(): the rows from `first` to below `end` are in the batch.
+
+    first_index: the position in the batch of the record of rows[first].
+    """
 
     batch: ProducerBatch
     first_index: int

@@ -1,4 +1,4 @@
-"""The memory that decoded columns grow in, and become Arrow arrays of, without another copy."""
+"""Growing buffers for decoded columns. They become Arrow arrays without being copied."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""JSON in values, to and from Arrow columns (ADR 17), compiled.
+"""Conversion of record values in JSON to and from Arrow columns (ADR 17). The modules are compiled.
 
-Begin with `plan`, what a schema becomes, and `reader`, which goes through each value once. `text` writes JSON. `numbers`, `times` and
-`base64` are what Jackson and Spark take for numbers, timestamps and bytes. Formats of Spark are in `levada.spark.formats`.
+Read `plan` first, which turns a schema into columns, then `reader`, which parses each value in one pass. `text` writes JSON. `numbers`,
+`times` and `base64` parse numbers, timestamps and bytes in the forms that Jackson and Spark accept. The formats for Spark are in
+`levada.spark.formats`.
 """

@@ -72,7 +72,7 @@ def blank(target: Any, at: int, size: int) -> None:
 
 
 def set_buffers(column: Any, data: Any, offsets: Any, validity: Any) -> None:
-    """Have a column use these buffers, which their owner keeps alive; None for those that its kind does not have."""
+    """Make a column use these buffers. The caller keeps them alive. A buffer that this kind of column does not have is None."""
     if cython.compiled:
         set_pointers(column, data, offsets, validity)
     else:
@@ -99,7 +99,7 @@ def set_pointers(column: Any, data: Any, offsets: Any, validity: Any) -> None:
 
 
 def put_null(columns: Any, column: Any) -> None:
-    """Add a row of null, to its fields, too."""
+    """Add a null row to a column; if it is a struct, also to its fields."""
     row = column.rows
     column.validity[row >> 3] &= ~(1 << (row & 7)) & 0xFF
     column.nulls += 1
@@ -118,7 +118,10 @@ def put_null(columns: Any, column: Any) -> None:
 
 
 def rewind(columns: Any, column: Any, rows: int) -> None:
-    """Forget every row from `rows` on, and whatever was put into fields and elements for the row that was not ended."""
+    """Shorten a column to its first `rows` rows, and the columns of its fields or elements accordingly.
+
+    These may also have data of a row that was begun but not completed. That data is removed, too.
+    """
     while column.rows > rows:
         column.rows -= 1
         row = column.rows

@@ -67,10 +67,10 @@ class DecodedRows(NamedTuple):
 
 
 class Decoder(Protocol):
-    """Decodes for one task."""
+    """Decodes the values that one task reads."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column. A malformed value is reported in the result, never raised."""
+        """Decode a binary column. A malformed value never raises an error; the result reports it."""
         ...
 
 
@@ -81,20 +81,20 @@ class Format(ABC):
     """Whether a malformed value is shown as text; as base64 otherwise."""
 
     def pinned(self) -> Self:
-        """Return the format with its schemas looked up in the registry. Only the driver calls this, once per query.
+        """Return a copy that has the schema which the registry has now. The query uses this schema until it ends.
 
-        The query uses these schemas to its end, even if newer ones are registered meanwhile.
+        Only the driver calls it, once. A format without a registry returns itself.
         """
         return self
 
     @property
     @abstractmethod
     def data_type(self) -> DataType:
-        """The Spark type of the decoded column. The format must be pinned."""
+        """The Spark type of the column of decoded values. Call it only on the format that pinned() returned."""
 
     @abstractmethod
     def decoder(self) -> Decoder:
-        """Return a decoder. The format must be pinned."""
+        """Return a decoder for one task. Call it only on the format that pinned() returned."""
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

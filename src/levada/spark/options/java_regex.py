@@ -1,7 +1,7 @@
-"""Java's regular expressions, as subscribePattern takes them, in Python's words.
+"""Translation of Java's regular expressions, which subscribePattern accepts, to Python's.
 
-Topic names are made of letters, digits, dot, underscore and hyphen. What both languages write alike means the same for them. What only Java
-has is translated where that is exact, and refused by name elsewhere.
+Topic names consist of letters, digits, dots, underscores and hyphens. For such names, syntax that both languages have means the same in
+both. Syntax that only Java has is translated if Python has an exact equivalent. Otherwise the error names it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ _SPELT_OTHERWISE = {"z": r"\Z", "Z": r"(?=\n?\Z)"}
 
 
 def translate(pattern: str, option: str) -> re.Pattern[str]:
-    """Return the pattern, to be searched for in names. Raises ConfigError for what cannot be said in Python."""
+    """Translate a Java regular expression to a Python pattern, for use with search().
+
+    option: the option that has the expression, for error messages. Raises ConfigError if the expression is invalid, or uses a feature of
+    Java for which Python has no exact equivalent.
+    """
     translated = "".join(_translate(pattern, option))
     try:
         return re.compile(translated, re.ASCII)

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class BatchReader(DataSourceReader):
-    """Plans in the driver, reads in the tasks; Spark sends a pickled copy there."""
+    """Plans the query in the driver and reads in the tasks. Spark sends the tasks a pickled copy."""
 
     def __init__(self, options: SourceOptions, schema: StructType, connect: Callable[[Mapping[str, str]], Cluster] = KafkaCluster) -> None:
         self._options = options
@@ -54,7 +54,10 @@ class BatchReader(DataSourceReader):
         return read(partition, self._schema, self._options)
 
     def push(self, filters: Iterable[Filter]) -> None:
-        """Read less than the query's offsets where filters allow it, and the option pushFilters does."""
+        """Narrow the offset ranges that are read according to the filters, if the option pushFilters is true.
+
+        If it is false, only log which filters would reduce reading.
+        """
         bounds = push(filters)
         if not bounds.said:
             return
@@ -69,11 +72,11 @@ class BatchReader(DataSourceReader):
 class PushFilters:
     """BatchReader.pushFilters, which Spark calls where spark.sql.python.filterPushdown.enabled is true.
 
-    Where it is not, the default, Spark refuses every reader that has a method of its own. So this one says of itself that it is that of the
+    If that is false, the default, Spark refuses every reader that overrides pushFilters. So this object pretends to be the method of the
     base class. (The check is in plan_data_source_read.py of PySpark 4.3.)
 
-    Spark 4.3 keeps with the DataFrame what a reader planned after a push, and every later use of that gets it, one without filters too:
-    rows would be missing. Therefore filters count only with the option pushFilters.
+    Spark 4.3 stores with the DataFrame what a reader planned after a push. Later uses of the DataFrame get this plan even if they have no
+    filters, and would miss rows. Therefore filters are used only with the option pushFilters.
     """
 
     __func__ = staticmethod(PUSH_FILTERS)
@@ -82,7 +85,7 @@ class PushFilters:
         self._reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what is understood; Spark applies all filters all the same."""
+        """Use the filters that are supported. All are returned, so that Spark applies them again to the rows."""
         self._reader.push(filters)
         return filters
 
@@ -99,7 +102,7 @@ def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Off
 
 
 def _why_backwards(tp: TopicPartition, start: Offsets, end: Offsets, cluster: Cluster, options: SourceOptions) -> str:
-    """A query that begins after its own end would silently read nothing; failOnDataLoss has no part in that."""
+    """Refuse a query that begins after its own end, because it would silently read nothing. failOnDataLoss does not matter here."""
     latest = cluster.latest([tp])[tp]
     if start[tp] > latest:
         return (

@@ -1,8 +1,10 @@
-"""Filters of a batch query that save reading: on topic, partition, offset, and the lower bound of the timestamp.
+"""Filters of a batch query that reduce what is read: on topic, partition, offset, and the lower bound of the timestamp.
 
-Spark applies every filter itself afterwards, so what is read may be more than what a filter asks for, never less. The first offset at or
-after a time is such a bound: every record before it is older. For an upper bound of the timestamp there is none, as producers set times in
-any order, and message.timestamp.type=LogAppendTime says nothing of the records from before it was set.
+Spark applies every filter to the rows again. So the source may return rows that a filter rejects, but must return all that it accepts.
+
+A lower bound of the timestamp becomes a start offset: the first offset whose timestamp is at or after this time. Every record before this
+offset is older. An upper bound does not become an end offset, because producers set timestamps in any order. Even with
+message.timestamp.type=LogAppendTime, records that were appended before it was set may have any timestamp.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ MOST_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a query can do with. topics, partitions: None for all. Offsets from `first` up to, not including, `after_last`.
+    """The records that a query needs. topics, partitions: None for all. Offsets from `first` up to, not including, `after_last`.
 
-    since_ms: the time of the first record wanted. said: the filters in words.
+    since_ms: the lowest timestamp wanted, in milliseconds since the epoch. said: the filters as text for the log.
     """
 
     topics: frozenset[str] | None = None
@@ -46,7 +48,7 @@ class Bounds:
     said: tuple[str, ...] = ()
 
     def narrow(self, start: Offsets, end: Offsets, cluster: Cluster) -> tuple[Offsets, Offsets]:
-        """Return the bounds of a query without what its filters would throw away."""
+        """Return the start and end offsets of a query without those that its filters reject."""
         left = [tp for tp in start if self._may_have_rows(tp)]
         starts = {tp: max(start[tp], self.first) for tp in left}
         ends = {tp: min(end[tp], self.after_last) for tp in left}
@@ -61,7 +63,7 @@ class Bounds:
 
 
 def push(filters: Iterable[Filter]) -> Bounds:
-    """Return what all filters together leave, of those that are understood."""
+    """Return the bounds that all supported filters together set. Other filters are ignored."""
     bounds = Bounds()
     for found in filters:
         path: tuple[str, ...] = getattr(found, "attribute", ())
@@ -100,7 +102,7 @@ def _offsets(bounds: Bounds, first: int, after_last: int = MOST_OFFSET) -> Bound
 
 
 def _since(bounds: Bounds, value: Any, *, after: bool) -> Bounds | None:
-    """The first millisecond at, or after, a time in microseconds. A time without a zone, or before 1970, is not understood."""
+    """Return a time in milliseconds since the epoch, rounded up. A time without a zone, or before 1970, is not supported."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     microseconds = (value - _EPOCH) // _MICROSECOND

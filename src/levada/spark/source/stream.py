@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None and self._options.min_offsets_per_trigger is None else ReadMaxRows(most or NO_LIMIT)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note what is there now; the query ends when it has read that."""
+        """Store the current end offsets. The query ends when it has read up to them."""
         view = self._kafka().view(self._options.selection)
         self._ids.learn(view.topic_ids)
         self._target = self._kafka().latest(view.partitions)
@@ -201,23 +201,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Deciding
 
     def _positions_after_loss(self, lost: Losses, latest: Offsets) -> Offsets:
-        """Return where to go on after a loss: in this trigger nothing is read there, in the next one from there on."""
+        """Return where reading continues after a loss, by partition. This batch reads nothing there; the next one begins there."""
         onward = {tp: latest[tp] for tp in (*lost.shorter, *lost.remade)}
         if lost.remade and self._options.on_loss is not OnLoss.SKIP:
             onward.update(self._kafka().earliest(lost.remade))
         return onward
 
     def _ends_of_returned(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
-        """Return the log ends of partitions that were missing before and exist again, if the query skips what may be lost; otherwise {}.
-
-        The query continues at these offsets. Partitions that are not returned here are read from the beginning of their new log.
-        """
+        """Return the end offsets of partitions that were missing and exist again, if their new logs are to be skipped."""
         returned = (self._gone & latest.keys()) - begin.keys()
         self._gone = (self._gone | set(lost.gone)) - returned
         return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
 
     def _limited(self, begin: Offsets, starts: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
-        """Return the end of the next batch. begin: what the query has read so far; starts: the same with partitions that are new."""
+        """Return the end offsets of the next micro-batch, by partition.
+
+        begin: the positions that the query has reached. starts: these, and the start offsets of new partitions. ends: the newest offsets.
+        limit: anything but ReadMaxRows means that the batch ends at `ends`. While minOffsetsPerTrigger is not reached, the result is
+        `begin`, so that the batch is empty.
+        """
         if not isinstance(limit, ReadMaxRows):
             return ends
         if self._waits_for_more(starts, ends):
@@ -226,14 +228,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limit_rows(starts, ends, self._options.max_offsets_per_trigger or NO_LIMIT)
 
     def _waits_for_more(self, starts: Offsets, newest: Offsets) -> bool:
-        """Whether there is less than minOffsetsPerTrigger, and maxTriggerDelay is not over. AvailableNow waits for nothing."""
+        """Whether fewer than minOffsetsPerTrigger offsets are unread and maxTriggerDelay has not passed. AvailableNow never waits."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._target is not None or backlog(starts, newest) >= least:
             return False
         return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
     def _between(self, begin: Offsets, until: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the starts and the ends of the partitions of `until`. One that `begin` does not know is read from its beginning."""
+        """Return the start and end offsets of the partitions of `until`. A partition that is not in `begin` is read from its beginning."""
         new = until.keys() - begin.keys()
         if not new:
             return begin, until

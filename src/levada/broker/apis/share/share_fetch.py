@@ -1,7 +1,8 @@
 """ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
 
-A request that finds nothing to acquire waits in the purgatory. It is woken by appends to its partitions, and by records that become
-available again. While it waits only sizes are compared; records are acquired for the response.
+A request that finds nothing to acquire waits in the purgatory. It is checked again when records are appended to its partitions, or become
+available again. This check only compares the size of the available records with min_bytes. The records are acquired when the response is
+built.
 """
 
 from __future__ import annotations

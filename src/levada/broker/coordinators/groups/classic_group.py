@@ -229,9 +229,13 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these assignors can join: at least one of them is offered by all members.
+        """Whether a member with these assignors can join the group.
 
-        A group in a rebalance may have lost all members, and may wait for a member that has an id and has not joined yet.
+        An empty group accepts every protocol type and all assignors. Otherwise the protocol type has to be the group's, and all members
+        have to offer at least one of these assignors. A group that is rebalancing may have no members for a moment, for example while it
+        waits for a member that got an id and has not joined yet. Then every assignor is accepted.
+
+        names: the names of the assignors that the member offers; without any it cannot join.
         """
         offered = set(names)
         if self.state is State.EMPTY:

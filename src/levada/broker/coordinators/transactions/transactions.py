@@ -255,7 +255,10 @@ class Transactions:
 
 
 def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
-    """Return the event of EndTxn up to version 4, None for the repetition of a completed one."""
+    """Check an EndTxn request up to version 4, and return the event that it causes.
+
+    None: the request is a retry, and the transaction is already completed in this way. Raises the error that refuses the request.
+    """
     _check_producer(found, producer)
     if found.state in ENDING:
         raise _busy(found)
@@ -267,9 +270,10 @@ def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool
 
 
 def _check_end_with_bump(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
-    """Return the event of EndTxn since version 5, None for the repetition of a completed one.
+    """Check an EndTxn request of version 5 or later, and return the event that it causes.
 
-    A repetition has the epoch from before the completion. With the present epoch it is about the next transaction.
+    None: the request is a retry, and the transaction is already completed in this way. A retry has the epoch from before the completion. A
+    request with the current epoch is for the next transaction. Raises the error that refuses the request.
     """
     if found.state in ENDING:
         raise _busy(found)
