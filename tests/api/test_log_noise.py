@@ -31,7 +31,8 @@ def test_a_closed_idle_connection_is_no_warning(caplog: pytest.LogCaptureFixture
     wait_for(lambda: "the broker closed the connection" in caplog.text or "the broker reset the connection" in caplog.text)
     admin.close()
     closed = [record for record in caplog.records if record.name == NETWORK and "the connection" in record.getMessage()]
-    assert [record.levelname for record in closed] == ["INFO"]
+    # The connection to the bootstrap address may still be there, and is closed, too.
+    assert {record.levelname for record in closed} == {"INFO"}
 
 
 def test_a_listener_that_wants_a_login_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
