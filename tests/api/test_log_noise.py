@@ -31,8 +31,8 @@ def test_a_closed_idle_connection_is_no_warning(caplog: pytest.LogCaptureFixture
     wait_for(lambda: "the broker closed the connection" in caplog.text or "the broker reset the connection" in caplog.text)
     admin.close()
     closed = [record for record in caplog.records if record.name == NETWORK and "the connection" in record.getMessage()]
-    # The connection to the bootstrap address may still be there, and is closed, too.
-    assert {record.levelname for record in closed} == {"INFO"}
+    # On a busy machine there are two connections: to the bootstrap address (node -1), and to node 1.
+    assert [record.levelname for record in closed] in (["INFO"], ["INFO", "INFO"])
 
 
 def test_a_listener_that_wants_a_login_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:

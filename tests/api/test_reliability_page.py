@@ -29,8 +29,7 @@ def test_the_program_runs_and_finds_nothing(tmp_path: Path) -> None:
 def test_the_program_with_a_killed_writer_runs_and_finds_nothing(tmp_path: Path) -> None:
     told = printed(PROGRAMS[1], tmp_path)
     assert told.startswith("clean\nsends: ")
-    # A writer that is killed between two transactions leaves none that is not committed.
-    assert re.search(r"transactions: \d+ committed", told)
+    assert re.search(r"transactions: \d+ committed, \d (not committed|unknown)", told)
 
 
 def test_the_page_names_every_check() -> None:
