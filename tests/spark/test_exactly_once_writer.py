@@ -163,7 +163,7 @@ def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch:
         query.restart()
         query.run(number, *reversed(rows))
         expected.update(rows[0] + rows[1])
-        assert committed(kafka, topic) == expected, name
+        assert settled(kafka, topic) == expected, name
     assert is_settled(kafka, topic)
 
 
