@@ -1,4 +1,4 @@
-"""A log, batch by batch: what Kafka's DumpLogSegments prints. Pure; bytes come from a segment's file or from a broker."""
+"""A log, batch by batch: what Kafka's DumpLogSegments prints, of a segment's file (dump(), which is pure) or of a broker (dump_held())."""
 
 from __future__ import annotations
 

@@ -14,13 +14,10 @@ from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
 from levada.base.text import HARMFUL, visible
-from levada.cli.text import in_one_line
+from levada.cli.text import UNBOUNDED_WIDTH, in_one_line, yaml_text
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-UNBOUNDED_WIDTH = 100_000
-"""Columns of a table that no terminal shows: in a file or a pipe nothing is cut off."""
 
 
 class OutputFormat(StrEnum):
@@ -110,8 +107,6 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
     if format is OutputFormat.JSON:
         to.write(json_text(data, indent=2) + "\n")
     elif format is OutputFormat.YAML:
-        from levada.cli.text import yaml_text
-
         text = yaml_text(data)
         to.write(visible(text) if to.isatty() else text)
     else:

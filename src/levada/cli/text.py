@@ -1,4 +1,4 @@
-"""Names and lists as people read them."""
+"""Names and lists as people read them, and results as YAML."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def named(names: Sequence[str]) -> str:
 
 
 UNBOUNDED_WIDTH = 100_000
-"""No text is broken into lines."""
+"""Columns that no terminal has: nothing is cut off or broken into lines."""
 
 _DIFFERS = re.compile(r"\\[NLPU]|^[ -]*(?:'':|\? )", re.MULTILINE)
 """What libyaml may have written in another way: characters beyond 16 bits, the line feeds of Unicode, and keys with line feeds or empty."""

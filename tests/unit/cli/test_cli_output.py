@@ -18,8 +18,8 @@ from rich.console import Console
 from levada.base.text import visible
 from levada.cli.exits import say
 from levada.cli.invocation import confirm
-from levada.cli.output import UNBOUNDED_WIDTH, OutputFormat, json_text, plain, table, write
-from levada.cli.text import in_one_line, yaml_text
+from levada.cli.output import OutputFormat, json_text, plain, table, write
+from levada.cli.text import UNBOUNDED_WIDTH, in_one_line, yaml_text
 from levada.errors import KafkaError
 from levada.types import PartitionInfo, TopicPartition
 

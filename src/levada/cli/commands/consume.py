@@ -24,15 +24,9 @@ from levada.types import AnyRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada import KafkaConsumer
-
-
-if TYPE_CHECKING:
     from levada.registry import SchemaRegistryClient
 
-
 PARTS = ("key", "value")
-
-
 KINDS: Mapping[str, str] = {
     "json": "JSON",
     "avro": "Avro with the id of its schema before it, which a Schema Registry has",
@@ -70,8 +64,6 @@ def _deserializer(kind: str, registry: Callable[[], SchemaRegistryClient]) -> Ca
 
 
 Keeps = Callable[[AnyRecord], bool]
-
-
 Matches = Callable[[Any], bool]
 
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from levada import KafkaProducer
     from levada.cli.progress import Progress
 
-
 MOST_SHOWN = 20
 
 
@@ -61,7 +60,7 @@ class Outcomes:
         self.taken = 0
         """Records that were read and handed to the producer; only the command counts them."""
         self.aborted = False
-        """Whether they were in a transaction that was aborted: nobody reads them, and nothing about them is unknown."""
+        """Whether they were in a transaction that was aborted: then no record is unknown, as none of them counts."""
         self.acknowledged = 0
         self.failed = 0
         self.shown: list[Failure] = []

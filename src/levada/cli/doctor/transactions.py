@@ -1,0 +1,36 @@
+"""Which transactions are open for so long that readers of committed records wait. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from levada import TransactionDescription
+from levada.cli.doctor.findings import Finding, Status, Step
+from levada.cli.text import counted, named
+from levada.exactly_once.batch import parsed
+
+LONG_MS = 5 * 60_000
+"""After how long an open transaction is worth a word: most programs commit within seconds."""
+
+
+def examined(opened: Mapping[str, TransactionDescription], now_ms: int) -> list[Finding]:
+    """Return the findings about transactions that are open. opened: by transactional id. now_ms: this machine's clock."""
+    long = {name: found for name, found in opened.items() if now_ms - (found.start_time_ms or now_ms) > LONG_MS}
+    if not long:
+        return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", f"{counted(len(opened), 'transaction')} open, none for long")]
+    return [_finding(name, found, now_ms) for name, found in sorted(long.items())]
+
+
+def _finding(name: str, found: TransactionDescription, now_ms: int) -> Finding:
+    minutes = (now_ms - (found.start_time_ms or now_ms)) // 60_000
+    topics = sorted({tp.topic for tp in found.partitions if not tp.topic.startswith("__")})
+    text = f"open for {minutes} min: readers with isolation.level=read_committed wait, in {named(topics) or 'no topic'}"
+    slot = parsed(name)
+    if slot is None:
+        advice = "commit more often, or look for the program; its coordinator aborts it after transaction.timeout.ms"
+    else:
+        advice = (
+            f"it is of the Spark sink {slot[0]}: start its query again, or end what it has open by "
+            f"`levada spark transactions abort {slot[0]}`; its coordinator aborts it after transaction.timeout.ms"
+        )
+    return Finding(Step.TRANSACTIONS, Status.WARNING, f"transaction {name}", f"{text}; timeout {found.timeout_ms // 60_000} min", advice)
