@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from levada.errors import KafkaError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -87,27 +89,12 @@ def reused_transactional_producer(settings: Mapping[str, str]) -> Iterator[Kafka
     The producer becomes idle again when the `with` block ends. If it is fenced or its transaction has not ended, it is closed instead.
     """
     from levada import KafkaProducer
-    from levada.errors import KafkaError
 
-    key = (os.getpid(), "transactional producer", frozenset(settings.items()))
-    producer = cast(KafkaProducer, _idle.pop(key, None) or KafkaProducer(dict(settings)))
-    _in_use.append(producer)
-    try:
-        yield producer
-    except GeneratorExit:  # Nobody ends the block: the producer's own end is enough.
-        raise
-    except BaseException:
-        producer.close(timeout=0)
-        raise
-    else:
-        try:
-            producer._forget_identity()
-        except KafkaError:
-            producer.close(timeout=0)
-        else:
-            _put_back(key, producer)
-    finally:
-        _in_use.remove(producer)
+    def reset(client: Client) -> None:
+        cast(KafkaProducer, client)._forget_identity()
+
+    with _reused("transactional producer", KafkaProducer, settings, reset) as client:
+        yield cast(KafkaProducer, client)
 
 
 def new_producer(settings: Mapping[str, Any], partitioner: str) -> KafkaProducer:
@@ -143,21 +130,31 @@ class Outstanding:
 
 
 @contextmanager
-def _reused(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str]) -> Iterator[Client]:
+def _reused(
+    kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str], reset: Callable[[Client], None] | None = None
+) -> Iterator[Client]:
+    """Yield an idle client or a new one. reset: prepares it for the next task; a client for which it raises KafkaError is closed."""
     # A client does not survive a fork; the process id keeps a child from finding its parent's.
     key = (os.getpid(), kind, frozenset(settings.items()))
     client = _idle.pop(key, None) or make(dict(settings))
     _in_use.append(client)
     try:
         yield client
-    except GeneratorExit:  # Spark needs no more rows, as after limit()
-        _put_back(key, client)
+    except GeneratorExit:  # Spark needs no more rows, as after limit(); a client that needs a reset may be in the middle of a transaction
+        if reset is None:
+            _put_back(key, client)
         raise
     except BaseException:
         client.close(timeout=0)
         raise
     else:
-        _put_back(key, client)
+        try:
+            if reset is not None:
+                reset(client)
+        except KafkaError:
+            client.close(timeout=0)
+        else:
+            _put_back(key, client)
     finally:
         _in_use.remove(client)
 

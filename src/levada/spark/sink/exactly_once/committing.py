@@ -53,8 +53,8 @@ class Marker:
         # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
         mine = {key: value for key, value in client.items() if key != "transaction.timeout.ms"}
         # What is on its way is a copy of what messages hold anyway.
-        least = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
-        self._settings = {**least, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
+        memory = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
+        self._settings = {**memory, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
         self._is_initialized = False
         self._clients = ExitStack()
         self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
