@@ -78,7 +78,7 @@ def _warmed(bench: SparkBench, case: SparkCase, system: str, topic: Topic, warm:
 def _latency(bench: SparkBench) -> SparkCase:
     case = SparkCase(SECTION, f"micro-batches at {PER_SECOND:,} records/s from Kafka to Kafka, partitions: {PARTITIONS}")
     systems = {system: checked(partial(_triggers, bench, system)) for system in (ONCE, LEVADA, CONNECTOR)}
-    with bench.filled(SIZE, WARM_ROWS) as warm:  # Spark's first batch takes seconds, whoever writes it
+    with bench.filled(SIZE, WARM_ROWS) as warm:  # The first batch of a session takes seconds, because Spark starts its processes
         for system in systems:
             pipe(bench, system, warm)
     bench.run(case, systems, both_orders=True)

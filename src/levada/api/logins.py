@@ -234,7 +234,7 @@ def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
     except Exception as error:
         ended(None, error)
     except BaseException as error:
-        # SystemExit, for example: the waiting login has to get an outcome, or it would wait for ever. It is a bug, so it is not retried.
+        # SystemExit, for example: the waiting login has to get an outcome, or it would never end. It is a bug, so it is not retried.
         told = RuntimeError(f"{type(error).__name__} was raised while a client logged in")
         told.__cause__ = error
         ended(None, told)

@@ -1,7 +1,7 @@
 """Tracks the consumer offsets that transactions have sent, and the records to read again after a transaction that was not committed.
 
 An aborted transaction commits no offsets, but the consumer's position stays after the records that were read for it. If the next
-transaction sent the offset of this position, records that nobody has processed would be skipped. So the offset that a transaction has sent
+transaction sent the offset of this position, unprocessed records would be skipped. So the offset that a transaction has sent
 for a partition is in doubt until the transaction is committed, and meanwhile no other transaction may send an offset for this partition.
 The doubt ends when the transaction is committed, when the program seeks, or when another transaction sends the same records and the program
 names them: send_offsets(consumer, records). A detached transaction is ended by another process, so the consumer does not learn its outcome.

@@ -57,7 +57,7 @@ def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None,
 
 
 def not_awaitable(found: Any, what: str) -> Any:
-    """Return the result of a user's function. Raises TypeError for an awaitable, which nobody would await. what: names the function."""
+    """Return the result of a user's function. Raises TypeError for an awaitable, which would not be awaited. what: names the function."""
     if not inspect.isawaitable(found):
         return found
     if inspect.iscoroutine(found):

@@ -152,8 +152,8 @@ def _buffered(seen: Seen) -> str | None:
 
 
 def _missing(seen: Seen) -> str | None:
-    trouble = error_of_partition(seen.state.tp, seen.snapshot)
-    return None if trouble is None else str(trouble)
+    error = error_of_partition(seen.state.tp, seen.snapshot)
+    return None if error is None else str(error)
 
 
 def _unreachable(seen: Seen) -> str | None:

@@ -63,7 +63,7 @@ def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
 
 
 def check_ran(returned: object) -> None:
-    """Raise CannotRun for an awaitable, which nobody awaits, or a generator, which nobody iterates over."""
+    """Raise CannotRun if the handler returned an awaitable or a generator: neither has run."""
     if isinstance(returned, Awaitable):
         what = f"an awaitable {type(returned).__name__}"
         if isinstance(returned, Coroutine):

@@ -78,7 +78,7 @@ class MetadataUpdater:
         if promise.error is not None:
             self._metadata.update_failed(now_ms)
             if isinstance(promise.error, UnwritableError):
-                # The request cannot be encoded, so no broker will ever get it, and the waiters would wait for ever.
+                # The request cannot be encoded, so no broker will get it, and the waiters would never be woken.
                 self._metadata.fail(promise.error)
             else:
                 self._note_failing(now_ms)

@@ -31,7 +31,7 @@ from levada.errors import KafkaError, TokenError
 _LEAST_PAUSE_MS = 100
 """The shortest time between two fetches, whatever lifetime a token has."""
 _MOST_LATE = 4
-"""No further fetch is started while this many have not returned, because each of them may block a thread for ever."""
+"""No further fetch is started while this many have not returned, because each of them may block a thread without end."""
 
 
 class Runs(Protocol):

@@ -117,6 +117,6 @@ PAUSES: Mapping[ErrorCode, Pause] = {
 
 
 def pause_ms(code: ErrorCode, interval_ms: int) -> int:
-    """Return the pause in milliseconds, NEVER_MS for ever."""
+    """Return the pause in milliseconds, NEVER_MS if it never ends."""
     pause = PAUSES.get(code, Pause.INTERVAL)
     return {Pause.NONE: 0, Pause.INTERVAL: interval_ms, Pause.FOR_EVER: NEVER_MS}[pause]
