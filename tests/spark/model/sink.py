@@ -408,11 +408,15 @@ class Sink:
             yield from self._transact(self._marker, carried, decision)
 
     def _transact(self, marker: Client, carried: list[tuple[Row, ...]], decision: Entry) -> Steps:
+        is_one = self.has("one transaction")
+        if is_one:
+            yield from marker.write_offset(LEDGER, decision)
         for rows in carried:
             yield from marker.write(rows)
-        if carried and not self.has("one transaction"):
-            yield from marker.end(commit=True)
-        yield from marker.write_offset(LEDGER, decision)
+        if not is_one:
+            if carried:
+                yield from marker.end(commit=True)
+            yield from marker.write_offset(LEDGER, decision)
         try:
             yield from marker.end(commit=True)
         except Unanswered:

@@ -96,10 +96,11 @@ class Marker:
         self._producer.begin_transaction()
         sent: ArrowDelivery | None = None
         try:
-            sent = self._producer.send_sealed([batch for message in messages for batch in message.batches])
+            # First the entry: it takes brokers longer than rows, and readers wait from the first row to the end of the transaction.
             for group, offset in entry.offsets(self._name).items() if entry is not None else ():
                 self._producer.send_offsets_to_transaction({self._ledger: offset}, group)
                 self._groups.add(group)
+            sent = self._producer.send_sealed([batch for message in messages for batch in message.batches])
             self._commit()
             sent.result()
         except TransactionOutcomeUnknownError:
