@@ -257,7 +257,7 @@ def test_options_of_exactly_once_and_their_defaults() -> None:
         ({"exactlyOnce.id": "a b"}, "option 'exactlyOnce.id': 'a b'; give letters"),
         ({"exactlyOnce.id": ""}, "option 'exactlyOnce.id': ''; give letters"),
         ({"transactionalIdPrefix": "x" * 151}, "option 'transactionalIdPrefix': 'x+'; give letters, .* at most 150"),
-        ({"ledgerTopic": "a/b"}, "option 'ledgerTopic': 'a/b' is no name of a topic"),
+        ({"ledgerTopic": "a/b"}, "option 'ledgerTopic': 'a/b' is not a topic name"),
         ({"onMissingLedger": "skip"}, "option 'onMissingLedger': expected warn or fail or write"),
         ({"onLedgerAhead": "warn"}, "option 'onLedgerAhead': expected fail or skip"),
         ({"onOtherRows": "warn"}, "option 'onOtherRows': expected fail or skip"),

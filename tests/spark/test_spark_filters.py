@@ -1,4 +1,4 @@
-"""Filters that save reading: what is narrowed, and that nothing is lost by it."""
+"""Filters that reduce reading: they narrow the offset ranges, and no row is lost."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_spark_takes_the_method_for_that_of_the_base_class_and_keeps_all_filters
 
 
 def test_filters_count_with_the_option_alone_and_the_log_says_what_they_could_save(caplog: pytest.LogCaptureFixture) -> None:
-    for given, said in (({}, "would save reading with the option pushFilters"), ({"pushFilters": "true"}, "filters that save reading")):
+    for given, said in (({}, "would reduce reading with the option pushFilters"), ({"pushFilters": "true"}, "filters that reduce reading")):
         options = source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "t", **given}, streaming=False)
         with caplog.at_level(logging.INFO):
             BatchReader(options, record_schema(False)).pushFilters([EqualTo(OFFSET, 3)])

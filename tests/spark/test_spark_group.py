@@ -83,7 +83,7 @@ def test_without_the_option_nothing_is_committed(caplog: Any) -> None:
     reader = stream(cluster, **GROUP, startingoffsets="earliest")
     reader.latestOffset(begin(reader), ALL)
     assert cluster.groups == {}
-    assert "no effect here, there is no consumer group and no Java client: kafka.group.id" in caplog.text
+    assert "these options have no effect: levada uses no consumer group and no Java client: kafka.group.id" in caplog.text
 
 
 @pytest.mark.parametrize(

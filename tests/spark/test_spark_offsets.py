@@ -110,7 +110,7 @@ def test_signs_of_lost_data_are_reported_in_sentences() -> None:
     assert said[0] == "t-0 was read up to offset 10 and does not exist any more"
     assert said[1].startswith("t-1 ends at offset 7, but was read up to 20: the topic was probably deleted and created again")
     assert len(said) == 2
-    assert lost_beginnings({T0: 0, T1: 3}) == ["t-1 is new to this query, but begins at offset 3: the records before are gone already"]
+    assert lost_beginnings({T0: 0, T1: 3}) == ["t-1 is new to this query, but begins at offset 3: earlier records are gone already"]
 
 
 def test_an_id_tells_a_new_topic_from_a_log_that_was_cut() -> None:

@@ -210,7 +210,7 @@ def test_a_sink_takes_what_spark_adds() -> None:
 @pytest.mark.parametrize("name", [*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA])
 def test_settings_of_java_that_mean_nothing_here_are_taken_with_a_warning(name: str, caplog: Any) -> None:
     assert name not in stream(**{f"kafka.{name}": "x"}).client
-    assert f"no effect here, there is no consumer group and no Java client: kafka.{name}" in caplog.text
+    assert f"these options have no effect: levada uses no consumer group and no Java client: kafka.{name}" in caplog.text
 
 
 def test_what_is_unknown_can_be_ignored_with_a_warning(caplog: Any) -> None:
@@ -346,9 +346,9 @@ def test_options_of_tls_are_those_of_the_clients() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "ä"])
 def test_what_is_no_name_of_a_topic_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"option 'subscribe': .* is no name of a topic: letters, digits"):
+    with pytest.raises(ConfigError, match=r"option 'subscribe': .* is not a topic name: use letters, digits"):
         stream(subscribe=f"fine,{name}")
-    with pytest.raises(ConfigError, match=r"option 'topic': .* is no name of a topic"):
+    with pytest.raises(ConfigError, match=r"option 'topic': .* is not a topic name"):
         sink_options({**KAFKA, "topic": name})
 
 

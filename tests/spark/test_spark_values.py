@@ -102,8 +102,11 @@ def test_the_schema_has_the_types() -> None:
         ({**JSON, "columns": "values"}, None),
         ({"value.format": "csv", "value.schema": "a int", "value.csv.sep": ""}, "option 'value.csv.sep': '' cannot stand between tokens"),
         ({"value.raw": "bytes"}, "option 'value.raw' is for the option 'value.format'=json or .*, and that is binary"),
-        ({**JSON, "value.raw": "offset"}, "option 'value.raw': a column cannot be called 'offset', as another one is"),
-        ({**JSON, "value.raw": "Timestamp_Type"}, "option 'value.raw': a column cannot be called 'Timestamp_Type', as another one is"),
+        ({**JSON, "value.raw": "offset"}, "option 'value.raw': a column cannot be called 'offset': another column has this name"),
+        (
+            {**JSON, "value.raw": "Timestamp_Type"},
+            "option 'value.raw': a column cannot be called 'Timestamp_Type': another column has this name",
+        ),
         (
             {**JSON, "columnNameOfCorruptRecord": "timestamp_type"},
             "option 'columnNameOfCorruptRecord': a column cannot be called 'timestamp_type'",

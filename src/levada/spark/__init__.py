@@ -8,22 +8,21 @@ frame.writeStream.format("levada").option("kafka.bootstrap.servers", "host:9092"
 `read_kafka` and `write_kafka` are the same with typed options.
 
 Rows, schema and options are those of Spark's own Kafka connector. The format registers itself through the module `pyspark_levada`.
-A micro-batch that Spark replays reads the same records again. The sink is **at least once** by default: a task that is tried again, and a
-micro-batch that is replayed after a crash, write their records again. With `delivery=exactly-once` readers of committed records see each
-row once (`exactly_once`).
+A micro-batch that Spark replays reads the same records again. The sink is **at least once** by default: a task that Spark retries, and a
+micro-batch that Spark replays after a crash, write their records again. With `delivery=exactly-once` readers of committed records see each
+row once (`sink.exactly_once`).
 
-Spark limits what a Python source and sink can be: the save mode must be given as `.mode("append")`, the output modes are append and
-complete (for update, write from foreachBatch), and under Trigger.Continuous nothing is ever committed: the driver's log says why.
+Spark limits Python sources and sinks. The save mode must be given as `.mode("append")`. The output modes are append and complete; for
+update, write from foreachBatch. Under Trigger.Continuous nothing is ever committed; the driver's log says why.
 
-One subject per file: `keywords` names the options and `options` reads them, `offsets` and `lag` are pure, too; `schema` is columns;
-`cluster` is what the driver asks Kafka; `range_reader` is what a task reads; `batch_source`, `stream_source` and `sink` are Spark's
-interfaces; `spread` chooses partitions for the sink; `clients` keeps connections between tasks; `helpers` and `lag_listener` are for
-programs.
+Modules: `options` names and reads the options. `schema` defines the columns. `source.cluster` asks Kafka for the driver, and
+`source.range_reader` reads the records of a task. `source.batch`, `source.stream` and `sink.writing` implement Spark's interfaces.
+`sink.spread` chooses partitions. `clients` keeps connections between tasks. `helpers` and `lag_listener` are for programs.
 
-Importing this package warns where Spark will start another Python than the one that runs the program (`interpreter`), and fails where
-PySpark is older than 4.0.1. What newer ones have in addition, only `pyspark_versions` knows.
+Importing this package logs a warning if Spark will start a different Python than the program's (`interpreter`). The import fails if
+PySpark is older than 4.0.1. `pyspark_versions` handles the differences between later versions.
 
-The public names are loaded when first used: Spark's Python processes, which import this package, need none of them.
+The public names are loaded at first use: Spark's Python processes import this package and need none of these names.
 """
 
 from __future__ import annotations

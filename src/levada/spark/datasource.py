@@ -1,4 +1,4 @@
-"""The format "levada", as Spark finds it."""
+"""The data source that Spark uses for `format("levada")`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from levada.spark.source.values import Typed
 class LevadaDataSource(DataSource):
     """Source and sink of Kafka records.
 
-    Spark makes one when a program says load() or save(), and sends pickled copies to the processes that plan and write.
+    Spark makes an instance when a program calls load() or save(), and sends pickled copies to the processes that plan and write.
     """
 
     _typed: Typed | None = None
@@ -31,7 +31,7 @@ class LevadaDataSource(DataSource):
         return "levada"
 
     def schema(self) -> StructType:
-        """Return the columns of a source. Called by load(), so that a wrong option shows up there and not when the query runs."""
+        """Return the columns of a source. load() calls this, so a wrong option fails in load() and not when the query runs."""
         options = source_options(self.options, streaming=None)
         self._typed = options.typed.pinned()
         return record_schema(options.include_headers, options.columns, self._typed)
@@ -51,7 +51,7 @@ class LevadaDataSource(DataSource):
         return replace(options, formats={side: chosen.pinned() for side, chosen in options.formats.items()})
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
-        """Return the options with the formats that schema() saw; a user who gives a schema has Spark not call that."""
+        """Return the options, with the formats that schema() has pinned. Spark does not call schema() if the user gives a schema."""
         options = source_options(self.options, streaming=streaming)
         typed = self._typed or options.typed.pinned()
         check_names(options.columns, typed)
@@ -61,8 +61,8 @@ class LevadaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the sink of a batch query.
 
-        An exactlyOnce.id without a batch is refused by write_kafka() and by tasks, not here: Spark does not tell the process that makes the
-        writer whether the write is part of a micro-batch.
+        This method accepts an exactlyOnce.id without a batch; write_kafka() and the tasks refuse it. Spark does not tell the process that
+        makes the writer whether the write is part of a micro-batch.
         """
         if overwrite:
             raise ConfigError("a topic cannot be overwritten; write with .mode('append')")
@@ -72,7 +72,7 @@ class LevadaDataSource(DataSource):
         return BatchWriter(options, columns)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, as Spark's own does."""
+        """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, like Spark's own sink."""
         options = self._sink_options()
         columns = sink_columns(schema, options)
         if options.exactly_once is not None:

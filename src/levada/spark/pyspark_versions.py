@@ -1,4 +1,4 @@
-"""What differs between the versions of PySpark, from 4.0.1 on. The other modules are written for the newest one.
+"""Differences between the versions of PySpark, from 4.0.1 on. The other modules are written for the newest version.
 
 | | 4.0 | 4.1 | 4.2 |
 |---|---|---|---|
@@ -6,18 +6,18 @@
 | filters of batch queries (`pushFilters`) | no | yes | yes |
 | `latestOffset(start, limit)`, `prepareForTriggerAvailableNow` | no | no | yes |
 
-What a PySpark lacks is looked for by name, not by its number: vendors add to their versions what newer ones have.
+Features are detected by the names in PySpark, not by its version number: vendors add features of newer versions to theirs.
 
-Without `latestOffset(start, limit)` Spark asks for the next end, and says neither where the query is nor what its trigger is.
-`UntoldStreamReader` knows the first from Spark's other calls, as they were seen on 4.0.1 and 4.1.4:
+Without `latestOffset(start, limit)` Spark asks for the next end offset, but tells the reader neither the query's position nor its trigger.
+`UntoldStreamReader` derives the position from Spark's other calls, as observed on 4.0.1 and 4.1.4:
 
-- A run that goes on from a checkpoint begins with partitions(x, x): x is the newest offset there, whether its batch was committed or not.
-- A batch that was not committed is planned again, by partitions(start, x), before the first latestOffset().
-- Every end that Spark is given is planned next, unless it is where the query was already.
+- A run that continues from a checkpoint begins with partitions(x, x). x is the newest offset there, even if its batch was not committed.
+- A batch that was not committed is planned again by partitions(start, x), before the first latestOffset().
+- Every end offset that the reader returns is planned next, unless the query is already there.
 
-It cannot know the trigger. Under AvailableNow and Once Spark asks once, runs that micro-batch and stops; under other triggers the calls up
-to there are the same. So a limited micro-batch may be the only one of a run, and the rest is left to the next run. The option availableNow
-says that this is so, and then there is no limit; where it is not given, a warning says what may be left.
+The reader cannot know the trigger. Under AvailableNow and Once Spark asks once, runs this micro-batch and stops; under other triggers the
+calls until then are the same. So a limited micro-batch may be the only one of a run, and the next run reads the rest. If the option
+availableNow is true, there is no limit. If the option is not given, a warning says how many offsets may be left unread.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ else:
     from dataclasses import dataclass
 
     class ReadLimit:
-        """What latestOffset is given."""
+        """Base class of the limits that Spark passes to latestOffset."""
 
     @dataclass
     class ReadAllAvailable(ReadLimit):
@@ -57,7 +57,7 @@ else:
 
     @dataclass
     class ReadMaxRows(ReadLimit):
-        """So many rows."""
+        """At most this number of rows."""
 
         max_rows: int
 
@@ -70,13 +70,13 @@ if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
 else:
 
     class DataSourceStreamArrowWriter(datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter):
-        """PySpark 4.0 hands Arrow batches to whatever is a DataSourceArrowWriter, and rows to all others, in streams too."""
+        """PySpark 4.0 passes Arrow batches to every DataSourceArrowWriter, also in streams, and rows to all other writers."""
 
 
 if TYPE_CHECKING or PUSH_FILTERS is not None:
     from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 else:
-    # No object of these is ever made: they only stand in annotations and type checks.
+    # These classes are never instantiated. They only appear in annotations and type checks.
     Filter = type("Filter", (), {})
     EqualNullSafe, EqualTo, In = (type(name, (Filter,), {}) for name in ("EqualNullSafe", "EqualTo", "In"))
     GreaterThan, GreaterThanOrEqual = (type(name, (Filter,), {}) for name in ("GreaterThan", "GreaterThanOrEqual"))
@@ -105,7 +105,7 @@ __all__ = [
 
 
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-"""An older to_arrow_schema has no such parameter, and takes UTC."""
+"""An older to_arrow_schema has no such parameter, and always uses UTC."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -114,9 +114,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 class UntoldStreamReader(DataSourceStreamReader):
-    """A reader that is written for PySpark 4.2, for a PySpark that tells it neither where the query is nor how much to read.
+    """Wraps a reader that is written for PySpark 4.2, for a PySpark that passes neither the query's position nor a limit.
 
-    is_available_now: whether Spark runs one micro-batch and stops; None for unknown, which is warned of where a limit leaves something.
+    is_available_now: whether Spark runs one micro-batch and stops. None if unknown: then a limit that leaves records unread is logged.
     """
 
     def __init__(self, reader: DataSourceStreamReader, is_available_now: bool | None) -> None:
@@ -126,7 +126,7 @@ class UntoldStreamReader(DataSourceStreamReader):
         self._was_asked = False
 
     def initialOffset(self) -> StreamOffset:
-        """Return where a query without a checkpoint begins."""
+        """Return the offsets at which a query without a checkpoint begins."""
         return self._reader.initialOffset()
 
     def latestOffset(self) -> StreamOffset:  # type: ignore[override]
@@ -140,16 +140,16 @@ class UntoldStreamReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """Return what the tasks read. From an offset to itself is nothing: so Spark says where a query is that goes on."""
+        """Return the offset ranges of the tasks. With equal start and end, Spark only tells where a query continues: no task is needed."""
         self._position = end
         return [] if start == end else self._reader.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what one task reads; runs in the task."""
+        """Yield the records of one task. Runs in the task."""
         return self._reader.read(partition)
 
     def stop(self) -> None:
-        """Close the driver's connections. Where a query ends, PySpark 4.0 and 4.1 kill the process without calling this."""
+        """Close the driver's connections. At the end of a query PySpark 4.0 and 4.1 kill the process without calling this."""
         self._reader.stop()
 
 
@@ -158,7 +158,7 @@ def _warn_of(unread: int) -> None:
         logger.warning(
             "maxOffsetsPerTrigger leaves %d offsets for the next micro-batch. PySpark before 4.2 does not tell a source its trigger: if it "
             "is availableNow or once, this micro-batch is the only one, and the rest is left to the next run of the query. Set the option "
-            "availableNow to true to read everything at once, or to false where the trigger is another one",
+            "availableNow to true to read everything at once, or to false if the trigger is another one",
             unread,
         )
 
@@ -169,5 +169,5 @@ def _unread(end: StreamOffset, newest: StreamOffset | None) -> int:
 
 
 def for_this_pyspark(reader: DataSourceStreamReader, is_available_now: bool | None) -> DataSourceStreamReader:
-    """Return what Spark gets for a reader that is written for PySpark 4.2."""
+    """Return a reader for this PySpark. reader: written for PySpark 4.2, and returned unchanged for 4.2 and later."""
     return reader if HAS_ADMISSION_CONTROL else UntoldStreamReader(reader, is_available_now)

@@ -1,4 +1,4 @@
-"""What a user may write after `.format("levada")`, read without Spark.
+"""The options that a user may give after `.format("levada")`. Reading them does not need Spark.
 
-`keywords` has the names and types, `option_text` parses text, `options` says what it means.
+`keywords` has the names and types. `option_text` parses texts. `options` turns the options into settings of a source or a sink.
 """

@@ -1,4 +1,4 @@
-"""Options about what keys and values are: value.format, key.format, and what each format has to be told."""
+"""Options about the formats of keys and values: key.format, value.format, and the options of each format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ PROTOBUF_SUFFIXES = ("protobuf.descriptor", "protobuf.message")
 
 
 class SideOptions(NamedTuple):
-    """The options of the key or the value: `get("schema")` is the option value.schema. format: its name; topics: those that are named."""
+    """The options of one side, the key or the value: `get("schema")` reads the option value.schema.
+
+    own: all options. side: "key" or "value". format: the name of the side's format. topics: the topics that the options name.
+    """
 
     own: Mapping[str, str]
     side: str
@@ -42,11 +45,11 @@ class SideOptions(NamedTuple):
         return f"{self.side}.{suffix}"
 
     def get(self, suffix: str) -> str | None:
-        """Return what is given, None where nothing is."""
+        """Return the option's value. None if the option is not given."""
         return self.own.get(self.name(suffix))
 
     def required(self, suffix: str, example: str) -> str:
-        """Return what is given. Raises ConfigError where nothing is."""
+        """Return the option's value. Raises ConfigError if the option is not given. example: a value for the error text."""
         given = self.get(suffix)
         if given is None:
             raise ConfigError(f"option '{self.name('format')}'={self.format} needs the option '{self.name(suffix)}', such as {example}")
@@ -54,7 +57,7 @@ class SideOptions(NamedTuple):
 
 
 def names_of_options(suffixes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the names of the options of formats. suffixes: those of each format."""
+    """Return the full names of all options of formats. suffixes: by format, the names of its options without the side."""
     every = sorted({"format", *(suffix for of_format in suffixes.values() for suffix in of_format)})
     return tuple(f"{side}.{suffix}" for side in SIDES for suffix in every)
 
@@ -64,7 +67,7 @@ def chosen_formats(
 ) -> dict[str, SideOptions]:
     """Return the options of the sides that have a format. Raises ConfigError for options that have no effect.
 
-    suffixes: of each format there is, the options it has without their side. asking: those that ask a registry.
+    suffixes: by format, the names of its options without the side. asking: the formats that ask a schema registry.
     """
     chosen: dict[str, SideOptions] = {}
     for side in SIDES:
@@ -80,7 +83,7 @@ def chosen_formats(
 
 
 def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) -> None:
-    """An option without effect would be a misunderstanding."""
+    """Raise ConfigError for an option that the chosen format does not have: the user expects an effect from it."""
     for suffix in sorted({suffix for of_format in suffixes.values() for suffix in of_format}):
         users = [name for name, of_format in suffixes.items() if suffix in of_format]
         if given.get(suffix) is not None and given.format not in users:
@@ -90,7 +93,7 @@ def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) 
 
 
 class Reading(NamedTuple):
-    """How the format of a source is made of its options. suffixes: the options it has, without their side."""
+    """A format of the source. make: builds it from the options of a side. suffixes: the names of its options without the side."""
 
     make: Callable[[SideOptions], Format]
     suffixes: tuple[str, ...]
@@ -120,7 +123,7 @@ def _avro(given: SideOptions) -> Format:
 
 
 def avro_schema(given: SideOptions, text: str) -> AvroSchema:
-    """Return the schema that an option holds. Raises ConfigError where it cannot be a column's."""
+    """Return the Avro schema in the option's text. Raises ConfigError if no column can have this schema."""
     from levada.spark.formats.avro_schema import AvroSchema
 
     schema = AvroSchema((text,), f"option '{given.name('avro.schema')}'")
@@ -142,19 +145,19 @@ def _confluent_avro(given: SideOptions) -> Format:
 
 
 def subject(given: SideOptions) -> str:
-    """Return the subject of the schemas; that of the topic where there is only one. Raises ConfigError."""
+    """Return the subject of the schemas. Default: `<topic>-<side>` if the options name exactly one topic; otherwise raises ConfigError."""
     if (subject := given.get("subject")) is not None:
         return subject
     if len(given.topics) == 1:
         return f"{given.topics[0]}-{given.side}"
     many = f"the topics are {', '.join(given.topics)}" if given.topics else "no option names the topic"
-    raise ConfigError(f"option '{given.name('subject')}' is needed, as {many}; name the subject whose schema the column has")
+    raise ConfigError(f"option '{given.name('subject')}' is needed, because {many}; name the subject whose schema the column has")
 
 
 def registry_settings(given: SideOptions) -> Settings:
-    """Return the settings of the registry's client: the options that begin with schema.registry., without that but for the url.
+    """Return the settings of the registry client: the options that begin with schema.registry., without this prefix.
 
-    Raises ConfigError.
+    Only schema.registry.url keeps the prefix. Raises ConfigError if the URL is missing or a setting is wrong.
     """
     settings = {
         name if name == _REGISTRY_URL else name.removeprefix(REGISTRY): value
@@ -177,7 +180,7 @@ def _protobuf(given: SideOptions) -> Format:
 
 
 def message_type(given: SideOptions) -> MessageType:
-    """Return the message that the options name. Raises ConfigError where there is none, or where it cannot be a column."""
+    """Return the message that the options name. Raises ConfigError if the message does not exist or no column can have its type."""
     from levada.spark.formats.protobuf_schema import MessageType
 
     option = given.name("protobuf.descriptor")
@@ -188,7 +191,7 @@ def message_type(given: SideOptions) -> MessageType:
 
 
 def _file_or_base64(text: str, option: str) -> bytes:
-    """Return the bytes of a file of the driver, or those that the text itself is in base64."""
+    """Return the bytes of a file on the driver's machine, or, if the text is no such path, the bytes that it holds as base64."""
     from levada.spark.formats.protobuf_schema import holds_files
 
     if not text.strip():
@@ -196,7 +199,7 @@ def _file_or_base64(text: str, option: str) -> bytes:
     try:
         return Path(text).read_bytes()
     except (OSError, ValueError) as no_file:
-        # A path may be base64, too, such as /tmp.
+        # A path such as /tmp is valid base64 as well, so the bytes have to be descriptors.
         if holds_files(decoded := _base64(text)):
             return decoded
         why = getattr(no_file, "strerror", None) or no_file
@@ -227,9 +230,9 @@ SOURCE_FORMAT_OPTIONS = (*_OF_ALL, *names_of_options(_SUFFIXES))
 
 
 def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...]) -> Typed:
-    """Read how keys and values come out. Raises ConfigError.
+    """Read the options that say how keys and values are decoded. Raises ConfigError.
 
-    topics: those of the query, none where a pattern chooses them. taken: the names that an added column cannot have.
+    topics: the topics of the query; empty if a pattern chooses them. taken: the names that an added column cannot have.
     """
     chosen = chosen_formats(own, topics, _SUFFIXES, asking=("confluent-avro",))
     if not chosen and (unused := [name for name in _OF_ALL if name in own]):
@@ -243,10 +246,10 @@ def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...
 
 
 def _check_added(added: Mapping[str, str], taken: tuple[str, ...]) -> None:
-    # Spark does not tell names apart by their case.
+    # Spark's column names are not case-sensitive.
     names = {name.lower() for name in taken}
     for option, name in added.items():
         if not name.strip() or name.lower() in names:
-            why = "as another one is" if name.strip() else "which is no name"
-            raise ConfigError(f"option '{option}': a column cannot be called {name!r}, {why}; give a name of its own")
+            why = "another column has this name" if name.strip() else "the name is empty"
+            raise ConfigError(f"option '{option}': a column cannot be called {name!r}: {why}; give a different name")
         names.add(name.lower())

@@ -1,6 +1,6 @@
-"""The options of source and sink: the names that there are, and as keywords the types that `read_kafka` and `write_kafka` take.
+"""The names of the options of source and sink, and the types that `read_kafka` and `write_kafka` take for them as keywords.
 
-A keyword is the option's name with an underscore for each dot. docs/SPARK.md says what each of them does.
+A keyword is the option's name with an underscore for each dot. docs/SPARK.md says what each option does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ReadFormat: TypeAlias = Literal["binary", "json", "string", "csv", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
 WriteFormat: TypeAlias = Literal["binary", "json", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
 Partition: TypeAlias = int | str
-"""A partition's number; JSON has only text for it."""
+"""A partition's number, as an int or as text. JSON has only text for keys."""
 Offsets: TypeAlias = Mapping[str, Mapping[Partition, int]]
 """By topic and partition; -2 is earliest, -1 latest."""
 Time: TypeAlias = datetime | int
@@ -30,26 +30,26 @@ Duration: TypeAlias = timedelta | int | str
 
 
 class EitherOptions(TypedDict, total=False):
-    """What a source and a sink both take."""
+    """The options that source and sink share."""
 
     unknownOptions: Literal["fail", "warn"]
     """Whether an option that levada does not know is an error. Default: fail."""
     key_avro_schema: str
-    """The Avro schema of keys, as JSON."""
+    """The Avro schema of keys, as JSON text."""
     value_avro_schema: str
-    """The Avro schema of values, as JSON."""
+    """The Avro schema of values, as JSON text."""
     key_subject: str
     """The registry's subject of the schemas of keys. Default: <topic>-key."""
     value_subject: str
     """The registry's subject of the schemas of values. Default: <topic>-value."""
     key_protobuf_descriptor: str
-    """A file with the descriptors of the messages of keys, or their base64."""
+    """A file with the Protobuf descriptors for keys, as protoc writes it, or its content in base64."""
     key_protobuf_message: str
-    """The full name of the message of keys."""
+    """The full name of the Protobuf message for keys."""
     value_protobuf_descriptor: str
-    """A file with the descriptors of the messages of values, or their base64."""
+    """A file with the Protobuf descriptors for values, as protoc writes it, or its content in base64."""
     value_protobuf_message: str
-    """The full name of the message of values."""
+    """The full name of the Protobuf message for values."""
 
 
 class ReadOptions(EitherOptions, total=False):
@@ -58,110 +58,110 @@ class ReadOptions(EitherOptions, total=False):
     subscribe: str | Sequence[str]
     """Topics; give this, subscribePattern or assign."""
     subscribePattern: str
-    """A regular expression in Java's dialect, found anywhere in the name of a topic."""
+    """A regular expression in Java's syntax. It selects the topics in whose name it matches anywhere."""
     assign: Mapping[str, Sequence[int]] | str
     """Partitions by topic."""
     startingOffsets: Literal["earliest", "latest", "group"] | Offsets | str
-    """Where to begin; group: where kafka.group.id stands. Default: latest for a stream, earliest for a batch query."""
+    """Where to begin; group: at the committed offsets of kafka.group.id. Default: latest for a stream, earliest for a batch query."""
     commitOffsets: bool
-    """Whether the offsets of kafka.group.id follow the stream. Default: False."""
+    """Whether the stream commits its progress as offsets of the group kafka.group.id. Default: False."""
     startingTimestamp: Time
     """Begin at the first record at or after this time."""
     startingOffsetsByTimestamp: Times | str
-    """The same for each partition."""
+    """Like startingTimestamp, with a time for each partition."""
     startingOffsetsByTimestampStrategy: Literal["error", "latest"]
-    """What to do where no record is so young. Default: error."""
+    """What to do if a partition has no record at or after the starting time. Default: error."""
     endingOffsets: Literal["latest"] | Offsets | str
     """Where a batch query ends. Default: latest."""
     endingTimestamp: Time
     """End before the first record at or after this time; batch only."""
     endingOffsetsByTimestamp: Times | str
-    """The same for each partition."""
+    """Like endingTimestamp, with a time for each partition."""
     failOnDataLoss: bool
-    """Whether the query stops when records are gone before they were read. Default: True."""
+    """Whether the query fails when records were deleted before it has read them. Default: True."""
     onDataLoss: Literal["fail", "earliest", "skip"]
-    """The same, and where to go on in a topic that was created again. Default: fail."""
+    """Whether the query fails when records are lost, or where it continues in a topic that was created again. Default: fail."""
     pushFilters: bool
-    """Let filters of a batch query save reading; only for a DataFrame that is used once. Default: False."""
+    """Use the filters of a batch query to read less; only for a DataFrame that is used once. Default: False."""
     includeHeaders: bool
     """Add the column headers. Default: False."""
     columns: str | Sequence[str]
-    """The columns to ship, in this order. Default: all."""
+    """The columns to return, in this order. Default: all."""
     maxOffsetsPerTrigger: int
-    """Records per micro-batch."""
+    """The most offsets to read in a micro-batch."""
     minOffsetsPerTrigger: int
-    """Wait until so many records are there, or maxTriggerDelay is over."""
+    """Begin a micro-batch when this many offsets are available, or after maxTriggerDelay."""
     maxTriggerDelay: Duration
     """How long minOffsetsPerTrigger waits. Default: 15m."""
     availableNow: bool
-    """Whether the trigger is availableNow or once; for PySpark 4.0 and 4.1, which do not tell. Default: not known."""
+    """Whether the trigger is availableNow or once; needed for PySpark 4.0 and 4.1, which do not tell the source. Default: unknown."""
     minPartitions: int
-    """At least about so many tasks."""
+    """The least number of tasks, approximately."""
     maxRecordsPerPartition: int
-    """Offsets that a task reads at most."""
+    """The most offsets that a task reads."""
     recordsPerTask: int
-    """Offsets up to which small partitions share a task. Default: 100000."""
+    """Small partitions share a task up to this number of offsets. Default: 100000."""
     kafkaConsumer_pollTimeoutMs: Duration
-    """A task fails when it has read nothing for so long. Default: 120000."""
+    """A task fails when it has read nothing for this time. Default: 120000 ms."""
     fetchOffset_numRetries: int
-    """How often the driver looks again before it believes that records are gone. Default: 3."""
+    """How often the driver asks for offsets again before it reports that records are lost. Default: 3."""
     fetchOffset_retryIntervalMs: int
-    """How long after. Default: 1000."""
+    """Milliseconds between these attempts. Default: 1000."""
     groupIdPrefix: str
     """No effect: levada reads without being a member of a group."""
     key_format: ReadFormat
-    """How keys are decoded in the task. Default: binary, not at all."""
+    """The format in which a task decodes keys. Default: binary, keys are not decoded."""
     value_format: ReadFormat
-    """How values are decoded in the task. Default: binary, not at all."""
+    """The format in which a task decodes values. Default: binary, values are not decoded."""
     key_schema: StructType | str
     """The fields of a key in JSON or CSV."""
     value_schema: StructType | str
     """The fields of a value in JSON or CSV."""
     key_csv_sep: str
-    """What stands between the fields of a key. Default: a comma."""
+    """The separator between the fields of a key. Default: a comma."""
     value_csv_sep: str
-    """What stands between the fields of a value. Default: a comma."""
+    """The separator between the fields of a value. Default: a comma."""
     key_raw: str
-    """Adds a column of this name with the key's bytes."""
+    """Add a column of this name with the key's bytes."""
     value_raw: str
-    """Adds a column of this name with the value's bytes."""
+    """Add a column of this name with the value's bytes."""
     mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
-    """What becomes of a key or value that its format cannot read. Default: PERMISSIVE."""
+    """What to do with a key or value that its format cannot decode. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
-    """Adds a column with the text of what could not be read."""
+    """Add a column of this name with the text of a key or value that could not be decoded."""
 
 
 class WriteOptions(EitherOptions, total=False):
     """The options of a sink."""
 
     key_format: WriteFormat
-    """How the column key is written. Default: binary, as it is."""
+    """The format in which the column key is written. Default: binary, keys are written unchanged."""
     value_format: WriteFormat
-    """How the column value is written. Default: binary, as it is."""
+    """The format in which the column value is written. Default: binary, values are written unchanged."""
     topic: str
-    """Where to write; wins over a column topic."""
+    """The topic to write to; takes precedence over a column topic."""
     delivery: Literal["at-least-once", "exactly-once"]
-    """What is promised to readers of committed records. Default: at-least-once."""
+    """The guarantee for consumers that read committed records. Default: at-least-once."""
     exactlyOnce_id: str
-    """What tells a sink from others; needed for two writes in one foreachBatch. Default: the id of the streaming query."""
+    """The sink's unique id; needed for two writes in one foreachBatch. Default: the id of the streaming query."""
     exactlyOnce_batchId: int
-    """The number of the batch, rising, where Spark does not tell it: in threads of foreachBatch, or for jobs that a scheduler repeats."""
+    """The batch's number, which must rise. Needed where Spark gives none: in threads of foreachBatch, and in jobs that are repeated."""
     transactionalIdPrefix: str
-    """What the transactional id and the ledger's group begin with. Default: levada-."""
+    """The prefix of the transactional id and of the ledger's group. Default: levada-."""
     ledgerTopic: str
-    """The topic of whose partition 0 the last batch's id is kept as an offset. Default: the option topic."""
+    """The id of the last batch is kept as a committed offset of partition 0 of this topic. Default: the option topic."""
     onMissingLedger: Literal["warn", "fail", "write"]
-    """What to do where the ledger has no entry for a query that is not at its first batch. Default: warn."""
+    """What to do if the ledger has no entry and this is not the query's first batch. Default: warn."""
     onLedgerAhead: Literal["fail", "skip"]
-    """What to do where a later batch than this one was written. Default: fail."""
+    """What to do if a later batch was written already. Default: fail."""
     onOtherRows: Literal["fail", "skip"]
-    """What to do where this batch was written with other rows. Default: fail."""
+    """What to do if this batch was written already, with different rows. Default: fail."""
     onLostSlot: Literal["fail", "rewrite", "skip"]
-    """What to do where rows of a batch that was decided are lost and cannot be written again exactly. Default: fail."""
+    """What to do if rows of a decided batch are lost and the same rows cannot be written again. Default: fail."""
     inlineMaxBytes: int
-    """Bytes of record batches that go through the driver, per micro-batch; tasks write what is more themselves. Default: 16777216."""
+    """The most bytes of record batches that the driver writes per micro-batch; the tasks write the rest. Default: 16777216."""
     partitioner: Literal["default", "round_robin"]
-    """Who chooses the partition of a row without one. Default: by key as Java does it, spread evenly without a key."""
+    """How to choose the partition of a row that names none. Default: by key like Java's client; rows without a key are spread evenly."""
 
 
 def spelled(keyword: str) -> str:
@@ -175,7 +175,7 @@ def names_of(options: type) -> tuple[str, ...]:
 
 
 def texts(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return keywords as Spark takes options: names with dots, values as text. prefix: what names begin with, unless they do already.
+    """Return keywords as options for Spark: names with dots, values as text. prefix: put before names that do not have it yet.
 
     Raises ConfigError.
     """
@@ -184,7 +184,7 @@ def texts(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def as_text(name: str, value: object) -> str:
-    """Write the value of an option as the option's text. Raises ConfigError for one that has none, such as a function."""
+    """Return the value of an option as text. Raises ConfigError for a value that cannot be text, such as a function."""
     match value:
         case str():
             return value
@@ -206,7 +206,7 @@ def as_text(name: str, value: object) -> str:
 
 
 def _plain(name: str, value: object) -> object:
-    """Return what JSON can hold: keys as text, times in milliseconds. Raises ConfigError for what no option says in JSON."""
+    """Return a value that JSON can hold: keys as text, times in milliseconds. Raises ConfigError for a value of another type."""
     match value:
         case str() | int() | float():
             return value

@@ -1,7 +1,7 @@
-"""Names and values of options as a user wrote them: which there are, what was meant by one that there is not, and what a value says.
+"""Names and values of options as the user wrote them: this module checks the names, suggests known ones, and parses the values.
 
-Spark hands option names over in lower case; they are shown back in their usual spelling. An option that is silently ignored is a wrong
-result. So what is not known here is refused, with a guess at what was meant; `unknownOptions=warn` is for who must.
+Spark passes option names in lower case; messages show the usual spelling. An option that is silently ignored gives a wrong result. So an
+unknown option is refused, and the error suggests a similar name. With `unknownOptions=warn` it is logged instead.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ logger = logging.getLogger(__name__)
 
 UNKNOWN_OPTIONS = "unknownOptions"
 KAFKA = "kafka."
-"""What the options begin with that are settings of the clients."""
+"""The prefix of options that are settings of the Kafka clients."""
 BOOTSTRAP = f"{KAFKA}bootstrap.servers"
 PROVIDER = "provider"
-"""What CREATE TABLE adds to the options of a table, and nothing else does."""
+"""An option that only CREATE TABLE adds."""
 NO_TABLES = (
-    "CREATE TABLE cannot be used: Spark keeps the table's options from a Python source when the table is read or written; "
+    "CREATE TABLE cannot be used: Spark does not pass the table's options to a Python source when the table is read or written; "
     "use CREATE TEMPORARY VIEW ... USING levada OPTIONS (...)"
 )
 REGISTRY = "schema.registry."
-"""Options that begin so are the settings of a registry's client."""
+"""The prefix of options that are settings of the schema registry's client."""
 MOST_LONG = 2**63 - 1
 MOST_DIGITS = 19
 MOST_PARTITION = 2**31 - 1
@@ -41,7 +41,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 864
 
 
 class Side(NamedTuple):
-    """Source or sink. other: what the other side is called, which has options of its own."""
+    """Source or sink. options: its options. other, options_of_other: name and options of the other one, for errors."""
 
     other: str
     options: tuple[str, ...]
@@ -49,9 +49,9 @@ class Side(NamedTuple):
 
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options in their usual spelling, and the client's settings: those that begin with kafka., without that.
+    """Return levada's own options in their usual spelling, and the client's settings: the options with kafka., without this prefix.
 
-    Options that begin with schema.registry. are among the first.
+    Options that begin with schema.registry. are in the first dictionary. Raises ConfigError for unknown options.
     """
     if any(name.lower() == PROVIDER for name in given):
         raise ConfigError(NO_TABLES)
@@ -68,7 +68,7 @@ def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[st
         elif folded.startswith(REGISTRY):
             own[folded] = value
         elif warns:
-            logger.warning("%s; ignored, as %s is warn", _fault(name, side, by_folded), UNKNOWN_OPTIONS)
+            logger.warning("%s; ignored, because %s is warn", _fault(name, side, by_folded), UNKNOWN_OPTIONS)
         else:
             raise ConfigError(_fault(name, side, by_folded))
     return own, client
@@ -112,7 +112,7 @@ def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def choice(own: Mapping[str, str], name: str, words: Collection[str], default: str) -> str:
-    """Read one of some words, in any case."""
+    """Read an option that takes one of some words, in upper or lower case. words: in lower case."""
     word = own.get(name, default).strip().lower()
     if word not in words:
         raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}")
@@ -120,12 +120,12 @@ def choice(own: Mapping[str, str], name: str, words: Collection[str], default: s
 
 
 def positive(own: Mapping[str, str], name: str) -> int | None:
-    """Read a whole number above 0, None where it is not given."""
+    """Read a whole number above 0. None if the option is not given."""
     return whole(own, name, least=1)
 
 
 def whole(own: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
-    """Read a whole number from `least` on, None where it is not given."""
+    """Read a whole number of at least `least`. None if the option is not given."""
     if name not in own:
         return None
     number = decimal(own[name].strip())
@@ -136,7 +136,7 @@ def whole(own: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
 
 
 def decimal(text: str) -> int | None:
-    """Return the number that digits write, None where they are others than 0 to 9 or too many for 64 bits."""
+    """Return the number that the text holds. None if it has other characters than 0 to 9, or if the number exceeds 64 bits."""
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         return None
     number = int(text)
@@ -155,7 +155,10 @@ def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
 
 
 def parse_json(text: str, name: str, form: str) -> Any:
-    """Read an option that is JSON. form: what to give, for the error. A key that comes twice is refused: the first value would be lost."""
+    """Read an option that is JSON. form: the expected form, for the error.
+
+    An object that has a key twice is refused: the first value would be lost.
+    """
     try:
         return json.loads(text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as fault:
@@ -172,11 +175,13 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shown(text: str) -> str:
-    """Return the text of an option for an error, not too long."""
+    """Return the text of an option, shortened for an error message."""
     return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}..."
 
 
 def check_topic(name: str, topic: str) -> None:
     """Refuse a name that no topic can have. Raises ConfigError."""
     if not is_topic_name(topic):
-        raise ConfigError(f"option '{name}': {shown(topic)} is no name of a topic: letters, digits, '.', '_' and '-', at most 249 of them")
+        raise ConfigError(
+            f"option '{name}': {shown(topic)} is not a topic name: use letters, digits, '.', '_' and '-', at most 249 characters"
+        )

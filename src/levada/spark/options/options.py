@@ -1,6 +1,6 @@
-"""What a user may write after `.format("levada")`, read without Spark.
+"""Reads the options that a user gives after `.format("levada")`. This does not need Spark.
 
-The names and meanings are those of Spark's own Kafka connector. Options of its own that levada adds are told apart in docs/SPARK.md.
+The names and meanings are those of Spark's own Kafka connector. docs/SPARK.md marks the options that levada adds.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ logger = logging.getLogger(__name__)
 SOURCE_OPTIONS = names_of(ReadOptions)
 SINK_OPTIONS = names_of(WriteOptions)
 FROM_SPARK = ("checkpointLocation", "queryName")
-"""Spark passes these to a streaming sink along with the user's own."""
+"""Spark passes these to a streaming sink together with the user's options."""
 ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitOffsets")
 GROUP = "group"
 GROUP_ID = "group.id"
 AVAILABLE_NOW = "availableNow"
 
 _ASSIGN_FORM = 'give {"topic": [0, 1]}'
-_FOREIGN_CODE = "levada hands out the bytes as they are; cast or parse the columns in Spark"
+_FOREIGN_CODE = "levada returns keys and values as bytes; cast or parse the columns in Spark"
 FORBIDDEN_TO_SOURCE: Mapping[str, str] = {
-    "auto.offset.reset": "use startingOffsets: where a stream goes on is kept in its checkpoint",
+    "auto.offset.reset": "use startingOffsets: a stream continues at the offsets in its checkpoint",
     "key.deserializer": _FOREIGN_CODE,
     "value.deserializer": _FOREIGN_CODE,
-    "enable.auto.commit": "where a stream goes on is kept in its checkpoint; commitOffsets=true has a group follow it",
+    "enable.auto.commit": "a stream continues at the offsets in its checkpoint; commitOffsets=true also commits them for a group",
     "interceptor.classes": "class names are never looked up",
 }
 FORBIDDEN_TO_SINK: Mapping[str, str] = {
@@ -68,7 +68,7 @@ FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "value.serializer": "give the value as a string or binary column, or the option value.format",
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
-    "transactional.id": "leave it out; delivery=exactly-once chooses the id, and transactionalIdPrefix is what it begins with",
+    "transactional.id": "leave it out; delivery=exactly-once chooses the id, and transactionalIdPrefix is its prefix",
 }
 IGNORED_OF_GROUPS = (
     "group.id",
@@ -91,7 +91,7 @@ IGNORED_OF_JAVA = (
     "metrics.recording.level",
     "metrics.sample.window.ms",
 )
-"""Settings of Java's client that mean nothing here: a job written for it may have them. Security is not among them."""
+"""Settings of Java's client that have no effect here. Jobs that were written for that client may have them. None is about security."""
 
 DEFAULT_MAX_TRIGGER_DELAY_S = 15 * 60.0
 DEFAULT_POLL_TIMEOUT_S = 120.0
@@ -99,7 +99,7 @@ DEFAULT_RECORDS_PER_TASK = 100_000
 TASK_LINGER_MS = 100
 TASK_BATCH_BYTES = 1_000_000
 UNKNOWN_TOPIC_S = 5.0
-"""How long a task waits for a topic that brokers do not know: those that create topics by being asked for them take a moment."""
+"""How long a task waits for an unknown topic. Brokers that create topics automatically need a moment after the first request."""
 
 READ_COMMITTED = "read_committed"
 ALL_REPLICAS = -1
@@ -109,9 +109,11 @@ C = TypeVar("C", bound=Config)
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where to read, from where to where, how the work is divided, and with which client settings (dotted Kafka names).
+    """The topics to read, the first and last offsets, the division into tasks, and the client settings (dotted Kafka names).
 
-    group_id: kafka.group.id, empty without it. commits_offsets: whether that group's offsets follow a stream.
+    starting_option, ending_option: the options that gave the bounds, for errors. is_available_now: None if the option is not given.
+    only_for_streams: the given options that only a stream has. group_id: kafka.group.id, or "". commits_offsets: whether the stream
+    commits its progress for this group.
     """
 
     selection: Selection
@@ -149,10 +151,10 @@ class Spreads(Enum):
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where to write, and how; `topic` None means that each row names its own. formats: of the key and the value, where they have one.
+    """Where and how to write. topic: None if each row names its topic. formats: by side; empty for keys and values written unchanged.
 
-    spreads: which rows the sink chooses partitions for, so that each gets as many: all, those without a key, or none. topic_timeout_s: how
-    long to wait for a topic that brokers do not know, None for max.block.ms. exactly_once: None for a sink that writes at least once.
+    spreads: the rows that the sink spreads evenly over the partitions. topic_timeout_s: how long to wait for a topic that brokers do not
+    know; None for max.block.ms. exactly_once: None for a sink that writes at least once.
     """
 
     topic: str | None
@@ -258,7 +260,7 @@ def _spreads(partitioner: str, config: ProducerConfig) -> Spreads:
 
 
 def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: type[C]) -> tuple[dict[str, str], C]:
-    """Return the settings that levada's client has, as they are given and as they are understood."""
+    """Return the client's settings without the ignored ones, as text and parsed. Raises ConfigError."""
     for name, advice in forbidden.items():
         if name in client:
             raise ConfigError(f"option 'kafka.{name}' cannot be set: {advice}")
@@ -267,7 +269,7 @@ def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: 
         raise ConfigError(f"option '{BOOTSTRAP}' is required: host:port of one or more brokers, separated by commas{advice}")
     idle = [f"kafka.{name}" for name in client if name in (*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA)]
     if idle:
-        logger.warning("no effect here, there is no consumer group and no Java client: %s", ", ".join(sorted(idle)))
+        logger.warning("these options have no effect: levada uses no consumer group and no Java client: %s", ", ".join(sorted(idle)))
     kept = {name: value for name, value in client.items() if name not in (*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA)}
     return kept, _understood(kept, config)
 
@@ -280,16 +282,16 @@ def _understood(client: Mapping[str, str], config: type[C]) -> C:
 
 
 def _suited_to_tasks(config: ProducerConfig) -> dict[str, str]:
-    """Return the settings of a task's producer that the user has not set.
+    """Return the settings that suit a task's producer, without those that the user has set.
 
-    Rows come in blocks of ten thousand and a task ends with a flush, so waiting for large batches does not delay its end.
+    Spark passes rows in blocks of ten thousand, and a task ends with a flush. So waiting for large batches does not delay the task's end.
     """
     linger_ms = max(min(TASK_LINGER_MS, config.delivery_timeout_ms - config.request_timeout_ms), config.linger_ms)
     suited = {"linger.ms": str(linger_ms), "batch.size": str(min(TASK_BATCH_BYTES, config.max_request_size))}
     return {name: value for name, value in suited.items() if name not in config.given}
 
 
-# What is read
+# Topics, partitions and columns to read
 
 
 def _selection(own: Mapping[str, str]) -> Selection:
@@ -345,7 +347,7 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
     return chosen
 
 
-# From where to where; the first option of a list that is given counts, as in Spark's own connector
+# The first and last offsets. Of several given options the first in this order counts, like in Spark's own connector.
 
 
 def _starting(own: Mapping[str, str], streaming: bool | None, group_id: str) -> tuple[str, Bound]:
@@ -362,7 +364,7 @@ def _starting(own: Mapping[str, str], streaming: bool | None, group_id: str) -> 
         return "startingOffsets", OfGroup(group_id)
     starting = parse_offsets(own["startingOffsets"], "startingOffsets")
     if streaming is False and (starting == LATEST or LATEST in _numbers(starting)):
-        raise ConfigError("option 'startingOffsets': a batch query cannot start at latest (-1 in JSON), it would read nothing")
+        raise ConfigError("option 'startingOffsets': a batch query cannot start at latest (-1 in JSON): it would read nothing")
     return "startingOffsets", starting
 
 
@@ -378,12 +380,12 @@ def _ending(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Bound]
         return given[0], AtTime(parse_times(own[given[0]], given[0]), or_latest=True)
     ending = parse_offsets(own["endingOffsets"], "endingOffsets")
     if ending == EARLIEST or EARLIEST in _numbers(ending):
-        raise ConfigError("option 'endingOffsets': a batch query cannot end at earliest (-2 in JSON), it would read nothing")
+        raise ConfigError("option 'endingOffsets': a batch query cannot end at earliest (-2 in JSON): it would read nothing")
     return "endingOffsets", ending
 
 
 def _check_order(starting: Bound, starting_option: str, ending: Bound, ending_option: str) -> None:
-    """Compare what is given for a partition on both sides. What is not, such as earliest, is compared when Kafka was asked for it."""
+    """Raise ConfigError if an end is before its start. Only numbers are compared; earliest and latest are known later, from Kafka."""
     first, last = _given(starting), _given(ending)
     if isinstance(starting, AtTime) is not isinstance(ending, AtTime):
         return

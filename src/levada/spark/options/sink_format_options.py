@@ -1,4 +1,4 @@
-"""Options about how the columns of a sink are written: value.format, key.format, and what each format has to be told."""
+"""Options about the formats in which a sink writes its columns: key.format, value.format, and the options of each format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REGISTERS = f"{REGISTRY}auto.register.schemas"
 
 
 class Writing(NamedTuple):
-    """How the format of a sink is made of its options. suffixes: the options it has, without their side."""
+    """A format of the sink. make: builds it from the options of a side. suffixes: the names of its options without the side."""
 
     make: Callable[[SideOptions], SinkFormat]
     suffixes: tuple[str, ...]
@@ -89,6 +89,6 @@ SINK_FORMAT_OPTIONS = names_of_options(_SUFFIXES)
 
 
 def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, SinkFormat]:
-    """Read how keys and values are written, by side; none for a side that is written as it is. Raises ConfigError."""
+    """Return the formats of key and value by side. A side that is written unchanged is left out. Raises ConfigError."""
     chosen = chosen_formats(own, () if topic is None else (topic,), _SUFFIXES, asking=("confluent-avro", "confluent-protobuf"))
     return {side: WRITE[given.format].make(given) for side, given in chosen.items()}

@@ -1,2 +1,2 @@
-"""The source: batch (`batch`) and streaming (`stream`) queries, what a query reads (`planning`, `trigger`), and
-the task that reads it (`range_reader`)."""
+"""The source: batch (`batch`) and streaming (`stream`) queries, the plan of the offsets to read (`planning`, `trigger`), and the task
+that reads them (`range_reader`)."""

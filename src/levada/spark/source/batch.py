@@ -1,4 +1,4 @@
-"""The source of a batch query: ranges are resolved once, when the query is planned."""
+"""The source of a batch query. The offset ranges are resolved once, when Spark plans the query."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class BatchReader(DataSourceReader):
         if PUSH_FILTERS is not None:
             self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
         elif options.pushes_filters:
-            logger.warning("option 'pushFilters' has no effect: this PySpark gives no filters to a source, 4.1 and newer do")
+            logger.warning("option 'pushFilters' has no effect: this PySpark does not pass filters to a source; 4.1 and newer do")
         for name in options.only_for_streams:
             logger.warning("option '%s' is for streams; a batch query reads everything", name)
 
     def partitions(self) -> list[InputPartition]:
-        """Resolve the offsets and return the tasks that read what lies between them."""
+        """Resolve the start and end offsets and return the tasks that read the ranges."""
         cluster = self._connect(self._options.client)
         try:
             start, end = self._bounds.narrow(*resolve_ends(self._options, cluster), cluster)
         finally:
             cluster.close()
-        # Without any task Spark would still run one, with a partition of another kind.
+        # Without tasks Spark would run one with a default InputPartition, which read() does not accept.
         return list(plan(start, end, self._options.splitting)) or [TaskSpans(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what one task reads."""
+        """Yield the records of one task. Runs in the task."""
         assert isinstance(partition, TaskSpans)
         return read(partition, self._schema, self._options)
 
@@ -64,13 +64,13 @@ class BatchReader(DataSourceReader):
         said = "; ".join(bounds.said)
         if self._options.pushes_filters:
             self._bounds = bounds
-            logger.info("filters that save reading: %s", said)
+            logger.info("filters that reduce reading: %s", said)
         else:
-            logger.info("filters that would save reading with the option pushFilters, for a DataFrame that is used once: %s", said)
+            logger.info("filters that would reduce reading with the option pushFilters, for a DataFrame that is used once: %s", said)
 
 
 class PushFilters:
-    """BatchReader.pushFilters, which Spark calls where spark.sql.python.filterPushdown.enabled is true.
+    """BatchReader.pushFilters, which Spark calls if spark.sql.python.filterPushdown.enabled is true.
 
     If that is false, the default, Spark refuses every reader that overrides pushFilters. So this object pretends to be the method of the
     base class. (The check is in plan_data_source_read.py of PySpark 4.3.)
@@ -85,13 +85,13 @@ class PushFilters:
         self._reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the filters that are supported. All are returned, so that Spark applies them again to the rows."""
+        """Use the supported filters. All filters are returned, so that Spark applies them again to the rows."""
         self._reader.push(filters)
         return filters
 
 
 def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
-    """Return where a batch query begins and ends, per partition."""
+    """Return the start and end offsets of a batch query, by partition."""
     partitions = cluster.view(options.selection).checked(options.selection).partitions
     start = resolve(options.starting, partitions, cluster, options.starting_option)
     end = resolve(options.ending, partitions, cluster, options.ending_option)
@@ -102,7 +102,7 @@ def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Off
 
 
 def _why_backwards(tp: TopicPartition, start: Offsets, end: Offsets, cluster: Cluster, options: SourceOptions) -> str:
-    """Refuse a query that begins after its own end, because it would silently read nothing. failOnDataLoss does not matter here."""
+    """Return the error text for a query that begins after its own end. It would silently read nothing, whatever failOnDataLoss says."""
     latest = cluster.latest([tp])[tp]
     if start[tp] > latest:
         return (

@@ -1,4 +1,4 @@
-"""Where a query begins and ends, as its options say it: at an end of the logs, at offsets, or at times."""
+"""The start and the end of a query, as its options give them: earliest or latest, offsets, times, or a group's committed offsets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EARLIEST = -2
 
 
 class AtTime(NamedTuple):
-    """The first record at or after a time, in milliseconds since the epoch: one time for all partitions, or one for each.
+    """The first record at or after a time. times: milliseconds since the epoch, for all partitions or for each.
 
-    or_latest: where no record is that young, begin at the end of the log instead of failing.
+    or_latest: use the end of the log if a partition has no such record. Without or_latest this is an error.
     """
 
     times: int | Offsets
@@ -26,7 +26,7 @@ class AtTime(NamedTuple):
 
 
 class OfGroup(NamedTuple):
-    """What a consumer group has committed; the beginning of a partition for which it has committed nothing."""
+    """The committed offsets of a consumer group, and the beginning of partitions without a committed offset."""
 
     group_id: str
 
@@ -39,7 +39,7 @@ _TIMES_FORM = 'give JSON such as {"topic": {"0": 1700000000000}}, in millisecond
 
 
 def parse_offsets(text: str, option: str) -> int | Offsets:
-    """Read earliest, latest or JSON, as in startingOffsets. Raises ConfigError that names the option."""
+    """Read earliest, latest or JSON, for options such as startingOffsets. Raises ConfigError that names the option."""
     word = text.strip().lower()
     if word in ("latest", "earliest"):
         return LATEST if word == "latest" else EARLIEST
@@ -47,12 +47,12 @@ def parse_offsets(text: str, option: str) -> int | Offsets:
 
 
 def parse_times(text: str, option: str) -> Offsets:
-    """Read a time for each partition, as in startingOffsetsByTimestamp. Raises ConfigError that names the option."""
+    """Read a time for each partition, for options such as startingOffsetsByTimestamp. Raises ConfigError that names the option."""
     return _parse(text, option, 0, _TIMES_FORM)
 
 
 def parse_time(text: str, option: str) -> int:
-    """Read one time, as in startingTimestamp. Raises ConfigError that names the option."""
+    """Read one time, for options such as startingTimestamp. Raises ConfigError that names the option."""
     time = decimal(text.strip())
     if time is None:
         raise ConfigError(f"option '{option}': expected milliseconds since the epoch, got {shown(text)}")
@@ -66,14 +66,14 @@ def _parse(text: str, option: str, least: int, form: str) -> Offsets:
     except (ValueError, TypeError, AttributeError):
         found = {}
     are_in_range = all(0 <= tp.partition <= MOST_PARTITION and least <= number <= MOST_LONG for tp, number in found.items())
-    # "1" and "01" are one partition.
+    # The keys "1" and "01" name the same partition; one of their offsets would be lost.
     if not found or not are_in_range or len(found) < sum(map(len, data.values())):
         raise ConfigError(f"option '{option}': cannot use {shown(text)}; {form}")
     return found
 
 
 def moves_with_time(bound: Bound) -> bool:
-    """Whether a bound means something else when it is asked for again later, although no record was lost."""
+    """Whether the bound may resolve to other offsets at a later time, even if no record was deleted. True for "latest", for example."""
     if isinstance(bound, AtTime):
         return bound.or_latest
     if isinstance(bound, OfGroup):
@@ -82,9 +82,9 @@ def moves_with_time(bound: Bound) -> bool:
 
 
 def resolve(bound: Bound, partitions: Iterable[TopicPartition], cluster: Cluster, option: str) -> Offsets:
-    """Return the offset that a bound means in each partition. Brokers are asked for nothing that is not needed.
+    """Return the offset that a bound means, by partition. Sends only the requests that the bound needs.
 
-    Raises ConfigError when JSON does not name exactly these partitions, or no record is as young as asked for.
+    Raises ConfigError if the JSON does not name exactly these partitions, or if a partition has no record at or after the time.
     """
     asked = sorted(set(partitions))
     if isinstance(bound, AtTime):

@@ -1,4 +1,4 @@
-"""What Spark's driver asks Kafka: which partitions there are, and where they begin and end."""
+"""The requests of Spark's driver to Kafka: which partitions exist, and their first and last offsets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 COMMIT_S = 5.0
-"""A query does not wait longer for brokers that take the offsets of its group: where it goes on is in its checkpoint."""
+"""How long a query waits when it commits its group's offsets. A failure is harmless: the query continues from its checkpoint."""
 
 
 class Selection(NamedTuple):
-    """What a query reads: topics by name, or with names in which a pattern is found, or partitions. One of the three is given."""
+    """The topics or partitions that a query reads. Exactly one field is given; pattern selects the topics in whose name it is found."""
 
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
@@ -30,24 +30,24 @@ class Selection(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The topics that are named; none where a pattern chooses them."""
+        """The topics that the options name, sorted. Empty if a pattern chooses them."""
         return sorted({*self.topics, *(tp.topic for tp in self.partitions)})
 
     def selects(self, tp: TopicPartition) -> bool:
-        """Whether a partition is one of those to be read, whether it exists or not."""
+        """Whether the query reads this partition. The partition need not exist."""
         if self.pattern is not None:
             return self.pattern.search(tp.topic) is not None
         return tp in self.partitions or tp.topic in self.topics
 
 
 class View(NamedTuple):
-    """The partitions there are of what a query reads, and the ids of their topics, None where brokers have none (before 2.8)."""
+    """The existing partitions that a query reads, and the ids of their topics. An id is None on brokers before 2.8."""
 
     partitions: frozenset[TopicPartition]
     topic_ids: Mapping[str, UUID | None]
 
     def checked(self, selection: Selection) -> View:
-        """Return the view. Raises UnknownTopicOrPartitionError when something is named that does not exist."""
+        """Return the view. Raises UnknownTopicOrPartitionError if a topic or partition that the options name does not exist."""
         if missing := self.missing(selection):
             raise UnknownTopicOrPartitionError(missing_topic(missing[0]))
         if lacking := sorted(set(selection.partitions) - self.partitions):
@@ -55,62 +55,62 @@ class View(NamedTuple):
         return self
 
     def missing(self, selection: Selection) -> list[str]:
-        """Return the topics that are named and do not exist."""
+        """Return the topics that the options name and that do not exist."""
         return [name for name in selection.names if name not in self.topic_ids]
 
 
 def missing_topic(name: str) -> str:
-    """Say that a topic that is named does not exist."""
+    """Return the error text for a topic that the options name and that does not exist."""
     advice = "create it before the query starts, or check the options 'subscribe' and 'assign'"
     return f"topic '{name}' does not exist, or may not be seen by this user; {advice}"
 
 
 class Cluster(Protocol):
-    """The driver's view of Kafka; tests have one without a network."""
+    """The driver's view of Kafka. Tests implement it without a network."""
 
     def view(self, selection: Selection) -> View:
-        """Return what there is of a selection."""
+        """Return the existing partitions of a selection."""
         ...
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offset of the first record that is still there."""
+        """Return the first offset of each partition's log (log start offset)."""
         ...
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offset after the last record that can be read."""
+        """Return the offset after the last record that a consumer can read, by partition."""
         ...
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return the offset of the first record at or after a time in ms, None where there is none."""
+        """Return the offset of the first record at or after a time, by partition. times: in ms. None if there is no such record."""
         ...
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return what a group has committed for these partitions, as far as it has, once no transaction may change it."""
+        """Return the committed offsets of a group, once no open transaction can change them. Partitions without one are left out."""
         ...
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
-        """Commit offsets for a group. Raises GroupError where the group has members."""
+        """Commit offsets for a group. Raises GroupError if the group has members."""
         ...
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
 def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
-    """Return a consumer's settings: the user's kafka.* options over what suits Spark.
+    """Return a consumer's settings: the user's kafka.* options, with defaults that suit Spark.
 
-    A query must not create the topic it misspells, and where to go on is decided here, never by the consumer.
+    A query must not create a topic whose name is misspelled. This package decides where reading continues, never the consumer.
     """
     defaults = {"allow.auto.create.topics": "false", "max.partition.fetch.bytes": str(8 << 20)}
     return {**defaults, **client, "auto.offset.reset": "none"}
 
 
 class KafkaCluster:
-    """The cluster, asked through a consumer that reads only in next_times(), and an admin client for what a topic is."""
+    """Asks the cluster through an admin client and a consumer. The consumer fetches records only in next_times()."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
+        from levada import KafkaAdmin, KafkaConsumer  # Tasks and writers never connect here, and so do not load the clients.
 
         self._admin = KafkaAdmin(admin_settings(client))
         try:
@@ -120,7 +120,7 @@ class KafkaCluster:
             raise
 
     def view(self, selection: Selection) -> View:
-        """Return what there is of a selection, by one request for all topics, or two for a pattern."""
+        """Return the existing partitions of a selection, by one request for all topics, or two for a pattern."""
         names = selection.names
         if selection.pattern is not None:
             names = [name for name in self._admin.list_topics() if selection.pattern.search(name)]
@@ -128,7 +128,7 @@ class KafkaCluster:
         found = {TopicPartition(topic.name, info.partition) for topic in described for info in topic.partitions}
         wanted = found & set(selection.partitions) if selection.partitions else found
         if wanted != self._consumer.assignment():
-            # It then knows who leads them from one look-up of offsets to the next.
+            # For assigned partitions the consumer keeps the leaders between two requests for offsets.
             self._consumer.assign(wanted)
         return View(frozenset(wanted), {topic.name: topic.topic_id for topic in described})
 
@@ -143,31 +143,32 @@ class KafkaCluster:
             return self._described([name for name, error in unknown.outcomes.items() if error is None])
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offset of the first record that is still there."""
+        """Return the first offset of each partition's log (log start offset)."""
         return dict(self._consumer.beginning_offsets(list(partitions)))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offset after the last record that can be read."""
+        """Return the offset after the last record that a consumer can read, by partition."""
         return dict(self._consumer.end_offsets(list(partitions)))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return the offset of the first record at or after a time in ms, None where there is none."""
+        """Return the offset of the first record at or after a time, by partition. times: in ms. None if there is no such record."""
         found = self._consumer.offsets_for_times(times)
         return {tp: None if at is None else at.offset for tp, at in found.items()}
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return what a group has committed for these partitions, as far as it has, once no transaction may change it."""
+        """Return the committed offsets of a group, once no open transaction can change them. Partitions without one are left out."""
         found = self._admin.list_consumer_group_offsets(group_id, list(partitions), require_stable=True)
         return {tp: at.offset for tp, at in found.items() if at is not None}
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
-        """Commit offsets for a group. Raises GroupError where the group has members."""
+        """Commit offsets for a group. Raises GroupError if the group has members."""
         self._admin.alter_consumer_group_offsets(group_id, offsets, timeout=COMMIT_S)
 
     def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
-        """Return the timestamp in ms of the first record at or after `begin` and before `end`, of each partition that has one.
+        """Return the timestamp in ms of the first record from `begin` up to, not including, `end`, by partition.
 
-        None for those that did not come in time. Partitions with nothing but hidden records there, such as aborted ones, are left out.
+        None if no record arrived within timeout_s. A partition is left out if a consumer sees no record there, for example if all records
+        are of aborted transactions.
         """
         deadline = time.monotonic() + timeout_s
         found: dict[TopicPartition, int | None] = {}
@@ -188,6 +189,6 @@ class KafkaCluster:
         return found
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()
         self._admin.close()

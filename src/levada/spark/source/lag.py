@@ -1,4 +1,4 @@
-"""How far a streaming query is behind the ends of the logs that it reads. No Spark, no network."""
+"""The lag of a streaming query: how far its position is behind the ends of the logs. No Spark, no network."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ NO_TIMESTAMP = -1
 
 
 class PartitionLag(NamedTuple):
-    """offsets: how many lie between the next one to read and the end of the log, with or without a record, but for those that are gone.
+    """The lag of a query in one partition.
 
-    seconds: now minus the timestamp of the next unread record, 0.0 where there is none; None where that record has no timestamp or did not
-    come in time.
+    offsets: the number of offsets from the next one to read to the end of the log. Offsets without a record count; offsets before the log's
+    beginning do not. seconds: now minus the timestamp of the next unread record. 0.0 if there is no such record; None if it has no
+    timestamp, or did not arrive in time.
     """
 
     offsets: int
@@ -26,7 +27,7 @@ class PartitionLag(NamedTuple):
 
 @dataclass(frozen=True)
 class Lag:
-    """How far a query is behind, per partition and in all. name: as given by queryName, None without one."""
+    """The lag of a query, by partition and in total. name: the queryName, None without one."""
 
     query_id: str
     run_id: str
@@ -36,12 +37,12 @@ class Lag:
 
     @property
     def offsets(self) -> int:
-        """Of all partitions together."""
+        """The lag of all partitions together, in offsets."""
         return sum(lag.offsets for lag in self.partitions.values())
 
     @property
     def seconds(self) -> float | None:
-        """Of the partition that is most behind; None where it is known of none."""
+        """The largest lag of a partition, in seconds. None if no partition's lag in seconds is known."""
         return max((lag.seconds for lag in self.partitions.values() if lag.seconds is not None), default=None)
 
     @property
@@ -68,9 +69,9 @@ def _and_seconds(seconds: float | None) -> str:
 
 
 def positions(end_offsets: Iterable[str]) -> Offsets:
-    """Return the next offset to read per partition, from the end offsets of a query's sources as its progress has them.
+    """Return the next offset to read, by partition. end_offsets: the end offsets of the sources in a query's progress, as JSON.
 
-    Sources that are not of Kafka are left out. Where two sources read the same partition, the one that is further behind counts.
+    Sources of other formats are left out. If two sources read the same partition, the lower offset counts.
     """
     found: Offsets = {}
     for text in end_offsets:
@@ -82,29 +83,28 @@ def positions(end_offsets: Iterable[str]) -> Offsets:
 def _positions(text: str) -> Offsets:
     try:
         offset: Any = json.loads(text)
-        # One name that Kafka refuses would leave all the others without an answer.
+        # One invalid topic name would make the whole request for offsets fail.
         return {tp: position for tp, position in from_json(offset).items() if is_topic_name(tp.topic)}
     except (ValueError, TypeError, AttributeError):
         return {}
 
 
 def still_there(begin: Offsets, earliest: Offsets) -> Offsets:
-    """Return the next offsets to read that the logs have: retention may have removed some. earliest: of those asked for."""
+    """Return the next offsets to read that still exist: retention may have deleted records. earliest: the first offsets of the logs."""
     return {tp: max(offset, earliest.get(tp, offset)) for tp, offset in begin.items()}
 
 
 def unread(begin: Offsets, latest: Offsets) -> Offsets:
-    """Return where to look for the first unread record, in the partitions that have any."""
+    """Return the next offsets to read, of the partitions that have unread offsets."""
     return {tp: offset for tp, offset in begin.items() if offset < latest[tp]}
 
 
 def behind(
     begin: Offsets, latest: Offsets, next_times: Mapping[TopicPartition, int | None], now_ms: int
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return the lag of each partition that `latest` names.
+    """Return the lag of each partition in `latest`.
 
-    next_times: the timestamps of the next unread records in ms, None for one that is not known. A partition without such a record is left
-    out of it.
+    next_times: the timestamps of the next unread records in ms; None if unknown. Partitions without an unread record are not in it.
     """
     return {
         tp: PartitionLag(max(latest[tp] - begin[tp], 0), _seconds(next_times[tp], now_ms) if tp in next_times else 0.0)

@@ -1,4 +1,4 @@
-"""What happens when records are gone before a query has read them: the options failOnDataLoss and onDataLoss."""
+"""The reaction when records were deleted before a query has read them: the options failOnDataLoss and onDataLoss."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from levada.errors import DataLossError
 
 
 class OnLoss(Enum):
-    """FAIL stops the query. The others go on with a warning: at what is left of a log, and in a topic that was created again under the same
-    name at the beginning of its new log (EARLIEST), or at its end (SKIP).
+    """How a query reacts to a loss.
+
+    FAIL stops the query. The others log a warning and continue with the records that remain. In a topic that was created again under the
+    same name, EARLIEST continues at the beginning of the new log, SKIP at its end.
     """
 
     FAIL = "fail"
@@ -19,17 +21,19 @@ class OnLoss(Enum):
     EARLIEST = "earliest"
 
     def report(self, findings: Sequence[str], logger: logging.Logger) -> None:
-        """Raise DataLossError with what was found, or write it to the log. Nothing happens without findings."""
+        """Raise DataLossError with the findings, or log them. Nothing happens without findings."""
         if findings and self is OnLoss.FAIL:
             raise data_loss(findings)
         for finding in findings:
-            logger.warning("%s; going on, as %s", finding, "onDataLoss is skip" if self is OnLoss.SKIP else "failOnDataLoss is false")
+            logger.warning(
+                "%s; the query continues because %s", finding, "onDataLoss is skip" if self is OnLoss.SKIP else "failOnDataLoss is false"
+            )
 
 
 def data_loss(findings: Sequence[str]) -> DataLossError:
     """Return the error for records that the query will never see."""
     what = "; ".join(findings)
     return DataLossError(
-        f"{what}. Records may have been lost. Set the option failOnDataLoss to false to go on without them; a stream may start with a new "
-        "checkpoint instead"
+        f"{what}. Records may have been lost. Set the option failOnDataLoss to false to continue without them; a stream may start with a "
+        "new checkpoint instead"
     )

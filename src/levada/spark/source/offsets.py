@@ -1,14 +1,16 @@
-"""Offsets as Spark keeps them.
+"""Offsets in the form in which Spark stores them.
 
-An offset of a stream is `{"topic": {"0": 123}}`: the next offset to read, per partition. It is what Spark's own connector writes into a
-checkpoint, so that a query may change from one to the other.
+An offset of a stream is `{"topic": {"0": 123}}`: the next offset to read, by partition. Spark's own connector writes the same form into a
+checkpoint, so a query may change from one connector to the other.
 
 Batch 0 is special. Spark asks for the initial offset more than once, does not store it, and asks again when it replays an unfinished batch
-0 after a crash. With `startingOffsets=latest` the second answer is later than the first, and the records between the two are lost silently.
-Therefore the end of batch 0, which Spark does store, carries the start along under the key `$start`, and a replay takes it from there. The
-character `$` is not legal in a topic name.
+0 after a crash. With `startingOffsets=latest` the second answer is later than the first, and the records between would be lost silently.
+Therefore the end of batch 0, which Spark does store, also contains the start under the key `$start`, and a replay uses it. The character
+`$` is not legal in a topic name.
 
-The end of a later batch carries a start where that is not the end of the batch before: after a loss that is skipped."""
+The end of a later batch contains a start if the batch does not begin at the end of the previous batch: after a loss that is skipped, or
+with new partitions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ START = "$start"
 
 
 def from_json(offset: Mapping[str, Any]) -> Offsets:
-    """Read the JSON form; a `$start` in it is left out. Raises ValueError, TypeError or AttributeError when it is something else."""
+    """Read the JSON form, without `$start`. Raises ValueError, TypeError or AttributeError if the JSON has another form."""
     found: Offsets = {}
     for topic, partitions in offset.items():
         if topic == START:
@@ -46,11 +48,11 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> StreamOffset:
 
 
 def with_start(end: StreamOffset, start: StreamOffset) -> StreamOffset:
-    """Return the end of a batch, carrying its start."""
+    """Return the end of a batch with the batch's start under the key `$start`."""
     return {**end, START: start}
 
 
 def start_of(start: StreamOffset, end: StreamOffset) -> StreamOffset:
-    """Return where the batch between two offsets begins: what its end carries, else what Spark says."""
+    """Return the start of a batch: the start in its end if there is one, else the start that Spark passed."""
     carried: StreamOffset = end.get(START, start)
     return carried

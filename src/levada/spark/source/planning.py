@@ -1,9 +1,9 @@
-"""From offsets to tasks: what each task of a micro-batch or batch query reads.
+"""Divides the offset ranges of a micro-batch or batch query among tasks.
 
-A pure function of start, end and options, because Spark plans again when it replays a batch, and the tasks must be the same ones.
+This is a pure function of start, end and options: Spark plans again when it replays a batch, and the tasks must be the same.
 
-A Python task costs Spark 65 to 80 ms whatever it does. So small partitions share a task, up to `recordsPerTask`, in the order of topics and
-partitions; what is read of one partition stays in order.
+A Python task costs Spark at least 65 to 80 ms. So small partitions share a task, up to `recordsPerTask`, in the order of topics and
+partitions. The records of one partition stay in order.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Span(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets, with or without a record."""
+        """The number of offsets, with or without a record."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class TaskSpans(InputPartition):
-    """What one task reads; Spark sends it there. None for a query that reads nothing, which Spark has run a task all the same."""
+    """The spans that one task reads. Spark sends this object to the task. Without spans the task reads nothing."""
 
     spans: tuple[Span, ...]
 
@@ -48,7 +48,7 @@ class Splitting:
 
 
 def plan(start: Offsets, end: Offsets, splitting: Splitting) -> list[TaskSpans]:
-    """Divide what lies between two offsets into tasks. A partition whose end is not behind its start has nothing to read."""
+    """Divide the offsets between start and end among tasks. A partition is skipped if its end is not after its start."""
     spans = [Span(tp, start[tp], end[tp]) for tp in sorted(end) if end[tp] > start[tp]]
     if splitting.max_records is not None:
         spans = [piece for span in spans for piece in cut(span, -(-span.size // splitting.max_records))]
@@ -60,7 +60,7 @@ def plan(start: Offsets, end: Offsets, splitting: Splitting) -> list[TaskSpans]:
 
 
 def cut(span: Span, parts: int) -> Iterator[Span]:
-    """Cut a span into so many pieces of nearly equal size; what is left over goes to the last ones."""
+    """Cut a span into this number of parts. Their sizes differ by at most one offset."""
     for number in range(parts):
         yield Span(span.tp, span.start + span.size * number // parts, span.start + span.size * (number + 1) // parts)
 
@@ -70,7 +70,7 @@ def _at_least(spans: list[Span], wanted: int) -> list[Span]:
     if len(spans) >= wanted:
         return spans
     total = sum(span.size for span in spans)
-    # Those that stay whole are taken out first, so that they do not take pieces away from the others.
+    # Spans that stay whole are removed first, so that the other spans get all remaining pieces.
     whole = {span for span in spans if _parts(span, total, wanted) == 1}
     left = total - sum(span.size for span in whole)
     pieces = max(wanted - len(whole), 1)
@@ -78,12 +78,12 @@ def _at_least(spans: list[Span], wanted: int) -> list[Span]:
 
 
 def _parts(span: Span, total: int, wanted: int) -> int:
-    """Return the share of `wanted` pieces of a total that a span gets, at least one; half a piece is rounded up."""
+    """Return how many of the `wanted` pieces a span gets: its share of the total offsets, rounded half up, at least one."""
     return max((2 * span.size * wanted + total) // (2 * total), 1)
 
 
 def _packed(spans: Iterable[Span], most: int) -> Iterator[list[Span]]:
-    """Put spans together in order while they have no more than `most` offsets; neighbours of one partition become one span."""
+    """Group spans into tasks of at most `most` offsets, in order. Adjacent spans of one partition are merged."""
     task: list[Span] = []
     size = 0
     for span in spans:

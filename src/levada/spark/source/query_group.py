@@ -1,6 +1,6 @@
-"""The consumer group whose offsets follow a query, for tools that show a group's lag and for clients that take over where the query stands.
+"""The consumer group for which a query commits its progress. Tools can show the group's lag, and consumers can continue after the query.
 
-Nothing of the query depends on it: where it goes on is in its checkpoint. So what keeps offsets from being committed is a warning.
+The query does not depend on this group: it continues from its checkpoint. So an error in committing is only logged, as a warning.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from levada.spark.source.offsets import Offsets
 logger = logging.getLogger(__name__)
 
 PAUSE_S = 60.0
-"""How long a group that did not take its offsets is left alone: each trigger would wait for it."""
+"""How long to wait after a failed commit: each attempt delays a trigger."""
 NEVER = float("-inf")
 
 
 class QueryGroup:
-    """Commits how far a query has come. group_id: empty for a query without such a group."""
+    """Commits the progress of a query. group_id: empty for a query without commitOffsets."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -28,7 +28,7 @@ class QueryGroup:
         self._failed_at = NEVER
 
     def follow(self, offsets: Offsets, cluster: Cluster) -> None:
-        """Commit the offsets up to which the query has processed all records, those that are new since the last time."""
+        """Commit the offsets that have changed since the last commit. offsets: the query has processed all records before them."""
         moved = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
         if not self._group_id or not moved or time.monotonic() < self._failed_at + PAUSE_S:
             return

@@ -1,13 +1,14 @@
 """The source of a streaming query.
 
-Spark keeps one reader for planning, in a process of its own, for as long as a query runs. Every trigger it asks `latestOffset`, then
-`partitions(start, end)`; the tasks get pickled copies that never plan. What Spark does not promise, and what is made of it here:
+Spark keeps one reader for planning, in a separate process, as long as a query runs. At every trigger Spark calls `latestOffset`, then
+`partitions(start, end)`. The tasks get pickled copies of the reader, which never plan. Rules that follow from Spark's behaviour:
 
-- Batch 0 has no stored start; its end carries it (see `offsets`). So does the end of a batch after a loss that is skipped.
-- Spark takes whatever offset it is given. Ours goes back in one case only: where a log is another one now, and records are gone already.
-- AvailableNow means: up to what was there when the query began. The target is taken once.
-- A read limit is handed to `latestOffset`; ReadAllAvailable (Trigger.Once) means to ignore the options. Spark has no limit of our kind
-  for a minimum, so that is looked at here.
+- Spark does not store the start of batch 0. So the end of batch 0 carries it (see `offsets`). The end of a batch after a skipped loss
+  carries the start as well.
+- Spark accepts any offset. This reader goes back to a lower offset only after a loss: the topic was created again, or a log is shorter.
+- AvailableNow reads up to the end offsets at the query's beginning. They are fetched once.
+- Spark passes a read limit to `latestOffset`. ReadAllAvailable (Trigger.Once) means to ignore the options. Spark has no limit like
+  minOffsetsPerTrigger, so this reader checks that minimum itself.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 NEVER = float("-inf")
 UNRESOLVED: StreamOffset = {START: {}}
-"""Stands for an initial offset that could not be found out."""
+"""Stands for an initial offset that could not be fetched."""
 NO_LIMIT = 2**63 - 1
 
 
@@ -65,10 +66,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_cluster": None, "_why_unresolved": None}
 
     def initialOffset(self) -> StreamOffset:
-        """Return where a query without a checkpoint begins. Spark asks more than once; the answer stays the same.
+        """Return the offsets at which a query without a checkpoint begins. Spark asks more than once; the answer stays the same.
 
-        Spark asks also when it replays an unfinished batch 0, whose end says where it began. So a start that cannot be found out is an
-        error of the calls that need it.
+        Spark asks also when it replays an unfinished batch 0, whose end carries the start. So this method does not raise if the start
+        cannot be fetched; the later calls that need the start do.
         """
         if self._initial is None:
             try:
@@ -78,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit that Spark shall hand to latestOffset."""
+        """Return the limit that Spark passes to latestOffset."""
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None and self._options.min_offsets_per_trigger is None else ReadMaxRows(most or NO_LIMIT)
 
@@ -89,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._kafka().latest(view.partitions)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
+        """Return the end of the next micro-batch. If there are no new records, this is exactly `start`."""
         self._check_resolved(start)
         whole = from_json(start)
         kept = {tp: offset for tp, offset in whole.items() if not self._options.selection.selects(tp)}
@@ -104,12 +105,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._has_looked = True
         after_loss = {**self._positions_after_loss(lost, latest), **self._ends_of_returned(lost, begin, latest)}
         starts, ends = self._between({**after_loss, **begin}, newest)
-        # What is not selected any more keeps its position, for the day when it is selected again.
+        # A partition that the options do not select any more keeps its position, in case that they select it again.
         end = {**self._limited(begin, starts, ends, limit), **after_loss, **kept}
         new = {tp: offset for tp, offset in starts.items() if tp in end and tp not in whole}
         if new or any(offset > begin.get(tp, 0) for tp, offset in after_loss.items()):
-            # Where a new partition began may not be known any more when the batch is repeated; and what lies before a position after a loss
-            # is of another log than the one that was read.
+            # When Spark repeats the batch, the first offset of a new partition may have changed. And after a loss, offsets before the new
+            # position belong to another log than the one that was read.
             return with_start(to_json(end), to_json({**whole, **new, **after_loss}))
         if start == self._initial:
             return with_start(to_json(end), start)
@@ -120,24 +121,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
-        """Return what the tasks read. Partitions first seen now are read from their beginning."""
+        """Return the offset ranges of the tasks. New partitions are read from their beginning."""
         self._check_resolved(start_of(start, end))
         begin, until = from_json(start_of(start, end)), from_json(end)
         self._options.on_loss.report(self._replay_without_start(start, end) or backwards(begin, until), logger)
         return list(plan(*self._between(begin, until), self._options.splitting))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what one task reads; runs in the task."""
+        """Yield the records of one task. Runs in the task."""
         assert isinstance(partition, TaskSpans)
         return read(partition, self._schema, self._options)
 
     def stop(self) -> None:
-        """Close the driver's connections; the query is over."""
+        """Close the driver's connections. Spark calls this at the end of the query."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
 
-    # Looking
+    # Requests to Kafka
 
     def _kafka(self) -> Cluster:
         if self._cluster is None:
@@ -149,7 +150,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ids.learn(view.topic_ids)
         found = resolve(self._options.starting, view.partitions, self._kafka(), self._options.starting_option)
         if self._target is not None and moves_with_time(self._options.starting):
-            # What has been written since the target was taken is for the next run.
+            # Records that were written after the target was fetched are for the next run.
             return {tp: min(offset, self._target.get(tp, offset)) for tp, offset in found.items()}
         return found
 
@@ -158,14 +159,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise self._why_unresolved
 
     def _look(self, begin: Offsets) -> tuple[Offsets, Losses]:
-        """Return the ends of the logs, and what is lost since `begin`. A broker may lag behind the others, so a loss is looked at again."""
+        """Return the ends of the logs, and the records lost since `begin`.
+
+        A broker with old metadata may report a loss that is none. So a loss is reported only if it remains after the retries.
+        """
         left = self._options.fetch_offset_retries
         while True:
             try:
                 view = self._kafka().view(self._options.selection)
                 latest = self._kafka().latest(view.partitions)
             except UnknownTopicOrPartitionError:
-                # Deleted between the two questions.
+                # The topic was deleted between the two requests.
                 if not left:
                     raise
             else:
@@ -179,7 +183,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(self._options.fetch_offset_interval_s)
 
     def _report_missing(self, topics: Sequence[str]) -> None:
-        """A topic that is named, that the query has not read and that does not exist is a mistake, or was deleted long ago."""
+        """Raise an error, or log a warning, for topics that the options name, that do not exist, and that the query has never read.
+
+        The name is probably wrong, or the topic was deleted long ago.
+        """
         if topics and self._options.on_loss is OnLoss.FAIL:
             raise UnknownTopicOrPartitionError(missing_topic(topics[0]))
         if not self._has_looked:
@@ -187,10 +194,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 logger.warning("%s", missing_topic(topic))
 
     def _readable_target(self, target: Offsets, begin: Offsets, latest: Offsets) -> Offsets:
-        """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost.
+        """Return the target of AvailableNow, without offsets that the logs do not reach any more. Those are reported as losses.
 
-        A query may begin behind the target, at an offset or a time that its options name; then it reads nothing there. Partitions that were
-        not there when the target was taken, and are now, stay where they are: without them the checkpoint would lose their position.
+        A query may begin after the target, at an offset or a time that its options name. Then it reads nothing there. Partitions that did
+        not exist when the target was fetched keep their position: without them the checkpoint would lose it.
         """
         lost = losses(target, latest, remade_topics=(), same_topics={tp.topic for tp in target})
         self._options.on_loss.report(findings(lost, target, latest), logger)
@@ -198,7 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         returned = {tp: offset for tp, offset in begin.items() if tp in latest and tp not in target}
         return readable | returned
 
-    # Deciding
+    # Decisions
 
     def _positions_after_loss(self, lost: Losses, latest: Offsets) -> Offsets:
         """Return where reading continues after a loss, by partition. This batch reads nothing there; the next one begins there."""
@@ -246,7 +253,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts, {tp: offset for tp, offset in until.items() if tp in starts}
 
     def _earliest_of_new(self, new: Set[TopicPartition]) -> Offsets:
-        """Return where these logs begin, without those that do not exist: a replayed batch may have begun with a topic deleted since."""
+        """Return the first offsets of these logs. Partitions that do not exist are left out.
+
+        A batch that is replayed may contain a topic that was deleted after the first attempt.
+        """
         for left in range(self._options.fetch_offset_retries, -1, -1):
             try:
                 return self._kafka().earliest(new)
@@ -263,4 +273,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first = not self._has_looked and START not in end and start == self._initial
         if not is_first or not moves_with_time(self._options.starting):
             return []
-        return ["the first micro-batch was planned by another source, whose start is not known; what was written before now is not read"]
+        return [
+            "the first micro-batch was planned by another source, whose start is not known; records that were written before now are not read"
+        ]

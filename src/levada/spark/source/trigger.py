@@ -1,4 +1,4 @@
-"""What one trigger decides from what Kafka says: which records are gone, and how far the next micro-batch goes. No Spark, no network."""
+"""The decisions of one trigger: which records are lost, and where the next micro-batch ends. Pure functions of Kafka's answers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from levada.types import TopicPartition
 
 
 class Losses(NamedTuple):
-    """Partitions of which records were read, or were to be read, that are not there any more.
+    """Partitions that lost records which the query has read, or was going to read.
 
-    gone: they do not exist. remade: their topic is another one of the same name. shorter: the log ends before the offset that was reached,
-    because a new leader lacks its end.
+    gone: the partition does not exist any more. remade: the topic was deleted and created again under the same name. shorter: the log ends
+    before the offset that the query has reached, because a new leader lacks the last records.
     """
 
     gone: list[TopicPartition]
@@ -27,8 +27,8 @@ class Losses(NamedTuple):
 def losses(reached: Offsets, latest: Offsets, *, remade_topics: Collection[str], same_topics: Collection[str]) -> Losses:
     """Compare the offsets that a query has reached with the ends of the logs.
 
-    remade_topics: those whose id has changed since. same_topics: those whose id is known not to have. Where it is not known, as after a
-    restart, a log that is shorter than before counts as a new one.
+    remade_topics: topics whose id has changed. same_topics: topics whose id is known to be unchanged. For other topics, for example after
+    a restart, a log that is shorter than before counts as the log of a new topic.
     """
     remade, shorter = [], []
     for tp in sorted(reached.keys() & latest.keys()):
@@ -40,7 +40,7 @@ def losses(reached: Offsets, latest: Offsets, *, remade_topics: Collection[str],
 
 
 def findings(lost: Losses, reached: Offsets, latest: Offsets, *, is_start: bool = False) -> list[str]:
-    """Say what is lost, a sentence for each partition. is_start: nothing was read yet, and the options named these offsets."""
+    """Describe the losses, in a sentence for each partition. is_start: nothing was read yet; `reached` is where the options begin."""
     if is_start:
         return [
             f"{tp} is to be read from offset {reached[tp]}, but {f'ends at {latest[tp]}' if tp in latest else 'does not exist any more'}"
@@ -54,14 +54,14 @@ def findings(lost: Losses, reached: Offsets, latest: Offsets, *, is_start: bool 
         for tp in lost.remade
     ]
     shorter = [
-        f"{tp} ends at offset {latest[tp]}, but was read up to {reached[tp]}: a new leader does not have what came after"
+        f"{tp} ends at offset {latest[tp]}, but was read up to {reached[tp]}: a new leader does not have the later records"
         for tp in lost.shorter
     ]
     return gone + remade + shorter
 
 
 def deselected(kept: Offsets) -> list[str]:
-    """Say which partitions a query has read that its options do not name any more."""
+    """Describe partitions that the query has read and that its options do not select any more, in a sentence for each."""
     return [
         f"{tp} was read up to offset {offset}, and the options of the query do not select it any more"
         for tp, offset in sorted(kept.items())
@@ -69,7 +69,7 @@ def deselected(kept: Offsets) -> list[str]:
 
 
 def backwards(start: Offsets, end: Offsets) -> list[str]:
-    """Say which partitions of a micro-batch end before they start: nothing is read of them, and something was lost."""
+    """Describe partitions whose end in a micro-batch is before their start: nothing is read there, and records were lost."""
     return [
         f"{tp} is to be read from offset {start[tp]}, but the micro-batch ends at {end[tp]}"
         for tp in sorted(start.keys() & end.keys())
@@ -78,19 +78,19 @@ def backwards(start: Offsets, end: Offsets) -> list[str]:
 
 
 def lost_beginnings(earliest_of_new: Offsets) -> list[str]:
-    """Say which partitions, first seen now, have already lost records that the query never saw."""
+    """Describe new partitions whose log does not begin at offset 0: the query can never read their first records."""
     return [
-        f"{tp} is new to this query, but begins at offset {offset}: the records before are gone already"
+        f"{tp} is new to this query, but begins at offset {offset}: earlier records are gone already"
         for tp, offset in sorted(earliest_of_new.items())
         if offset != 0
     ]
 
 
 def limit_rows(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """Shorten the way from start to end to about `most` offsets, in proportion to each partition's backlog.
+    """Return end offsets with which about `most` offsets are read. Each partition gets a share in proportion to its backlog.
 
-    A share below one is rounded up, so that a small partition is not starved beside a large one; other shares are rounded down. The total
-    can therefore miss `most` by less than the number of partitions, as in Spark's own connector.
+    A share below one is rounded up, so that a small partition is not starved by a large one; other shares are rounded down. The total
+    can therefore differ from `most` by less than the number of partitions, like in Spark's own connector.
     """
     total = backlog(start, end)
     if total <= most:
@@ -99,22 +99,22 @@ def limit_rows(start: Offsets, end: Offsets, most: int) -> Offsets:
 
 
 def backlog(start: Offsets, end: Offsets) -> int:
-    """Return how many offsets lie between two offsets."""
+    """Return the number of unread offsets between start and end, of all partitions together."""
     return sum(max(end[tp] - start[tp], 0) for tp in end)
 
 
 class TopicIds:
-    """The ids of the topics that a query reads, as far as this run has seen them."""
+    """The ids of the topics that a query reads, as this run of the query last saw them."""
 
     def __init__(self) -> None:
         self._known: dict[str, object] = {}
 
     def compare(self, now: Mapping[str, object], topics: Iterable[str]) -> tuple[set[str], set[str]]:
-        """Return which topics have another id than before, and which are known to have the same."""
+        """Return the topics whose id has changed, and the topics whose id is known to be unchanged. now: the current ids."""
         seen = {topic for topic in topics if self._known.get(topic) is not None and now.get(topic) is not None}
         remade = {topic for topic in seen if now[topic] != self._known[topic]}
         return remade, seen - remade
 
     def learn(self, now: Mapping[str, object]) -> None:
-        """Take these for the ids from now on."""
+        """Remember the current ids for the next compare()."""
         self._known.update(now)

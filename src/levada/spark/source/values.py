@@ -30,9 +30,10 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Typed:
-    """Which of key and value are typed, and how.
+    """The typed sides (key, value) and their formats.
 
-    corrupt: the column with the text of what could not be read, None without one. raw: columns with the bytes of a typed side, by side.
+    corrupt: the column for the text of a key or value that could not be decoded; None for no such column. raw: by side, the column for the
+    side's undecoded bytes.
     """
 
     formats: Mapping[str, Format] = field(default_factory=dict)
@@ -46,20 +47,20 @@ class Typed:
 
     @property
     def columns(self) -> dict[str, DataType]:
-        """The columns of a source that are of another type, and those that are added."""
+        """The columns of a source whose type differs from an untyped source, and the added columns."""
         types = {side: chosen.data_type for side, chosen in self.formats.items()}
         added: dict[str, DataType] = {name: BinaryType() for name in self.raw.values()}
         return {**types, **added, **({} if self.corrupt is None else {self.corrupt: StringType()})}
 
     def needs(self, column: str) -> list[str]:
-        """Return the columns of records that one of a source is made of."""
+        """Return the columns of records from which a column of the source is computed."""
         if column == self.corrupt:
             return list(self.formats)
         return [side for side, name in self.raw.items() if name == column] or [column]
 
 
 class ValueDecoder:
-    """Makes typed columns for one task. target: the Arrow schema that Spark expects."""
+    """Decodes keys and values for one task. target: the Arrow schema that Spark expects."""
 
     def __init__(self, typed: Typed, target: pa.Schema) -> None:
         self._typed = typed
@@ -92,7 +93,7 @@ class ValueDecoder:
         return decoded.filter(pc.invert(reduce(pc.or_, malformed))) if self._typed.mode is Mode.DROPMALFORMED else decoded
 
     def _shown(self, side: str, values: pa.Array, malformed: pa.BooleanArray) -> pa.Array:
-        """Return malformed values as a column of texts shows them."""
+        """Return the malformed values as text: the text itself for a text format, base64 for a binary one; other rows are null."""
         import pyarrow.compute as pc
 
         only_malformed = pc.if_else(malformed, values, pa.scalar(None, values.type))
@@ -100,7 +101,7 @@ class ValueDecoder:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """Return bytes as text, with U+FFFD for what is not UTF-8, as Spark shows it."""
+    """Return bytes as text, with U+FFFD for bytes that are not UTF-8, like Spark's cast."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -114,5 +115,5 @@ def _base64(values: pa.Array) -> pa.Array:
 def _error(batch: pa.RecordBatch, side: str, fault: Fault) -> SerializationError:
     topic, partition, offset = (batch.column(name)[fault.row].as_py() for name in ("topic", "partition", "offset"))
     return SerializationError(
-        f"{topic}-{partition} at offset {offset}: the {side} is {fault.reason}; mode=PERMISSIVE reads what can be read of it"
+        f"{topic}-{partition} at offset {offset}: the {side} is {fault.reason}; mode=PERMISSIVE returns the fields that can be read"
     )
