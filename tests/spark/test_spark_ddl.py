@@ -53,7 +53,7 @@ def test_what_is_read(text: str, fields: list[StructField]) -> None:
     ],
 )
 def test_what_is_not_understood_is_shown(text: str, what: str) -> None:
-    with pytest.raises(ConfigError, match=f"option 'value.schema': {what}.*write it as in 'id long, tags array<string>'"):
+    with pytest.raises(ConfigError, match=f"option 'value.schema': {what}.*write a schema such as 'id long, tags array<string>'"):
         parse_schema(text, "value.schema")
 
 

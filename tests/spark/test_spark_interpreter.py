@@ -73,7 +73,7 @@ def test_the_variables_count_as_they_do_for_spark(other_python: Path, tmp_path: 
     assert 'os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable' in notebook
     missing = why_another({"PATH": str(tmp_path)})
     assert missing is not None
-    assert "Spark will start python3, which is not there, for its Python processes" in missing
+    assert "Spark will start python3, which does not exist, for its Python processes" in missing
 
 
 @pytest.mark.parametrize(

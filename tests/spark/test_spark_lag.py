@@ -207,7 +207,7 @@ def test_brokers_that_do_not_answer_are_a_warning_and_are_left_alone_for_a_while
     listened.clusters[0].fails = True
     for batch in (4, 5, 6):
         listened.progress('{"t": {"0": 10}}', batch=batch)
-    assert f"query copy {QUERY}, batch 4: how far it is behind is not known: nobody answers; the brokers are asked again" in caplog.text
+    assert f"query copy {QUERY}, batch 4: its lag is not known: nobody answers; the brokers are asked again" in caplog.text
     assert (len(caplog.records), len(listened.told)) == (1, 1)
     listened.clusters[0].fails = False
     now[0] += 61
@@ -271,7 +271,7 @@ def test_a_line_needs_somebody_who_sees_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     assert progress_line() is None
-    with pytest.raises(ConfigError, match="line=True: standard error is no terminal"):
+    with pytest.raises(ConfigError, match="line=True: standard error is not a terminal"):
         LagListener("a:1", line=True)
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     assert progress_line() is not None

@@ -169,7 +169,7 @@ def test_a_log_that_is_shorter_after_a_restart_counts_as_a_new_one_and_is_read_f
     noticed = reader.latestOffset(start, ALL)
     assert noticed == {"t": {"0": 0, "1": 8}}
     assert spans(reader.partitions(start, noticed)) == [span(1, 6, 8)]
-    assert "t-0 is to be read from offset 9, but the micro-batch ends at 0; going on" in caplog.text
+    assert "t-0 is to be read from offset 9, but the micro-batch ends at 0; the query continues" in caplog.text
     assert spans(reader.partitions(noticed, reader.latestOffset(noticed, ALL))) == [span(0, 0, 5)]
 
 
@@ -428,7 +428,7 @@ def test_a_replayed_batch_goes_on_without_a_new_partition_that_was_deleted_since
     reader = stream(cluster, subscribe="t,u", failondataloss="false")
     with caplog.at_level(logging.WARNING):
         assert spans(reader.partitions({"t": {"0": 4}}, planned)) == [span(0, 4, 9)]
-    assert "u-0 was to be read up to offset 5 and does not exist any more; going on" in caplog.text
+    assert "u-0 was to be read up to offset 5 and does not exist any more; the query continues" in caplog.text
     with pytest.raises(DataLossError, match="u-0 was to be read up to offset 5"):
         stream(cluster, subscribe="t,u").partitions({"t": {"0": 4}}, planned)
 

@@ -130,7 +130,7 @@ def test_Y2_records_below_the_log_start_are_lost(read_with: Any, caplog: Any) ->
         read_with(FakeConsumer(6, 100), 3, 9)
     with caplog.at_level(logging.WARNING):
         assert read_with(FakeConsumer(6, 100), 3, 9, fail_on_data_loss=False) == [6, 7, 8]
-    assert "the log begins at offset 6, retention has removed what was before; going on" in caplog.text
+    assert "the log begins at offset 6, retention has deleted the records before; the query continues" in caplog.text
 
 
 def test_a_range_that_is_wholly_gone_is_empty(read_with: Any) -> None:
@@ -155,7 +155,7 @@ def test_silence_ends_with_a_timeout(read_with: Any) -> None:
             time.sleep(0.005)
             return pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
-    with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: nothing came for 0\.01 s \(option kafkaConsumer"):
+    with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: no record arrived for 0\.01 s \(option kafkaConsumer"):
         read_with(Silent(0, 100), 3, 9)
 
 
@@ -163,7 +163,7 @@ def test_a_truncated_log_is_read_from_where_it_parts(read_with: Any, caplog: Any
     consumer = FakeConsumer(0, 100, step=3)
     truncated = LogTruncationError("the log was truncated", partition=TP, offset=14, divergent_offset=12)
     consumer.fault = truncated
-    with pytest.raises(DataLossError, match="the log was truncated; what was written in place of lost records is read from offset 12"):
+    with pytest.raises(DataLossError, match="the log was truncated; the records that replace the lost ones are read from offset 12"):
         read_with(consumer, 10, 16)
     consumer.fault = truncated
     assert read_with(consumer, 10, 16, fail_on_data_loss=False) == [12, 13, 14, 15]
@@ -319,7 +319,7 @@ def test_an_open_transaction_is_told_from_a_deleted_topic(kafka44: Any, new_topi
     given = {"kafka.bootstrap.servers": kafka44.bootstrap_servers, "subscribe": topic, "kafka.isolation.level": "read_committed"}
     options = source_options({**given, "kafkaConsumer.pollTimeoutMs": "300"}, streaming=True)
     try:
-        with pytest.raises(TimeoutError, match=f"{tp} at offset 0, reading 0 to 1: a transaction that is not decided holds the rest back"):
+        with pytest.raises(TimeoutError, match=f"{tp} at offset 0, reading 0 to 1: an open transaction holds the other records back"):
             list(read(TaskSpans((Span(tp, 0, 1),)), record_schema(False), options))
     finally:
         producer.abort_transaction(30)

@@ -1,6 +1,6 @@
-"""Schemas as Spark writes them: `id long, tags array<string>, at struct<x: double, y: double>`.
+"""Parser of schemas in Spark's syntax: `id long, tags array<string>, at struct<x: double, y: double>`.
 
-Spark's own parser runs in the JVM, which the Python processes of a source do not have.
+Spark's own parser runs in the JVM, which the Python processes of a source cannot call.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _DEEPEST = 50
 
 
 def parse_schema(text: str, option: str) -> StructType:
-    """Read a schema of named, typed fields. Raises ConfigError that names the option and what was not understood."""
+    """Parse a schema of named, typed fields. Raises ConfigError with the option's name and the unexpected text."""
     reader = _Reader(text, option)
     fields = reader.fields(end="", depth=0)
     return StructType(fields)
 
 
 class _Reader:
-    """A walk over the tokens of a schema: (kind, text), kind "name", "text" or "sign"."""
+    """Recursive-descent parser over the tokens of a schema. A token is (kind, text); kind is "name", "text" or "sign"."""
 
     def __init__(self, text: str, option: str) -> None:
         self._text = text
@@ -87,7 +87,7 @@ class _Reader:
         return tokens
 
     def fields(self, *, end: str, depth: int) -> list[StructField]:
-        """Read fields up to a sign that ends them, or to the end of the text."""
+        """Parse fields up to the sign `end`, or to the end of the text if it is empty."""
         fields: list[StructField] = []
         while not fields or self._take(","):
             name = self._name("the name of a field")
@@ -129,7 +129,7 @@ class _Reader:
         return precision, scale
 
     def _skip_remarks(self) -> None:
-        """What a field may say behind its type changes nothing: every column of a source may be null."""
+        """Skip NOT NULL and COMMENT after a field's type. They have no effect: every column of a source may be null."""
         if self._peek_word() == "not":
             self._at += 1
             if self._name("null").lower() != "null":
@@ -167,4 +167,4 @@ class _Reader:
         return self._tokens[self._at][1] if self._at < len(self._tokens) else "the end"
 
     def _fault(self, what: str) -> ConfigError:
-        return ConfigError(f"option '{self._option}': {what} in {self._text!r}; write it as in 'id long, tags array<string>'")
+        return ConfigError(f"option '{self._option}': {what} in {self._text!r}; write a schema such as 'id long, tags array<string>'")

@@ -1,4 +1,4 @@
-"""Reading and writing with typed options: they fill in Spark's own reader and writer, and hand those out."""
+"""Reading and writing with typed options. These functions set the options of Spark's own reader or writer."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def read_kafka(
 ) -> DataFrame:
     """Return the DataFrame of `spark.read.format("levada").options(...).load()`, or with stream=True of `spark.readStream`.
 
-    options: those of docs/SPARK.md, as keywords, with an underscore for each dot; values may be Python's own (True, a mapping, a list, an
-    aware datetime, a timedelta). schema: the columns wanted, as `.schema()` takes them; default: all. kafka: settings of KafkaConsumer,
-    which are the options kafka.*. registry: settings of SchemaRegistryClient, which are the options schema.registry.*. Raises ConfigError
-    for an option that the source refuses, before Spark is asked; over Spark Connect Spark raises its own error for it.
+    options: the options of docs/SPARK.md as keywords, with an underscore for each dot. Values may be Python values: True, a mapping, a
+    list, an aware datetime, a timedelta. schema: the columns to read, in the form that `.schema()` takes; default: all. kafka: settings of
+    KafkaConsumer (the options kafka.*). registry: settings of SchemaRegistryClient (the options schema.registry.*). Raises ConfigError for
+    an option that the source refuses, before Spark is called; with Spark Connect, Spark raises its own error instead.
     """
     given = _options(bootstrap_servers, kafka, registry, options)
     if not _is_connected(spark):
@@ -80,13 +80,13 @@ def write_kafka(
     registry: RegistrySettings | None = None,
     **options: Unpack[WriteOptions],
 ) -> DataFrameWriter | DataStreamWriter:
-    """Return Spark's own writer, `frame.write.format("levada").mode("append")`, or with stream=True `frame.writeStream`, with its options.
+    """Return Spark's own writer with these options: `frame.write.format("levada").mode("append")`, or `frame.writeStream` for stream=True.
 
-    Nothing is written yet: call `save()` of the one, and of the other `option("checkpointLocation", ...)`, `trigger(...)` and `start()`.
-    options, kafka, registry: as for read_kafka(), kafka with the settings of KafkaProducer. Raises ConfigError for an option that the sink
-    refuses and for columns that make no record: Spark would say so in save(), and of a stream only at its first micro-batch. An
-    exactlyOnce_id without exactlyOnce_batchId is refused in a thread that writes no micro-batch, so call this in the thread that writes.
-    Options that are given to the writer afterwards, and those of a session of Spark Connect, are checked then.
+    Nothing is written yet. Call `save()`, or for a stream `option("checkpointLocation", ...)`, `trigger(...)` and `start()`.
+    options, registry: as for read_kafka(). kafka: settings of KafkaProducer. Raises ConfigError for an option that the sink refuses, and if
+    the columns do not make a record; Spark would report that only in save(), or at a stream's first micro-batch. Call this function in the
+    thread that writes: elsewhere it refuses exactlyOnce_id without exactlyOnce_batchId. Options that are set on the writer later, and
+    options of a Spark Connect session, are checked only when Spark writes.
     """
     given = _options(bootstrap_servers, kafka, registry, options)
     if not _is_connected(frame):
@@ -97,7 +97,7 @@ def write_kafka(
 
 
 def _is_connected(of_spark: object) -> bool:
-    """Whether this is a session, or a DataFrame, of a client of Spark Connect: files and packages that options need are at the server."""
+    """Whether this is a session or DataFrame of Spark Connect. The files and packages that options need are on the server then."""
     return type(of_spark).__module__.startswith("pyspark.sql.connect.")
 
 
@@ -107,7 +107,7 @@ def _check_sink(given: Mapping[str, str], frame: DataFrame, *, stream: bool) -> 
     if once is not None and stream:
         once.check_stream()
     elif once is not None and once.needs_micro_batch and not frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID):
-        # Spark sets it in the thread in which it calls foreachBatch, and gives tasks the properties of the thread that writes.
+        # Spark sets the property in the thread that calls foreachBatch. Tasks get the properties of the thread that writes.
         raise ConfigError(NO_BATCH)
     if options.topic is not None or "topic" in frame.columns:
         sink_columns(frame.schema, options)

@@ -1,9 +1,9 @@
-"""Whether Spark will start the Python that runs the program.
+"""Checks that Spark will start the same Python as the program's.
 
-A JVM starts the Python processes that find, plan and run a source: PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON, else python3 on its PATH, by
-its own environment, which is that of the program that started it. (spark.pyspark.python does not change that; it is about the program
-that spark-submit starts, and functions of the user's.) In a program that is run as `.venv/bin/python job.py` python3 is another Python,
-which has no levada, and Spark finds no such source.
+The JVM starts the Python processes that find, plan and run a source. Its environment is that of the program that started it. It starts
+PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON, else python3 on the PATH. (spark.pyspark.python does not change this; it applies to the program
+that spark-submit starts, and to the user's functions.) If a program is run as `.venv/bin/python job.py`, python3 may be another Python
+without levada. Then Spark does not find the source.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 PATIENCE_S = 10
 _CHOSEN_BY = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 _OF_SERVICES = ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-"""Where one of these is set, Spark's Python processes are started elsewhere, or by a service that sees to it."""
+"""If one of these variables is set, Spark's Python processes run on another machine, or a service starts them with the right Python."""
 
 
 def warn_of_another() -> None:
-    """Warn where Spark will start another Python than this one. Nothing is changed."""
+    """Warn if Spark will start another Python than this one. Changes no setting."""
     if not sys.executable or _is_spawned() or _is_elsewhere():
         return
     fault = why_another(os.environ)
@@ -32,25 +32,25 @@ def warn_of_another() -> None:
 
 
 def why_another(environment: Mapping[str, str]) -> str | None:
-    """Return what is wrong with the Python that Spark will start, and what to do; None where it is this one."""
+    """Return why Spark will start another Python, and what to do about it. None if Spark will start this Python."""
     given = next((name for name in _CHOSEN_BY if name in environment), None)
     command = "python3" if given is None else environment[given]
     found = shutil.which(command, path=environment.get("PATH"))
     if found is not None and _is_this(found, environment):
         return None
-    start = f"{command}, which is not there," if found is None else command if found == command else f"{command}, which is {found},"
+    start = f"{command}, which does not exist," if found is None else command if found == command else f"{command}, which is {found},"
     why = "PYSPARK_PYTHON is not set" if given is None else f"{given} says so"
     variable = given or "PYSPARK_PYTHON"
     return (
-        f"Spark will start {start} for its Python processes, as {why}, but this program runs in {sys.executable}. Where levada is not "
-        'installed in what Spark starts, format("levada") ends in DATA_SOURCE_NOT_FOUND. Activate the environment of this program, or set '
-        f'{variable} before levada.spark is imported and the session is made: os.environ["{variable}"] = sys.executable. (A program that '
-        "only connects to a Spark Connect server need not.)"
+        f"Spark will start {start} for its Python processes, because {why}, but this program runs in {sys.executable}. If levada is not "
+        'installed in the Python that Spark starts, format("levada") fails with DATA_SOURCE_NOT_FOUND. Activate the environment of this '
+        f'program, or set {variable} before levada.spark is imported and the session is made: os.environ["{variable}"] = sys.executable. '
+        "(Not needed in a program that only connects to a Spark Connect server.)"
     )
 
 
 def _is_this(found: str, environment: Mapping[str, str]) -> bool:
-    """Whether a command is the Python that runs here, as far as its packages go. Who does not answer in time is believed to be."""
+    """Whether a command starts a Python with the same packages as this one. True if the command does not answer in time."""
     mine = Path(sys.executable)
     if Path(found).parent == mine.parent and Path(found).resolve() == mine.resolve():
         return True
@@ -67,16 +67,16 @@ def _is_this(found: str, environment: Mapping[str, str]) -> bool:
 
 
 def _is_spawned() -> bool:
-    """Whether this is one of the Python processes that Spark starts, or a child of a program that was told."""
+    """Whether this is one of the Python processes that Spark starts, or a child process of a program that was warned already."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     by_spark = spec is not None and spec.name.startswith("pyspark.")
     return by_spark or "__mp_main__" in sys.modules or any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
 
 
 def _is_elsewhere() -> bool:
-    """Whether sessions of this program have their Python processes elsewhere, as clients of Spark Connect do.
+    """Whether the Python processes of this program's sessions run elsewhere, like those of a Spark Connect client.
 
-    The package pyspark-client, which is nothing else, has no pyspark.core. (Of a pyspark within a zip file that is not known.)
+    The package pyspark-client, which is only a Spark Connect client, has no pyspark.core. (A pyspark in a zip file cannot be checked.)
     """
     if any(name in os.environ for name in _OF_SERVICES) or "pyspark.sql.connect.session" in sys.modules:
         return True

@@ -1,6 +1,6 @@
-"""Reports how far streaming queries are behind, which a Python source cannot say in the query's progress.
+"""Reports the lag of streaming queries. A Python source cannot report it in the query's progress.
 
-A listener gets the offsets that a query has reached from its progress, and asks the brokers for the rest: the ends of the logs, and the
+A listener reads the offsets that a query has reached from its progress. It asks the brokers for the ends of the logs, and for the
 timestamp of the next unread record of each partition that is not at its end.
 """
 
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SETTINGS = {"default.api.timeout.ms": "10000", "max.partition.fetch.bytes": "16384"}
-"""Spark does not wait for a listener, but its other listeners do; and of each partition one record is wanted."""
+"""Short timeouts: Spark calls its listeners one after another. Small fetches: one record of each partition is enough."""
 NEXT_RECORD_S = 5.0
 PAUSE_S = 60.0
-"""How long brokers that did not answer are left alone: a query with many micro-batches would wait for them after each of them."""
+"""How long to wait before asking again, if brokers did not answer: otherwise each micro-batch would cause a long wait."""
 NEVER = float("-inf")
 MOST_ENDED = 1000
-"""Runs that ended are remembered, as long as an event of theirs may come late."""
+"""How many ended runs are remembered. Late events of these runs are ignored."""
 
 
 class LagCluster(Cluster, Protocol):
-    """What the listener asks."""
+    """The requests of the listener."""
 
     def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
-        """Return the timestamp of the first record from `begin` on, of each partition that has one."""
+        """Return the timestamp in ms of the first record from `begin` on, by partition. See KafkaCluster.next_times()."""
         ...
 
 
 class Reached(NamedTuple):
-    """What the last progress of a query said."""
+    """The query's last progress. positions: the next offset to read, by partition."""
 
     query_id: str
     run_id: str
@@ -66,18 +66,18 @@ class Reached(NamedTuple):
 
 
 class LagListener(StreamingQueryListener):
-    """Reports how far the streaming queries of a session are behind, after each micro-batch and while they are idle.
+    """Reports the lag of a session's streaming queries, after each micro-batch and while they are idle.
 
     ```python
     spark.streams.addListener(LagListener("host:9092"))
     ```
 
-    Each Lag goes to the logger levada.spark.lag_listener (INFO: in all, DEBUG: each partition too), to on_lag if given, and as a line to
-    the terminal or notebook. Works with queries of levada and of Spark's own connector. A query that reads from several clusters needs a
-    listener for each; topics that a cluster does not have are left out.
+    Each Lag is logged by levada.spark.lag_listener (INFO: the total; DEBUG: each partition as well), passed to on_lag if given, and shown
+    as a line in the terminal or notebook. The listener works with queries of levada and of Spark's own connector. A query that reads from
+    several clusters needs a listener for each cluster; a listener ignores topics that its cluster does not have.
 
-    bootstrap_servers, kafka: as for read_kafka(); give the isolation.level that the queries have. on_lag: called on a thread of PySpark's.
-    line: True or False for a progress line or none; default: where standard error is a terminal, and in notebooks. Raises ConfigError.
+    bootstrap_servers, kafka: as for read_kafka(); use the isolation.level of the queries. on_lag: called on one of PySpark's threads.
+    line: whether to show a progress line; default: yes if standard error is a terminal, and in notebooks. Raises ConfigError.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class LagListener(StreamingQueryListener):
 
     @property
     def lags(self) -> list[Lag]:
-        """The newest lag of each query that runs."""
+        """The newest lag of each running query."""
         with self._lock:
             return list(self._lags.values())
 
     def close(self) -> None:
-        """Close the connections; they are made again when a query goes on. The end of the last query closes them, too."""
+        """Close the connections. The next event of a query opens them again. The end of the last query closes them as well."""
         with self._lock:
             self._close()
 
@@ -127,13 +127,13 @@ class LagListener(StreamingQueryListener):
             self._look(Reached(str(progress.id), str(progress.runId), progress.name, progress.batchId, found))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Report the lag again: a query that waits, as for minOffsetsPerTrigger, falls behind."""
+        """Report the lag again: it grows while a query waits, for example for minOffsetsPerTrigger."""
         reached = self._reached.get(str(event.runId))
         if reached is not None:
             self._look(reached)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Forget the query."""
+        """Remove the query from `lags`, and ignore its later events."""
         with self._lock:
             self._ended.append(str(event.runId))
             self._reached.pop(str(event.runId), None)
@@ -141,7 +141,7 @@ class LagListener(StreamingQueryListener):
             if not self._reached:
                 self._close()
 
-    # Looking and telling
+    # Measuring and reporting
 
     def _look(self, reached: Reached) -> None:
         with self._lock:
@@ -155,7 +155,7 @@ class LagListener(StreamingQueryListener):
                 lag = self._lag(reached)
             except KafkaError as error:
                 self._failed_at = time.monotonic()
-                text = "%s: how far it is behind is not known: %s; the brokers are asked again in %.0f s"
+                text = "%s: its lag is not known: %s; the brokers are asked again in %.0f s"
                 logger.warning(text, _title(reached), error, PAUSE_S, extra=_ids(reached))
                 return
             self._lags[reached.run_id] = lag
@@ -197,7 +197,7 @@ def _line(wanted: bool | None) -> ProgressLine | None:
         return None
     line = progress_line()
     if line is None and wanted:
-        raise ConfigError("line=True: standard error is no terminal, and this is no notebook; leave it out, or take on_lag")
+        raise ConfigError("line=True: standard error is not a terminal, and this is not a notebook; leave it out, or use on_lag")
     return line
 
 
@@ -211,7 +211,7 @@ def _ids(query: Reached | Lag) -> dict[str, dict[str, str]]:
 
 
 class ProgressLine:
-    """Shows the newest text. width: columns of the terminal; what does not fit is cut off."""
+    """Shows the newest text on one line. width: columns of the terminal; longer text is cut off."""
 
     def __init__(self, stream: TextIO, width: int) -> None:
         self._stream = stream
@@ -219,14 +219,14 @@ class ProgressLine:
         self._shown = ""
 
     def show(self, text: str) -> None:
-        """Write the text over the one before."""
+        """Overwrite the previous text."""
         fitting = text if len(text) < self._width else text[: self._width - 2] + "…"
         self._stream.write("\r" + fitting.ljust(len(self._shown)))
         self._stream.flush()
         self._shown = fitting
 
     def end(self) -> None:
-        """Leave the last text as a line of its own."""
+        """End the line, so that the last text remains."""
         if self._shown:
             self._stream.write("\n")
             self._stream.flush()
@@ -234,7 +234,7 @@ class ProgressLine:
 
 
 def progress_line() -> ProgressLine | None:
-    """Return a line on the terminal's standard error or the notebook's output; None where nobody would see it."""
+    """Return a line on the terminal's standard error or in the notebook's output. None if there is neither terminal nor notebook."""
     if "ipykernel" in sys.modules:
         return ProgressLine(sys.stdout, width=120)
     if sys.stderr is not None and sys.stderr.isatty():

@@ -11,7 +11,7 @@ OLDEST = (4, 0, 1)
 
 
 def refuse_older() -> None:
-    """Raise ImportError where the installed PySpark is too old. Without any, the modules that need it say so."""
+    """Raise ImportError if the installed PySpark is too old. If none is installed, the modules that import it raise."""
     if find_spec("pyspark") is None:
         return
     import pyspark
@@ -22,9 +22,9 @@ def refuse_older() -> None:
 
 
 def why_too_old(version: str, environment: Mapping[str, str]) -> str | None:
-    """Return what is wrong with a version of PySpark, None where it will do.
+    """Return why a version of PySpark is too old, with advice. None if it is new enough.
 
-    Databricks counts in another way: what it calls 4.0.0 has later corrections.
+    Databricks numbers its versions differently: its 4.0.0 contains fixes of later versions.
     """
     number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
     if number >= OLDEST or (number >= OLDEST[:2] and "DATABRICKS_RUNTIME_VERSION" in environment):

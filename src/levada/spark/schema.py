@@ -1,8 +1,8 @@
-"""The columns of a record in Spark, exactly those of Spark's own Kafka connector, and how they are made of levada's.
+"""The columns of a record in Spark, and their conversion from levada's columns. They are the columns of Spark's own Kafka connector.
 
-Only whole columns are moved. pyarrow.compute takes longer to import than a small task to run, so those functions that need it import it,
-here and in `values` and `sink`. Spark 4.3 compares the first Arrow schema with the one it expects to the letter, inner field names and
-nullability included, so every Arrow batch is built with Spark's own idea of it.
+The code works on whole columns. Importing pyarrow.compute takes longer than a small task, so only the functions that need it import it.
+Spark 4.3 requires that the first Arrow schema equals the expected one exactly, with inner field names and nullability. So every Arrow
+batch is built with the schema that Spark expects.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _TYPES: Mapping[str, DataType] = {
 _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 _LEVADA_NAMES: Mapping[str, str] = {"timestampType": "timestamp_type"}
 TAKEN_NAMES = (*_TYPES, *_LEVADA_NAMES.values())
-"""What an added column cannot be called: it stands beside the others in a batch that has levada's names, and would take their place."""
+"""Names that an added column cannot have. It is added to a batch that has levada's names, and would replace a column there."""
 
 UNTYPED = Typed()
 PLACE = ("topic", "partition", "offset")
 _MOST_MS = (2**63 - 1) // 1000
 TARGET_ROWS = 32_768
 TARGET_BYTES = 4 << 20
-"""Larger Arrow batches are slower in the JVM, smaller ones cost a round of overhead each."""
+"""Larger Arrow batches are slower in the JVM. Each batch has a fixed cost, so smaller ones are slower as well."""
 
 
 def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typed = UNTYPED) -> StructType:
-    """Return the schema of a source. columns: those wanted, in this order; none for all. Raises ConfigError for one that there is not."""
+    """Return the schema of a source. columns: the columns in this order; empty for all. Raises ConfigError for an unknown column."""
     types = {**_TYPES, **typed.columns}
     check_names(columns, typed)
     names = columns or [name for name in types if include_headers or name != "headers"]
@@ -64,7 +64,7 @@ def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typ
 
 
 def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
-    """Refuse a name in the option columns that no column has. Raises ConfigError."""
+    """Raise ConfigError if the option columns names an unknown column."""
     known = {name.lower(): name for name in (*_TYPES, *typed.columns)}
     for name in columns:
         if name not in known.values():
@@ -74,7 +74,7 @@ def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
 
 
 def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
-    """Refuse a user's schema unless it is a choice of our columns; each column left out is work saved. Raises ConfigError."""
+    """Raise ConfigError unless the user's schema is a selection of the source's columns. Columns that it leaves out are not read."""
     types = {**_TYPES, **typed.columns}
     if not wanted.fields:
         raise ConfigError("the schema has no column; name at least one")
@@ -87,7 +87,7 @@ def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
         if not _same(have, field.dataType):
             raise ConfigError(f"the schema asks for '{field.name}' as {field.dataType.simpleString()}, but it is {have.simpleString()}")
         if field.name not in _NEVER_NULL and not (field.nullable and _may_be_null(field.dataType)):
-            # Spark believes it, and then reads what is not there.
+            # Spark would trust NOT NULL, and read a wrong value for null.
             raise ConfigError(f"the schema says that '{field.name}', or a part of it, is never null; leave NOT NULL out")
 
 
@@ -108,21 +108,21 @@ def _same(have: DataType, wanted: DataType) -> bool:
 
 
 def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
-    """Return what a schema needs, by the names that levada's columnar reader has for them."""
+    """Return the columns that a schema needs, under the names of levada's columnar reader."""
     names = [_LEVADA_NAMES.get(needed, needed) for name in schema.fieldNames() for needed in typed.needs(name)]
     if typed.mode is not Mode.PERMISSIVE:
-        # Whether there is a row, or a query, depends on them.
+        # A malformed key or value drops the row or fails the query, even if the query does not select it.
         names += typed.formats
     if "timestamp" in names or typed.mode is Mode.FAILFAST:
-        # A record that Spark cannot hold, or that cannot be read, is named.
+        # Error messages name the record that Spark cannot store, or that cannot be decoded.
         names += PLACE
     return list(dict.fromkeys(names))
 
 
 def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.RecordBatch:
-    """Give levada's columns Spark's names and types. Keys, values and topics are not copied.
+    """Convert levada's columns to Spark's names and types. Keys, values and topics are not copied.
 
-    Records with a timestamp that Spark cannot hold are data loss: the query fails and names the first one, or goes on without them.
+    A record whose timestamp Spark cannot store counts as data loss: the query fails with its offset, or continues without it.
     """
     try:
         return _converted(batch, target)
@@ -144,7 +144,7 @@ def _converted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _can_be_held(timestamps: pa.Array) -> pa.BooleanArray:
-    """Return which timestamps are within the 292,000 years that microseconds in 64 bits reach."""
+    """Return for each timestamp whether it fits into 64 bits as microseconds (about 292,000 years around 1970)."""
     import pyarrow.compute as pc
 
     ms = timestamps.cast(pa.int64())
@@ -164,15 +164,15 @@ def _column(array: pa.Array, field: pa.Field) -> pa.Array:
     if field.name == "headers":
         import pyarrow.compute as pc
 
-        # Spark's own connector says null, not an empty list, for a record without headers.
+        # Spark's own connector returns null, not an empty list, for a record without headers.
         array = pc.if_else(pc.greater(pc.list_value_length(array), 0), array, pa.scalar(None, array.type))
     return array if array.type.equals(field.type, check_metadata=False) else array.cast(field.type)
 
 
 def slices(batches: Iterator[pa.RecordBatch], most_rows: int = TARGET_ROWS, most_bytes: int = TARGET_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut large Arrow batches into equal pieces that suit Spark, without copying; empty ones are dropped.
+    """Cut large Arrow batches into pieces of about equal size that suit Spark, without copying. Empty batches are dropped.
 
-    A large piece followed by a small one costs more than two of the same size.
+    A large piece followed by a small one would cost more than two pieces of equal size.
     """
     for batch in batches:
         pieces = max(-(-batch.num_rows // most_rows), -(-batch.nbytes // most_bytes), 1)

@@ -1,13 +1,13 @@
-"""Log lines of a task say which query, micro-batch and task they are of.
+"""Adds the ids of query, micro-batch and task to the log lines of a task.
 
-The ids are attributes of each record of levada from the moment it is made, so that every handler has them, also one at a logger below
-levada's, which comes before those of levada's own logger.
+The ids are attributes of each of levada's log records from the start. So every handler sees them, also a handler of a logger below
+levada's, which runs before the handlers of levada's own logger.
 
-Python's logging has no handlers in Spark's Python workers, unless spark.sql.pyspark.worker.logging.enabled is true or the program sets some
-up. So levada's logger gets one there, which writes the line to standard error, which is the executor's, where no other handler does. The
-processes in which the driver commits get it, too: there is no task, and standard error is the driver's.
+Python's logging has no handlers in Spark's Python workers, unless spark.sql.pyspark.worker.logging.enabled is true or the program adds
+some. So levada's logger gets a handler there. It writes to the executor's standard error if no other handler does. The processes in which
+the driver commits get this handler as well; they have no task, and their standard error is the driver's.
 
-A worker runs one task at a time, so the task under way is right for the lines of a client's own thread, too.
+A worker runs one task at a time, so the ids of the current task are right for the lines of a client's own thread as well.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from levada.spark.clients import are_in_use
 LOGGER = "levada"
 CONNECTIONS = "levada.client.network.network_client"
 ABOUT_SETTINGS = ("levada.api.logins", "levada.api.engine_setup", "levada.config.producer")
-"""Loggers of warnings about settings, which are the same for each client of a process."""
+"""Loggers of warnings about settings. Each client of a process logs the same warnings."""
 MakeRecord = Callable[..., logging.LogRecord]
 PLAIN = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(task)s] %(message)s")
 
 
 def log_with_task() -> None:
-    """Make the log lines of this process name the task that is under way. Called by tasks and commits, as often as they like."""
+    """Add the ids of the current task to the log lines of this process. Tasks and commits call this. Idempotent."""
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(handler, TaskHandler) for handler in logger.handlers):
         logger.addHandler(TaskHandler())
@@ -39,10 +39,10 @@ def log_with_task() -> None:
 
 
 def tell(logger: logging.Logger, message: str, *args: object) -> None:
-    """Log at INFO, and write to standard error where logging is not set up: Python drops a line below WARNING there.
+    """Log at INFO, or write to standard error if logging is not set up: Python would drop the line then.
 
-    For what the user of a sink should see once. A program cannot set up logging in the processes in which the driver commits; what they
-    write to standard error is in the driver's, which is the console of a program that makes its own session.
+    For messages that the user of a sink should see once. A program cannot set up logging in the processes in which the driver commits.
+    Their standard error is the driver's: the console, for a program that makes its own session.
     """
     levadas = logging.getLogger(LOGGER)
     others = [handler for handler in levadas.handlers if not isinstance(handler, TaskHandler)]
@@ -54,9 +54,10 @@ def tell(logger: logging.Logger, message: str, *args: object) -> None:
 
 
 def with_task(factory: MakeRecord) -> MakeRecord:
-    """Return what makes records as a factory does, and adds the ids to those of levada.
+    """Return a factory that makes log records by another factory and adds the ids to levada's records.
 
-    Within a task `context` is a dict, which Spark's structured log takes over; `task` is the same as text, empty outside of a task.
+    In a task the attribute `context` is a dict of the ids, which Spark's structured log includes. `task` is the ids as text, and empty
+    outside of a task.
     """
 
     def make(name: str | None, *args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -66,7 +67,7 @@ def with_task(factory: MakeRecord) -> MakeRecord:
             ids = task_context()
             record.task = " ".join(f"{key}={value}" for key, value in ids.items())
             if ids:
-                # Outside of a task there is none: logging refuses to overwrite an attribute, and LagListener gives a context of its own.
+                # Only in a task: logging refuses to overwrite an attribute, and LagListener passes its own context outside of tasks.
                 record.context = ids
         return record
 
@@ -74,7 +75,7 @@ def with_task(factory: MakeRecord) -> MakeRecord:
 
 
 def task_context() -> dict[str, str]:
-    """Return the ids of the task under way: nothing outside of a task, and of a batch query only `task`: stage, partition and attempt."""
+    """Return the ids of the current task. Empty outside of a task. For a batch query only `task`, which is stage.partition.attempt."""
     task = TaskContext.get()
     if task is None:
         return {}
@@ -89,7 +90,7 @@ def task_context() -> dict[str, str]:
 
 
 class TaskHandler(logging.Handler):
-    """Writes records from WARNING on where no other handler does. Python's handler of last resort is not used once our logger has this."""
+    """Writes log records from WARNING on, if there is no other handler. It replaces Python's handler of last resort, which it disables."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,12 +102,12 @@ class TaskHandler(logging.Handler):
         if record.name == CONNECTIONS and not are_in_use():
             return
         if is_last and record.levelno >= logging.WARNING and not self._is_repeated(record):
-            # A program may have put a factory of its own in the place of ours.
+            # The program may have replaced the factory that adds `task`.
             form = FORMAT if getattr(record, "task", "") else PLAIN
             sys.stderr.write(form.format(record) + "\n")
 
     def _is_repeated(self, record: logging.LogRecord) -> bool:
-        """Whether a warning about settings was written before: a commit makes a client for each micro-batch, which says it again."""
+        """Whether a warning about settings was written before. A commit makes a client for each micro-batch, which warns each time."""
         if record.name not in ABOUT_SETTINGS:
             return False
         text = record.getMessage()

@@ -1,8 +1,8 @@
-"""A task reads its spans, as Arrow columns.
+"""Reads the spans of a task as Arrow columns.
 
-A span ends when the position reaches its end, not when a number of records has come: offsets have gaps where records were compacted away or
-transactions were aborted, and a gap is no loss. Lost are records below the log start (retention was faster than the query), records above
-the log end (the topic was created again under the same name), records that a new leader does not have, and those of a deleted topic.
+A span is finished when the consumer's position reaches its end, not after a number of records: compaction and aborted transactions leave
+gaps between offsets, and a gap is not a loss. Records are lost if they are below the log start (retention was faster than the query),
+above the log end (the topic was created again under the same name), missing on a new leader, or in a deleted topic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ READ_UNCOMMITTED = "read_uncommitted"
 
 
 def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the spans in Spark's columns. Raises DataLossError by the rules of failOnDataLoss, TimeoutError when nothing comes."""
+    """Yield the records of a task's spans in Spark's columns.
+
+    Raises DataLossError if records are lost and the options do not allow it, TimeoutError if none arrive for kafkaConsumer.pollTimeoutMs.
+    """
     if not task.spans:
         return
     log_with_task()
@@ -50,7 +53,7 @@ def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterato
 
 
 class SpanReader:
-    """Reads spans of different partitions with one consumer, all at a time."""
+    """Reads spans of several partitions at the same time, with one consumer."""
 
     def __init__(self, consumer: KafkaConsumer, spans: Sequence[Span], columns: Sequence[str], options: SourceOptions) -> None:
         self._consumer = consumer
@@ -66,14 +69,14 @@ class SpanReader:
         self._look_interval_s = options.fetch_offset_interval_s
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield what there is, in order within each partition."""
+        """Yield the records of all spans, in order within each partition."""
         self._consumer.assign(self._spans, ends={tp: span.end for tp, span in self._spans.items()})
         try:
             for tp, span in self._spans.items():
                 self._consumer.seek(tp, span.start)
             yield from self._until_end()
         finally:
-            # The consumer outlives the task; one that was not read to its end would go on fetching.
+            # The consumer is reused after the task. With an unfinished assignment it would continue to fetch.
             self._consumer.assign([])
 
     def _until_end(self) -> Iterator[pa.RecordBatch]:
@@ -98,14 +101,14 @@ class SpanReader:
         self._looks_left = self._looks
 
     def _has_moved(self) -> bool:
-        """Whether a position moved past records that nobody may see."""
+        """Whether a position has changed without records, past aborted transactions for example."""
         before, self._positions = self._positions, {tp: self._consumer.position(tp) for tp in self._spans}
         if self._positions != before:
             self._moved()
         return self._positions != before
 
     def _look_for_deleted(self, unknown: UnknownTopicOrPartitionError) -> None:
-        """Give up partitions that do not exist. Not at once: the broker that was asked may not know yet what the driver's broker knew."""
+        """Wait, and after several attempts drop the partitions that do not exist. Until then the broker may have old metadata."""
         if self._looks_left:
             self._looks_left -= 1
             time.sleep(self._look_interval_s)
@@ -129,14 +132,17 @@ class SpanReader:
         return found
 
     def _look_for_the_reason(self) -> None:
-        """Nothing comes: find the logs that end before their span, and give up when time is over."""
+        """Find out why no records arrive.
+
+        Logs that end before their span are reported as a loss. Raises TimeoutError after kafkaConsumer.pollTimeoutMs.
+        """
         waiting = [tp for tp in self._spans if tp not in self._consumer.finished()]
         try:
             latest = self._consumer.end_offsets(waiting, timeout=LOOK_SECONDS)
             cut_off = [tp for tp in waiting if latest[tp] < self._spans[tp].end]
             held_back = self._held_back(cut_off)
         except TimeoutError:
-            # The brokers do not answer; then there is no telling what became of the logs.
+            # Without an answer from the brokers it is unknown where the logs end.
             latest, cut_off, held_back = {}, [], set()
         gone = [tp for tp in cut_off if tp not in held_back]
         for tp in gone:
@@ -145,11 +151,11 @@ class SpanReader:
         if gone:
             self._moved()
         elif waiting and time.monotonic() - self._moved_at > self._patience_s:
-            why = "a transaction that is not decided holds the rest back" if waiting[0] in held_back else "nothing came"
+            why = "an open transaction holds the other records back" if waiting[0] in held_back else "no record arrived"
             raise TimeoutError(f"{self._where(waiting[0])}: {why} for {self._patience_s:g} s (option kafkaConsumer.pollTimeoutMs)")
 
     def _held_back(self, cut_off: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Return the partitions that have the records, and do not hand them out before a transaction is decided."""
+        """Return the partitions whose log has the missing records, after an open transaction (above the last stable offset)."""
         if not cut_off or not self._reads_committed:
             return set()
         with reused_consumer({**reading_settings(self._client), "isolation.level": READ_UNCOMMITTED}) as uncommitted:
@@ -157,14 +163,14 @@ class SpanReader:
         return {tp for tp in cut_off if ends[tp] >= self._spans[tp].end}
 
     def _go_on_after(self, gone: OffsetOutOfRangeError) -> None:
-        """Report what is lost, and go on behind it."""
+        """Report the lost records, and continue after them."""
         tp = gone.partition
         if tp is None or gone.offset is None:
             raise gone
         span = self._spans[tp]
         if isinstance(gone, LogTruncationError) and gone.divergent_offset is not None:
             onward = max(gone.divergent_offset, span.start)
-            self._lost(tp, f"{gone.reason}; what was written in place of lost records is read from offset {onward}")
+            self._lost(tp, f"{gone.reason}; the records that replace the lost ones are read from offset {onward}")
         elif isinstance(gone, LogTruncationError | TopicRecreatedError):
             onward = span.end
             self._lost(tp, gone.reason, gone.offset)
@@ -172,7 +178,7 @@ class SpanReader:
             earliest = self._consumer.beginning_offsets([tp])[tp]
             onward = earliest if earliest > gone.offset else span.end
             if earliest > gone.offset:
-                self._lost(tp, f"the log begins at offset {earliest}, retention has removed what was before", gone.offset)
+                self._lost(tp, f"the log begins at offset {earliest}, retention has deleted the records before", gone.offset)
             else:
                 self._lost(tp, "that is after the end of the log; the topic was probably deleted and created again", gone.offset)
         self._consumer.seek(tp, min(onward, span.end))

@@ -273,6 +273,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first = not self._has_looked and START not in end and start == self._initial
         if not is_first or not moves_with_time(self._options.starting):
             return []
-        return [
-            "the first micro-batch was planned by another source, whose start is not known; records that were written before now are not read"
-        ]
+        return ["the first micro-batch was planned by another source, whose start is not known; records written before now are not read"]
