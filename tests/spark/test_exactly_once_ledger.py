@@ -93,7 +93,7 @@ def test_slots_that_would_take_much_memory_are_refused() -> None:
 
 
 def test_an_entry_of_a_newer_levada_is_not_given_up() -> None:
-    with pytest.raises(IllegalStateError, match="version 3 is not known to this levada; use the one that has written it"):
+    with pytest.raises(IllegalStateError, match="version 3 is not known to this version of levada; use the version that has written it"):
         read("g", TP, OffsetAndMetadata(5, metadata='{"v":3}'))
 
 
@@ -159,7 +159,7 @@ def test_what_is_done_with_a_batch(entry: Entry | None, policy: Policy, verdict:
     [
         (before(8), "the ledger is ahead, at batch 8: .* or onLedgerAhead=skip"),
         (replace(LAST, batch=BATCH), "this run has written this batch already: .* exactlyOnce.id of its own"),
-        (replace(LAST, batch=BatchId("other", "run-1", 3)), "belongs to query other, this is query query.* give another one"),
+        (replace(LAST, batch=BatchId("other", "run-1", 3)), "belongs to query other, this is query query.* give another id"),
     ],
 )
 def test_what_neither_writing_nor_skipping_would_be_right_for_is_refused(entry: Entry, why: str) -> None:
@@ -174,8 +174,11 @@ LAST_OF_JOBS = replace(LAST, batch=BatchId("", "run-1", 7))
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        (None, "the first batch under an exactlyOnce.id has none. .* run the job once with onMissingLedger=write"),
-        (replace(LAST_OF_JOBS, batch=replace(LAST_OF_JOBS.batch, number=8)), "at batch 8: numbers .* have to rise.* give a higher number"),
+        (None, r"this is the first batch under its exactlyOnce.id\. .* run the job once with onMissingLedger=write"),
+        (
+            replace(LAST_OF_JOBS, batch=replace(LAST_OF_JOBS.batch, number=8)),
+            "at batch 8: the numbers .* have to rise.* give a higher number",
+        ),
         (LAST, "the ledger belongs to query query, this is a batch job. Give the job an exactlyOnce.id"),
     ],
 )
@@ -208,7 +211,7 @@ def test_a_batch_that_is_repeated_has_the_same_rows_or_is_refused() -> None:
 
 def test_a_missing_ledger_is_nothing_to_wonder_about_at_the_first_batch() -> None:
     assert judge(replace(BATCH, number=0), None, Policy(missing="fail"), "s") is Verdict.WRITE
-    with pytest.raises(IllegalStateError, match=r"the ledger has no entry, so it cannot be known .* once with onMissingLedger=write"):
+    with pytest.raises(IllegalStateError, match=r"the ledger has no entry, so it is not known .* once with onMissingLedger=write"):
         judge(BATCH, None, Policy(missing="fail"), "s")
 
 

@@ -149,9 +149,7 @@ def test_a_slot_that_was_aborted_before_the_decision_ends_the_run_and_writes_not
     query = slots_only(kafka, topic)
     messages = query.run_tasks(0, [[b"a"], [b"b"]])
     fence(kafka, messages[1])
-    with pytest.raises(
-        IllegalStateError, match=r"~.*\.0\.1\.0', which a task has written 1 rows in, will not be committed: its coordinator has"
-    ):
+    with pytest.raises(IllegalStateError, match=r"~.*\.0\.1\.0', with 1 rows of a task, will not be committed: its coordinator has"):
         query.commit(0, messages)
     assert committed(kafka, topic) == Counter()
     query.abort(0, messages)
@@ -179,7 +177,10 @@ def test_an_error_after_the_decision_says_that_there_was_one(embedded: Any, new_
         broken.setattr(lv.KafkaAdmin, "end_transactions", Mock(side_effect=KafkaError("nobody answers")))
         with pytest.raises(KafkaError, match="nobody answers") as caught:
             query.run(0, [b"a"])
-    assert "batch 0 was decided before, and is not known to be committed as a whole: run the query again" in caught.value.__notes__[0]
+    assert (
+        "batch 0 was decided before, but it is not known whether all of it is committed. To commit the rest, run the query again"
+        in caught.value.__notes__[0]
+    )
     query.restart()
     query.run(0, [b"a"])
     assert settled(embedded, topic) == Counter([b"a"])
@@ -485,7 +486,9 @@ def test_a_slot_that_is_to_replace_a_lost_one_and_is_lost_too(embedded: Any, new
     fence(embedded, messages[1])
     again = query.run_tasks(0, [[b"a"], [b"b"]])
     fence(embedded, again[1])
-    with pytest.raises(IllegalStateError, match=r"It was to replace rows that were lost .* the others are written; run the query again"):
+    with pytest.raises(
+        IllegalStateError, match=r"It was to replace rows that were lost .* the other rows are written. Run the query again"
+    ):
         query.commit(0, again)
     query.abort(0, again)
     query.restart()

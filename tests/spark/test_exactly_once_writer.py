@@ -260,7 +260,7 @@ def test_a_refused_batch_is_not_promised_and_a_skipped_one_says_that_nothing_is_
     assert "exactly once, for readers" in caplog.text
     query.restart()
     caplog.clear()
-    with pytest.raises(IllegalStateError, match="none of this batch's rows of now, also none that have come since"):
+    with pytest.raises(IllegalStateError, match="none of the rows that this batch has now, not even new rows"):
         query.run(0, [b"a", b"new"])
     query.query_id, of_before = str(uuid.uuid4()), query.query_id
     caplog.clear()

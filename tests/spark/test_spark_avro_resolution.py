@@ -115,7 +115,7 @@ class TestUnions:
         reader = ["string", {**record("Event", e=inner), "aliases": ["Old", "New"]}]
         found = resolve(writer, reader, ("Old", {"e": {"id": 7, "item": "x"}, "unused": None}))
         assert found.malformed.to_pylist() == [True]
-        assert found.fault.reason == "of a branch that cannot be told from the others of its union"
+        assert found.fault.reason == "of a branch that cannot be distinguished from the other branches of its union"
 
 
 def with_default(kind: Any, default: Any) -> dict[str, Any]:

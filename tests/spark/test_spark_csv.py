@@ -64,8 +64,8 @@ def one(text: str, ddl: str = "n int, s string", separator: str = ",") -> Any:
         ("7,", {"n": 7, "s": None}, None),
         ("", None, None),
         ("x,y", {"n": None, "s": "y"}, "not of the type int32 of field 'n'"),
-        ("7", {"n": 7, "s": None}, "a record of 1 tokens, not of 2"),
-        ("7,x,", {"n": 7, "s": "x"}, "a record of 3 tokens, not of 2"),
+        ("7", {"n": 7, "s": None}, "a record of 1 tokens instead of 2"),
+        ("7,x,", {"n": 7, "s": "x"}, "a record of 3 tokens instead of 2"),
         ("7,x\n8,y", {"n": None, "s": None}, "not CSV (the token at character 2)"),
         ('7,"x', {"n": None, "s": None}, "not CSV (the token at character 2)"),
         ('7,"x"y', {"n": None, "s": None}, "not CSV (the token at character 2)"),
@@ -97,9 +97,9 @@ def test_the_first_fault_may_be_in_a_field() -> None:
     [
         ("a array<int>", ",", "option 'value.schema': CSV has no array<int> \\(field 'a'\\)"),
         ("a binary", ",", "option 'value.schema': CSV has no binary"),
-        ("a int", "", "option 'value.csv.sep': '' cannot stand between tokens"),
-        ("a int", r"\n", r"option 'value.csv.sep': '.*n' cannot stand between tokens"),
-        ("a int", '"', "option 'value.csv.sep': '\"' cannot stand between tokens"),
+        ("a int", "", "option 'value.csv.sep': '' cannot separate tokens"),
+        ("a int", r"\n", r"option 'value.csv.sep': '.*n' cannot separate tokens"),
+        ("a int", '"', "option 'value.csv.sep': '\"' cannot separate tokens"),
     ],
 )
 def test_mistakes_are_said(ddl: str, separator: str, text: str) -> None:

@@ -154,7 +154,7 @@ def test_a_wrong_option_of_a_sink_is_told_before_the_query_starts(recorder: Any)
         write_kafka(recorder, "a:1", stream=True, topik="t")  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match=r"option 'kafka\.acks'=0 cannot be used"):
         write_kafka(recorder, "a:1", stream=True, topic="t", kafka={"acks": "0"})
-    with pytest.raises(ConfigError, match=r"column 'value' must be string or binary, and is bigint; cast it"):
+    with pytest.raises(ConfigError, match=r"column 'value' must be string or binary, but is bigint; cast it"):
         write_kafka(numbers, "a:1", stream=True, topic="t")
     with pytest.raises(ConfigError, match=r"needs a column 'value'; the rows have topic, words"):
         write_kafka(words, "a:1", stream=True)

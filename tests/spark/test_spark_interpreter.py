@@ -39,7 +39,7 @@ def test_an_environment_that_is_not_activated_is_told_once_with_what_to_do(other
     said = imported(f"{PROGRAM}\nfrom levada.spark import read_kafka", PATH=str(other_python.parent))
     assert said.count("UserWarning") == 1
     assert said.startswith("<string>:1: UserWarning: "), "the line that imports it"
-    assert f"Spark will start python3, which is {other_python}, for its Python processes, as PYSPARK_PYTHON is not set" in said
+    assert f"Spark will start python3, which is {other_python}, for its Python processes, because PYSPARK_PYTHON is not set" in said
     assert f"this program runs in {sys.executable}" in said
     assert "DATA_SOURCE_NOT_FOUND" in said
     assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in said
@@ -64,7 +64,7 @@ def test_the_variables_count_as_they_do_for_spark(other_python: Path, tmp_path: 
     assert why_another({"PATH": path, "PYSPARK_PYTHON": str(other_python), "PYSPARK_DRIVER_PYTHON": mine}) is None
     chosen = why_another({"PATH": path, "PYSPARK_PYTHON": str(other_python)})
     assert chosen is not None
-    assert f"Spark will start {other_python} for its Python processes, as PYSPARK_PYTHON says so" in chosen
+    assert f"Spark will start {other_python} for its Python processes, because PYSPARK_PYTHON says so" in chosen
     jupyter = tmp_path / "jupyter"
     jupyter.write_text("#!/bin/sh\nexit 2\n")
     jupyter.chmod(0o755)

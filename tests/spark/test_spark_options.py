@@ -215,7 +215,7 @@ def test_settings_of_java_that_mean_nothing_here_are_taken_with_a_warning(name: 
 
 def test_what_is_unknown_can_be_ignored_with_a_warning(caplog: Any) -> None:
     assert stream(unknownoptions="warn", startingoffset="earliest").starting == LATEST
-    assert "unknown option 'startingoffset'; did you mean 'startingOffsets'?; ignored, as unknownOptions is warn" in caplog.text
+    assert "unknown option 'startingoffset'; did you mean 'startingOffsets'?; ignored, because unknownOptions is warn" in caplog.text
     with pytest.raises(ConfigError, match="option 'unknownOptions': expected fail or warn, got 'maybe'"):
         stream(unknownoptions="maybe")
 

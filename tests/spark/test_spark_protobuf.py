@@ -240,10 +240,10 @@ def test_the_first_and_the_last_time_of_a_message() -> None:
     for row, text in (
         (
             {"at": first - 1},
-            rf"field 'at' is {first - 1} µs from 1970 on, and a Timestamp holds only the years 0001 to 9999; .* row 1 of 2",
+            rf"field 'at' is {first - 1} µs from 1970 on, but a Timestamp holds only the years 0001 to 9999; .* row 1 of 2",
         ),
         ({"at": last + 1}, rf"field 'at' is {last + 1} µs"),
-        ({"took": longest + 1}, r"field 'took' is 315576000000000001 µs, and a Duration holds at most 315576000000 s; .* row 1 of 2"),
+        ({"took": longest + 1}, r"field 'took' is 315576000000000001 µs, but a Duration holds at most 315576000000 s; .* row 1 of 2"),
         ({"took": -longest - 1}, "field 'took'"),
     ):
         with pytest.raises(SerializationError, match=text):
@@ -258,15 +258,15 @@ def test_a_number_of_no_name_in_an_enum_is_written_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("ddl", "text"),
     [
-        ("a_int32 long", r"column 'value\.a_int32' is bigint, and the message has int there; cast it"),
-        ("a_uint64 decimal(20,1)", r"column 'value\.a_uint64' is decimal\(20,1\), and the message has decimal\(20,0\) there"),
-        ("size int", r"column 'value\.size' is int, and the message has string there"),
-        ("names string", r"column 'value\.names' is string, and the message has array<string> there"),
-        ("names array<int>", r"column 'value\.names\.element' is int, and the message has string there"),
-        ("counts array<int>", r"column 'value\.counts' is array<int>, and the message has map<string,bigint> there"),
+        ("a_int32 long", r"column 'value\.a_int32' is bigint, but the message has int there; cast it"),
+        ("a_uint64 decimal(20,1)", r"column 'value\.a_uint64' is decimal\(20,1\), but the message has decimal\(20,0\) there"),
+        ("size int", r"column 'value\.size' is int, but the message has string there"),
+        ("names string", r"column 'value\.names' is string, but the message has array<string> there"),
+        ("names array<int>", r"column 'value\.names\.element' is int, but the message has string there"),
+        ("counts array<int>", r"column 'value\.counts' is array<int>, but the message has map<string,bigint> there"),
         ("point struct<z: int>", r"column 'value\.point' has a field 'z', and the message types\.All\.Point has only x, big"),
-        ("point int", r"column 'value\.point' is int, and the message has struct<x:int,big:decimal\(20,0\)> there"),
-        ("at long", r"column 'value\.at' is bigint, and the message has timestamp there"),
+        ("point int", r"column 'value\.point' is int, but the message has struct<x:int,big:decimal\(20,0\)> there"),
+        ("at long", r"column 'value\.at' is bigint, but the message has timestamp there"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused_when_the_writer_is_made(ddl: str, text: str) -> None:
@@ -275,7 +275,7 @@ def test_columns_that_do_not_fit_are_refused_when_the_writer_is_made(ddl: str, t
 
 
 def test_only_structs_are_messages() -> None:
-    with pytest.raises(ConfigError, match=r"column 'value' must be a struct to be written as types\.All, and is string"):
+    with pytest.raises(ConfigError, match=r"column 'value' must be a struct to be written as types\.All, but is string"):
         encoder(StringType())
 
 
@@ -292,7 +292,7 @@ def test_only_structs_are_messages() -> None:
         (
             "names array<string>",
             {"names": ["a", None]},
-            "field 'names' has a null in its list, and those of a message .*; it is in row 1 of 2",
+            "field 'names' has a null in its list, but a message .*; it is in row 1 of 2",
         ),
         ("points array<struct<x: int>>", {"points": [None]}, "field 'points' has a null in its list.*row 1 of 2"),
         ("sizes array<string>", {"sizes": [None]}, "field 'sizes' has a null in its list.*row 1 of 2"),
@@ -308,9 +308,7 @@ def test_rows_that_do_not_fit_name_the_column(ddl: str, row: Any, text: str) -> 
 @pytest.mark.parametrize("name", ["counts", "places"])
 def test_maps_cannot_hold_null(name: str) -> None:
     kind = StructType([one for one in chosen().data_type.fields if one.name == name])
-    with pytest.raises(
-        SerializationError, match=f"types.All: field '{name}' has a null in its map, and those of a .*; it is in row 1 of 2"
-    ):
+    with pytest.raises(SerializationError, match=f"types.All: field '{name}' has a null in its map, but a message .*; it is in row 1 of 2"):
         encoder(kind)(pa.array([{name: []}, {name: [("k", None)]}], arrow_type(kind)))
 
 

@@ -98,7 +98,7 @@ def test_the_topic_option_wins_over_the_column() -> None:
 def test_columns_that_are_not_used_may_have_any_type(caplog: pytest.LogCaptureFixture) -> None:
     columns = schema_of(value=StringType("UNICODE"), topic=IntegerType(), timestamp=StringType())
     assert sink_columns(columns, TO_T) == ("value",)
-    assert "column 'timestamp' is not used, as it is string" in caplog.text
+    assert "column 'timestamp' is not used, because it is string" in caplog.text
 
 
 def test_all_columns_of_the_connector() -> None:
@@ -111,7 +111,7 @@ def test_what_makes_no_record_is_refused() -> None:
         sink_columns(schema_of(a=StringType(), b=StringType()), TO_T)
     with pytest.raises(ConfigError, match="give the option 'topic', or a column 'topic'"):
         sink_columns(schema_of(value=StringType()), BY_COLUMN)
-    with pytest.raises(ConfigError, match="column 'value' must be string or binary, and is double; cast it"):
+    with pytest.raises(ConfigError, match="column 'value' must be string or binary, but is double; cast it"):
         sink_columns(schema_of(value=DoubleType()), TO_T)
     with pytest.raises(ConfigError, match="column 'partition' must be int, and is bigint"):
         sink_columns(schema_of(value=StringType(), partition=LongType()), TO_T)

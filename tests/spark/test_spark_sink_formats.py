@@ -117,7 +117,7 @@ def test_json_has_the_years_0001_to_9999(ddl: str, stored: Any, first: int, last
     for far in (first - 1, last + 1):
         with pytest.raises(
             SerializationError,
-            match=rf"column 'value\.{name}' is {far} {unit} from 1970 on, and JSON has only the years 0001 to 9999; it is in row 2 of 4 of",
+            match=rf"column 'value\.{name}' is {far} {unit} from 1970 on, but JSON has only the years 0001 to 9999; it is in row 2 of 4 of",
         ):
             encode(times(ddl, [None, last, far, far], stored))
 
@@ -145,7 +145,7 @@ def test_what_is_written_as_json_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (StringType(), "column 'value' must be a struct to be written as JSON, and is string; use struct"),
+        (StringType(), "column 'value' must be a struct to be written as JSON, but is string; use struct"),
         (StructType(), "column 'value' is a struct without fields; leave it out"),
     ],
 )
@@ -156,7 +156,7 @@ def test_json_is_made_of_structs(kind: Any, text: str) -> None:
 
 def test_a_struct_without_a_format_is_told_of_it() -> None:
     with pytest.raises(
-        ConfigError, match=r"column 'value' must be string or binary, and is struct<n:int>; cast it, or set the option value\.format"
+        ConfigError, match=r"column 'value' must be string or binary, but is struct<n:int>; cast it, or set the option value\.format"
     ):
         sink_columns(StructType([StructField("value", parse_schema("n int", ""))]), sink_options({**KAFKA, "topic": "t"}))
 
@@ -264,10 +264,10 @@ class TestAvro:
         [
             (record(n="long"), "column 'value' has a field 's', and the Avro record 'shop.Order' has only n"),
             (record(n="int", s="string", z="int"), "column 'value' has no field 'z', and the Avro schema of 'shop.Order' has no default"),
-            (record(n="string", s="string"), r"column 'value\.n' is int, and the Avro schema has string there; cast it"),
-            (record(n=logical("int", "date"), s="string"), r"column 'value\.n' is int, and the Avro schema has int \(date\) there"),
+            (record(n="string", s="string"), r"column 'value\.n' is int, but the Avro schema has string there; cast it"),
+            (record(n=logical("int", "date"), s="string"), r"column 'value\.n' is int, but the Avro schema has int \(date\) there"),
             (record(n=["int", "string"], s="string"), r"column 'value\.n': the Avro schema has a union of 2 types there"),
-            ("string", "column 'value' is struct<n:int,s:string>, and the Avro schema has string there"),
+            ("string", "column 'value' is struct<n:int,s:string>, but the Avro schema has string there"),
         ],
     )
     def test_columns_that_do_not_fit_are_refused_when_the_writer_is_made(self, schema: Any, text: str) -> None:
@@ -279,7 +279,7 @@ class TestAvro:
         given = {"value.format": "avro", "value.avro.schema": json.dumps(schema)}
         columns_of("x decimal(4,1)", **given)
         for kind in ("decimal(5,3)", "decimal(5,1)"):
-            with pytest.raises(ConfigError, match=r"column 'value\.x' is decimal\(5,.\), and the Avro schema has bytes \(decimal\)"):
+            with pytest.raises(ConfigError, match=r"column 'value\.x' is decimal\(5,.\), but the Avro schema has bytes \(decimal\)"):
                 columns_of(f"x {kind}", **given)
 
     def test_a_null_where_the_schema_has_none_names_the_column(self) -> None:
@@ -332,7 +332,7 @@ class TestRegistry:
             client.register_schema("mine", Schema(json.dumps(self.SCHEMA)))
         encode = columns_of("n int", **self.given(server, **{"value.subject": "mine"}))
         assert encode(rows_of("n int", [{"n": 1}])).to_pylist() == [b"\0\0\0\0\x02\x02"]
-        with pytest.raises(ConfigError, match=r"column 'value\.n' is string, and the Avro schema has int there"):
+        with pytest.raises(ConfigError, match=r"column 'value\.n' is string, but the Avro schema has int there"):
             columns_of("n string", **self.given(server, **{"value.subject": "mine"}))
         with pytest.raises(ConfigError, match=r"option 'value.subject': the registry has no subject 'orders-value'"):
             columns_of("n int", **self.given(server))
@@ -397,5 +397,5 @@ def test_spark_writes_typed_columns(spark: Any, embedded: Any, new_topic: Any, s
     assert found.key == b"\0\0\0\0\x01\x00"
     (expected,) = frame.select(to_json(whole)).first()
     assert (found.value or b"").decode() == expected
-    with pytest.raises(Exception, match="column 'value' must be a struct to be written as JSON, and is int"):
+    with pytest.raises(Exception, match="column 'value' must be a struct to be written as JSON, but is int"):
         frame.select(col("n").alias("value")).write.format("levada").options(**given).mode("append").save()

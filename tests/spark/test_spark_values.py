@@ -100,7 +100,7 @@ def test_the_schema_has_the_types() -> None:
         ({**JSON, "mode": "strict"}, "option 'mode': expected permissive or dropmalformed or failfast, got 'strict'"),
         ({"mode": "failfast"}, "option 'mode' is for the options 'value.format' and 'key.format'"),
         ({**JSON, "columns": "values"}, None),
-        ({"value.format": "csv", "value.schema": "a int", "value.csv.sep": ""}, "option 'value.csv.sep': '' cannot stand between tokens"),
+        ({"value.format": "csv", "value.schema": "a int", "value.csv.sep": ""}, "option 'value.csv.sep': '' cannot separate tokens"),
         ({"value.raw": "bytes"}, "option 'value.raw' is for the option 'value.format'=json or .*, and that is binary"),
         ({**JSON, "value.raw": "offset"}, "option 'value.raw': a column cannot be called 'offset': another column has this name"),
         (

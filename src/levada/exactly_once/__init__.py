@@ -1,9 +1,9 @@
-"""What a sink that writes batches exactly once keeps in Kafka: its ledger, and the slots of a batch (adr/0061).
+"""The data that a sink keeps in Kafka to write batches exactly once: its ledger, and the slots of a batch (adr/0061).
 
-The ledger is the offset of a consumer group, committed in the transaction that decides a batch; a slot is a transaction that was written
-elsewhere, and that is committed after the decision. Spark's sink (`levada.spark`) decides by them; the command line shows them, and ends
-what a dead driver left. Nothing here needs Spark.
+The ledger is the committed offset of a consumer group. It is committed in the transaction that decides a batch. A slot is a transaction
+that a task has written, and that is committed after the decision. Spark's sink (`levada.spark`) decides by the ledger. The command line
+shows ledger and slots, and ends transactions that a dead driver left open. Nothing here needs Spark.
 
-`batch`: what a batch, its rows and its slots are called. `ledger`: what the ledger says, and what follows from it; pure. `slots`: what is
-asked of the brokers about both.
+`batch`: names of batches and slots, and the digest of rows. `ledger`: reads the ledger and decides by it; pure functions. `slots`: the
+requests to the brokers.
 """

@@ -1,4 +1,4 @@
-"""What the sink calls things: a micro-batch, its rows, and the slots that its tasks write."""
+"""Names and identities: a micro-batch, its rows, and the slots that its tasks write."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from levada.types import TransactionHandle
 
 RUN_SIZE = 8
-"""Characters of a run's id that its slots are called by."""
+"""The number of characters of a run's id that are part of the names of its slots."""
 _NAME = re.compile(r"(?P<sink>.+)~(?P<run>[0-9a-f]{8})\.(?P<parity>[01])\.(?P<task>\d{1,10})\.(?P<attempt>\d{1,5})")
 
 
 @dataclass(frozen=True)
 class BatchId:
-    """A micro-batch as the sink knows it. query_id: empty for a batch number that a program gives. run_id: changes with each start."""
+    """Identifies a micro-batch. query_id: empty for a batch job or a number of exactlyOnce.batchId. run_id: changes with each start."""
 
     query_id: str
     run_id: str
@@ -23,18 +23,18 @@ class BatchId:
 
     @property
     def is_of_job(self) -> bool:
-        """Whether a batch job writes it: there is no streaming query, and no checkpoint."""
+        """Whether a batch job writes the batch, without a checkpoint. A write with exactlyOnce.batchId counts as a batch job."""
         return not self.query_id
 
     @property
     def program(self) -> str:
-        """What the user has to run again, in the words of messages: "job" or "query"."""
+        """The word for the program in messages: "job" or "query"."""
         return "job" if self.is_of_job else "query"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Identifies the rows of a batch: their number, and a digest that depends neither on their order nor on how tasks divide them."""
+    """Identifies the rows of a batch. count: their number. digest: does not depend on their order or their division among tasks."""
 
     count: int
     digest: int
@@ -49,8 +49,8 @@ NO_ROWS = Rows(0, 0)
 class SlotName(NamedTuple):
     """Names a slot: its transactional id, and the group whose offset shows whether its transaction was committed.
 
-    Coordinators remember a transactional id for days, so a run has few of them. Consecutive batches use different ids: a driver that was
-    paused must not mistake a slot of the next batch for one of its own.
+    Coordinators keep a transactional id for days, so a run uses few of them. Consecutive batches use different ids: a driver that was
+    paused must not mistake a slot of the next batch for a slot of its own batch.
     """
 
     run: str
@@ -60,17 +60,17 @@ class SlotName(NamedTuple):
 
     @classmethod
     def of(cls, batch: BatchId, task: int, attempt: int) -> SlotName:
-        """Return the name of the slot that a task's attempt writes."""
+        """Return the name of the slot for an attempt of a task."""
         return cls(batch.run_id[:RUN_SIZE], batch.number % 2, task, attempt)
 
     def within(self, sink: str) -> str:
-        """Return the slot's transactional id, which begins with the sink's name. sink: that name, the driver's transactional id."""
-        # No exactlyOnce.id has a '~', so no sink is called like another one's slot.
+        """Return the slot's transactional id. sink: the sink's name, which is the driver's transactional id, and its prefix."""
+        # An exactlyOnce.id cannot contain '~', so the name of a sink never equals the name of another sink's slot.
         return f"{sink}~{self.run}.{self.parity}.{self.task}.{self.attempt}"
 
 
 def parsed(transactional_id: str) -> tuple[str, SlotName] | None:
-    """Return the sink that a transactional id is a slot of, and the slot's name; None for other ids."""
+    """Return the sink's name and the slot's name for the transactional id of a slot. None for other ids."""
     match = _NAME.fullmatch(transactional_id)
     if match is None:
         return None
@@ -78,18 +78,18 @@ def parsed(transactional_id: str) -> tuple[str, SlotName] | None:
 
 
 def sink_of_group(group: str) -> str:
-    """Return the sink to which a group belongs, if it belongs to one. A sink's groups hold its ledger, or the outcome of a slot."""
+    """Return the name of the sink that would own a group. A sink's groups hold its ledger, or the outcome of a slot."""
     return group.partition("~")[0]
 
 
 def is_of(transactional_id: str, batch: BatchId) -> bool:
-    """Whether a slot may belong to a batch, of any run, and not to the previous or next batch."""
+    """Whether a slot may belong to this batch, of any run. False for slots of the previous and the next batch."""
     slot = parsed(transactional_id)
     return slot is not None and slot[1].parity == batch.number % 2
 
 
 class Slot(NamedTuple):
-    """The transaction that a task has written. handle: commits or aborts it. rows: the number and digest of its rows."""
+    """A transaction that a task has written. handle: to commit or abort the transaction. rows: number and digest of its rows."""
 
     name: SlotName
     handle: TransactionHandle

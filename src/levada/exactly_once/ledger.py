@@ -1,8 +1,8 @@
-"""What the ledger says of a sink's last batch, and what follows from it for the batch that Spark wants committed.
+"""The ledger: the entry about a sink's last batch, and the decision about the batch that Spark wants to commit.
 
-The ledger is the committed offset of a consumer group without members: its offset is the id of the last batch that was decided, its
-metadata say which run of which query has written it, what rows it had, and which slots it has. Slots that do not fit into the metadata of
-one offset are continued in those of further groups. Reading is stable (KIP-447), so a transaction that may change the ledger has ended.
+The ledger is the committed offset of a consumer group without members. The offset is the id of the last decided batch. Its metadata contain
+the query and run that wrote the batch, the number and digest of its rows, and its slots. Slots that do not fit into the metadata of one
+offset are continued in offsets of further groups. The ledger is read with require_stable (KIP-447), so no open transaction can change it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from levada.types import OffsetAndMetadata, TopicPartition, TransactionHandle
 VERSION = 1
 VERSION_WITH_SLOTS = 2
 PIECE = 3500
-"""Characters of slots in one offset's metadata: with all else they stay below the brokers' offset.metadata.max.bytes, 4096."""
+"""The most characters of slots in the metadata of one offset. The whole metadata stay below the default offset.metadata.max.bytes, 4096."""
 MOST_SLOTS, MOST_GROUPS = 100_000, 2_000
-"""Of one entry. So many slots fit into so many groups; more is not read."""
+"""Limits of one entry: this number of slots fits into this number of groups. More are not read."""
 _SLOT = struct.Struct(">4sIHqhBQQ")
-"""Run, task and attempt of its name, producer id, epoch, version of EndTxn, rows, digest."""
+"""One slot: run, task and attempt of its name, producer id, epoch, version of EndTxn, number and digest of its rows."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The last batch that was decided.
+    """The ledger's entry about the last decided batch.
 
-    at: the partition whose offset it is. slots: what is to be committed of it. turn: how often the batch was repeated, which tells the
-    newer of two entries of one batch. written_s: when, in seconds since the epoch. is_finished: whether all slots are committed.
+    at: the partition of the ledger's offset. slots: the slots that belong to the batch. turn: how often the batch was repeated; of two
+    entries for one batch the newer one has the higher turn. written_s: time of writing, in seconds since the epoch. is_finished: whether
+    all slots are committed.
     """
 
     batch: BatchId
@@ -52,7 +53,7 @@ class Entry:
         return () if self.is_finished else self.slots
 
     def offsets(self, group: str) -> dict[str, OffsetAndMetadata]:
-        """Return what stands for the entry: an offset of the ledger's group, and of as many further ones as its slots take."""
+        """Return the entry as offsets to commit, by group: for the ledger's group, and for the further groups that its slots need."""
         said = {
             "v": VERSION_WITH_SLOTS if self.slots else VERSION,
             "query": self.batch.query_id,
@@ -76,13 +77,13 @@ def further_groups(group: str, count: int) -> list[str]:
 
 
 def newest(committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> tuple[TopicPartition, OffsetAndMetadata] | None:
-    """Return the newest of a group's offsets; there are several after a change of the ledger's topic."""
+    """Return the newest of a group's offsets. A group has several offsets after the option ledgerTopic was changed."""
     there = [(tp, offset) for tp, offset in committed.items() if offset is not None]
     return max(there, key=lambda found: (found[1].offset, _number(found[1], "turn")), default=None)
 
 
 def continued_in(offset: OffsetAndMetadata) -> int:
-    """Return in how many further groups an entry is continued; 0 for what is no entry."""
+    """Return the number of further groups in which an entry is continued. 0 for an offset that is not an entry."""
     return min(_number(offset, "more"), MOST_GROUPS)
 
 
@@ -95,9 +96,9 @@ def _number(offset: OffsetAndMetadata, name: str) -> int:
 
 
 def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Sequence[OffsetAndMetadata | None] = ()) -> Entry:
-    """Return the entry that offsets stand for.
+    """Return the entry that the offsets hold. offset: of the ledger's group. further: of the further groups.
 
-    Raises CorruptRecordError for offsets that no sink has committed, IllegalStateError for those of a newer levada.
+    Raises CorruptRecordError for offsets that no sink has committed, IllegalStateError for offsets of a newer levada.
     """
     try:
         said: Any = json.loads(offset.metadata)
@@ -111,10 +112,10 @@ def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Seq
             return Entry(batch, rows, at, slots, _number(offset, "turn"), _number(offset, "written"), finished)
         if isinstance(said["v"], int) and said["v"] > VERSION_WITH_SLOTS:
             raise IllegalStateError(
-                f"ledger of the exactly-once sink (group '{group}', {at}): version {said['v']} is not known to this levada; use the one "
-                "that has written it, or a newer one"
+                f"ledger of the exactly-once sink (group '{group}', {at}): version {said['v']} is not known to this version of levada; use "
+                "the version that has written it, or a newer one"
             )
-        why = f"version {said['v']!r} is none"
+        why = f"{said['v']!r} is not a version"
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, struct.error, zlib.error) as fault:
         why = f"no sink has written it ({fault!r})"
     raise CorruptRecordError(
@@ -147,7 +148,7 @@ def _unpacked(text: str, group: str, batch: BatchId) -> list[Slot]:
 
 
 class Verdict(Enum):
-    """What is to be done with a batch."""
+    """The decision about a batch. The values are texts for the log."""
 
     WRITE = "write it"
     WRITE_UNPROVEN = (
@@ -155,12 +156,12 @@ class Verdict(Enum):
         "of the sink"
     )
     REPEAT = "it was written before"
-    SKIP_AHEAD = "a later batch was written before; none of its rows is written"
+    SKIP_AHEAD = "a later batch was written before; none of this batch's rows is written"
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What is to be done where the ledger does not decide. Each is the option of its name, as given or by default.
+    """The options for cases that the ledger does not decide: onMissingLedger, onLedgerAhead, onOtherRows and onLostSlot.
 
     missing: warn, fail or write. ahead, other_rows: fail or skip. lost_slot: fail, rewrite or skip.
     """
@@ -172,7 +173,7 @@ class Policy:
 
 
 def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> Verdict:
-    """Decide what to do with a batch. Raises IllegalStateError where neither writing nor skipping would be right."""
+    """Decide what to do with a batch. Raises IllegalStateError if the batch must be neither written nor skipped."""
     name = called(sink_id, batch)
     if entry is None:
         if batch.number == 0 or policy.missing == "write":
@@ -197,11 +198,11 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
 
 
 def _why_missing(batch: BatchId) -> str:
-    has_none = "the first batch under an exactlyOnce.id" if batch.is_of_job else "a query that did not write exactly once so far"
+    has_none = "this is the first batch under its exactlyOnce.id" if batch.is_of_job else "the query did not write exactly once until now"
     return (
-        "the ledger has no entry, so it cannot be known whether this batch was written before: exactlyOnce.id, transactionalIdPrefix or "
-        "ledgerTopic may have been changed, it expires after the brokers' offsets.retention.minutes, and "
-        f"{has_none} has none. Look whether the batch's rows are in Kafka; if they are not, run the "
+        "the ledger has no entry, so it is not known whether this batch was written before: exactlyOnce.id, transactionalIdPrefix or "
+        "ledgerTopic was changed, the entry has expired after the brokers' offsets.retention.minutes, or "
+        f"{has_none}. Check whether the batch's rows are in Kafka; if they are not, run the "
         f"{batch.program} once with onMissingLedger=write"
     )
 
@@ -213,7 +214,7 @@ def _why_of_another(batch: BatchId, entry: Entry) -> str:
         return f"the ledger belongs to batch jobs, this is query {batch.query_id}. Give the query an exactlyOnce.id of its own"
     return (
         f"the ledger belongs to query {entry.batch.query_id}, this is query {batch.query_id}. Two queries must not share an "
-        "exactlyOnce.id. After a new checkpoint give another one: the query then writes again what it reads from startingOffsets on"
+        "exactlyOnce.id. After a new checkpoint give another id: the query then writes the records from startingOffsets on again"
     )
 
 
@@ -221,18 +222,18 @@ def _why_ahead(batch: BatchId, entry: Entry) -> str:
     ahead = f"the ledger is ahead, at batch {entry.batch.number}"
     if batch.is_of_job:
         return (
-            f"{ahead}: numbers that exactlyOnce.batchId gives have to rise. If these rows were not written yet, give a higher number, or "
+            f"{ahead}: the numbers of exactlyOnce.batchId have to rise. If these rows were not written yet, give a higher number, or "
             "another exactlyOnce.id; if they were, onLedgerAhead=skip leaves them out, whatever rows the job has now"
         )
     return (
-        f"{ahead}: the checkpoint is older than what was written (it was restored or copied), or two runs are alive. To go on from this "
-        f"checkpoint, either give another exactlyOnce.id, and rows of the batches up to {entry.batch.number} may be written twice, or "
-        "onLedgerAhead=skip, and batches up to that number are not written, whatever they have now: rows that have come since may be lost"
+        f"{ahead}: the checkpoint is older than the last batch that was written (it was restored or copied), or two runs are active. To "
+        f"continue from this checkpoint, give another exactlyOnce.id: then rows of the batches up to {entry.batch.number} may be written "
+        "twice; or onLedgerAhead=skip: then batches up to that number are not written, even if they have new rows, which may be lost"
     )
 
 
 def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, sink_id: str) -> bool:
-    """Return whether a batch that was written before has the same rows now. Raises IllegalStateError where other ones are not allowed."""
+    """Return whether a batch that was written before has the same rows now. Raises IllegalStateError if it must not have other rows."""
     if entry.rows == rows:
         return True
     if policy.other_rows == "skip":
@@ -247,14 +248,14 @@ def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, si
     )
     raise IllegalStateError(
         f"{called(sink_id, batch)}: the ledger says that this batch was written with other rows: {_shown(entry.rows)} then, {_shown(rows)} "
-        f"now. {causes}, or its rows differ each time that they are computed, as with rand() or uuid(): then run the "
-        f"{batch.program} with onOtherRows=skip, which writes none of this batch's rows of now, also none that have come since. If such "
-        f"rows have to be written, {otherwise}"
+        f"now. {causes}, or its rows differ each time that they are computed, for example with rand() or uuid(): then run the "
+        f"{batch.program} with onOtherRows=skip, which writes none of the rows that this batch has now, not even new rows. To write new "
+        f"rows, {otherwise}"
     )
 
 
 def called(sink_id: str, batch: BatchId) -> str:
-    """Name a batch in messages."""
+    """Return the name of a batch for messages."""
     return f"exactly-once sink '{sink_id}', batch {batch.number}"
 
 

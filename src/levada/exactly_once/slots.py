@@ -1,11 +1,11 @@
-"""Slots: transactions that tasks have written because their rows do not fit into the driver, and that the driver ends.
+"""Slots: transactions that tasks write because their rows do not fit into the driver, and that the driver ends.
 
-A slot is open until the batch is decided. The ledger's entry, which makes the decision, names the slots that are to be committed. Every
-driver that reads the entry commits them; to repeat that is harmless.
+A slot is open until the batch is decided. The ledger's entry is the decision, and names the slots to commit. Every driver that reads the
+entry commits its slots. Repeating the commit is harmless.
 
 A slot also commits the number of its batch, as the offset of a group that has the slot's name. If EndTxn fails, this offset shows whether
-the slot was committed. The answer to a repeated EndTxn does not show it after the transactional id was used again, and a late request of
-the slot's task uses it again.
+the slot was committed. The answer to a repeated EndTxn does not show it if the transactional id was used again, and a late request of the
+slot's task may use it again.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
-"""How long to wait until a transaction is aborted, or a group deleted. Brokers do both later by themselves."""
+"""How long to wait until a transaction is aborted, or a group deleted. Otherwise brokers do both later."""
 OLDEST_END = 4
-"""A version of EndTxn that every broker takes to abort what is open."""
+"""A version of EndTxn with which every broker accepts the abort of an open transaction."""
 TIME_LEFT = 0.2
-"""The share of transaction.timeout.ms that a slot must have before the decision, so that it can be committed after it."""
+"""The share of transaction.timeout.ms that a slot must have left at the decision, so that there is time to commit it."""
 
 
 class Unfinished(NamedTuple):
-    """Slots that cannot be committed. lost: they were aborted. unknown: the brokers no longer know whether they were committed."""
+    """Slots that cannot be committed. lost: aborted slots. unknown: the brokers no longer know whether these slots were committed."""
 
     lost: tuple[Slot, ...]
     unknown: tuple[Slot, ...]
 
     @property
     def all(self) -> tuple[Slot, ...]:
-        """All of them."""
+        """Lost and unknown slots."""
         return self.lost + self.unknown
 
 
@@ -50,17 +50,17 @@ NOTHING_LEFT = Unfinished((), ())
 
 
 class Slots:
-    """The slots of a sink, and the ledger that names them, as the driver sees them."""
+    """Requests about a sink's ledger and slots. sink: the sink's name, the driver's transactional id."""
 
     def __init__(self, admin: KafkaAdmin, sink: str) -> None:
         self._admin = admin
         self._sink = sink
 
     def last_entry(self, at: TopicPartition | None = None, timeout_s: float | None = None, *, stable: bool = True) -> Entry | None:
-        """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does.
+        """Read the ledger when no open transaction can change it. Raises TimeoutError if one stays open.
 
-        at: where the sink keeps it. None where that is not known: then a first entry that is not committed yet is not waited for.
-        stable: false to see what is committed so far, whatever is open.
+        at: the partition of the ledger's offset. None if it is not known; then a pending first entry is not waited for. stable: False to
+        read the committed offsets without waiting for open transactions.
         """
         last = self._last_offset(at, timeout_s, stable=stable)
         if last is None:
@@ -73,7 +73,7 @@ class Slots:
         except CorruptRecordError:
             if self._last_offset(at, timeout_s, stable=stable) == last:
                 raise
-        # The groups were read one after the other, and another driver has written its entry meanwhile.
+        # The groups were read one after the other, and another driver has written a new entry in between.
         return self.last_entry(at, timeout_s, stable=stable)
 
     def _last_offset(
@@ -81,14 +81,14 @@ class Slots:
     ) -> tuple[TopicPartition, OffsetAndMetadata] | None:
         found = self._admin.list_consumer_group_offsets(self._sink, require_stable=stable, timeout=timeout_s)
         if at is not None and found.get(at) is None:
-            # An entry that is the first one of its partition is left out above while it is pending.
+            # The answer above leaves out a pending offset if it is the first offset of its partition.
             found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
         return newest(found)
 
     def check(self, entry: Entry, *, decided: bool = False) -> None:
-        """Look at the slots of an entry that is to be written. Raises IllegalStateError where one is not open, or will not be for long.
+        """Check the slots of an entry before it is written. Raises IllegalStateError if a slot is not open, or will time out soon.
 
-        decided: whether the batch was decided before, and these slots are to replace lost ones.
+        decided: whether the batch was decided before, and these slots replace lost slots.
         """
         slots = entry.slots
         if not slots:
@@ -109,15 +109,15 @@ class Slots:
                 raise _gone(slot, why, program, decided)
 
     def finish(self, entry: Entry) -> Unfinished:
-        """Commit the slots of a batch that was decided, which may be repeated, and return those that cannot be committed."""
+        """Commit the slots of a decided batch. Return the slots that cannot be committed. May be called again."""
         if not entry.unfinished:
             return NOTHING_LEFT
         try:
             return self._finish(entry)
         except KafkaError as error:
             error.add_note(
-                f"batch {entry.batch.number} was decided before, and is not known to be committed as a whole: run the query again before "
-                f"transaction.timeout.ms is over, which commits the rest, or levada spark transactions recover {self._sink}"
+                f"batch {entry.batch.number} was decided before, but it is not known whether all of it is committed. To commit the rest, "
+                f"run the query again within transaction.timeout.ms, or run levada spark transactions recover {self._sink}"
             )
             raise
 
@@ -128,7 +128,7 @@ class Slots:
         unsure = [slot for slot in entry.unfinished if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
         if not unsure:
             return NOTHING_LEFT
-        # A task that everybody takes for dead may have opened a slot of the same name since, which hides what became of the first one.
+        # A task that counts as dead may have opened a transaction with the slot's name again, which hides the outcome of the slot.
         if reopened := [slot.handle.transactional_id for slot in unsure if outcomes[slot.handle] is TransactionOutcome.LOST]:
             self._admin.fence_producers(reopened)
         wanted = {slot.handle.transactional_id: [entry.at] for slot in unsure}
@@ -139,9 +139,9 @@ class Slots:
         return Unfinished(lost, tuple(slot for slot in left if slot not in lost))
 
     def left_open(self, known: Collection[Slot]) -> list[TransactionHandle]:
-        """Return what is open of this sink beside the slots that are known: of attempts that lost, and of runs that died.
+        """Return the sink's open transactions without the known slots: those of unused task attempts, and of runs that have died.
 
-        Nothing depends on it: where brokers do not tell, transaction.timeout.ms ends what is open.
+        Empty if brokers cannot list them. That does no harm: open transactions end at transaction.timeout.ms.
         """
         try:
             listed = self._admin.list_transactions(states=["Ongoing"], timeout=ABORT_S)
@@ -150,7 +150,7 @@ class Slots:
             ]
             found = self._admin.outcomes(self._admin.describe_transactions, mine, timeout=ABORT_S) if mine else {}
         except KafkaError as error:
-            logger.info("what sink '%s' has left open is not known: %s", self._sink, error)
+            logger.info("the open transactions of sink '%s' are not known: %s", self._sink, error)
             return []
         end_version = next((slot.handle.end_version for slot in known), OLDEST_END)
         live = {slot.handle[:3] for slot in known}
@@ -161,7 +161,7 @@ class Slots:
         ]
 
     def abort(self, handles: Collection[TransactionHandle]) -> None:
-        """Abort slots that will not be committed, so that readers can go on. If this fails, brokers abort them later by themselves."""
+        """Abort slots that will not be committed, so that readers need not wait. If this fails, they end at transaction.timeout.ms."""
         if not handles:
             return
         try:
@@ -170,10 +170,11 @@ class Slots:
             logger.warning("%d open transactions of sink '%s' were not all aborted: %s", len(handles), self._sink, error)
 
     def abort_losers(self, handles: Collection[TransactionHandle], run_id: str) -> None:
-        """Abort what was left open. run_id: of the driver's own run, whose tasks may still be writing, unseen by everybody.
+        """Abort open transactions that are not slots of the batch. run_id: the driver's own run.
 
-        Those are fenced: after EndTxn alone they could write on, and before Kafka 3.6 into a transaction that no coordinator knows. Slots
-        of other runs are ended by their epochs: a driver that was paused must not fence tasks of its successor.
+        Tasks of this run may still write, without the driver's knowledge. They are fenced: after EndTxn alone they could continue to write,
+        before Kafka 3.6 even into a transaction that no coordinator knows. Slots of other runs are ended with their epochs: a driver that
+        was paused must not fence tasks of its successor.
         """
         own = {handle for handle in handles if (parts := parsed(handle.transactional_id)) is not None and parts[1].run == run_id[:RUN_SIZE]}
         self.abort([handle for handle in handles if handle not in own])
@@ -181,7 +182,7 @@ class Slots:
             try:
                 self._admin.fence_producers([handle.transactional_id for handle in own], timeout=ABORT_S)
             except KafkaError as error:
-                logger.warning("%d tasks of sink '%s' that lost were not all fenced: %s", len(own), self._sink, error)
+                logger.warning("%d unused task attempts of sink '%s' were not all fenced: %s", len(own), self._sink, error)
 
     def forget(self, groups: Collection[str]) -> None:
         """Delete groups whose offsets are not needed any more, such as those of committed slots. If this fails, they expire."""
@@ -201,9 +202,7 @@ def _time_left_ms(described: TransactionDescription, now_ms: int) -> float:
 
 
 def _gone(slot: Slot, why: str, program: str, decided: bool) -> IllegalStateError:
-    what = (
-        f"transaction '{slot.handle.transactional_id}', which a task has written {slot.rows.count} rows in, will not be committed: {why}. "
-    )
+    what = f"transaction '{slot.handle.transactional_id}', with {slot.rows.count} rows of a task, will not be committed: {why}. "
     longer = (
         "Transactions are aborted after transaction.timeout.ms (kafka.transaction.timeout.ms, at most the brokers' "
         "transaction.max.timeout.ms, 15 minutes by default), or by an administrator. If tasks take longer, divide the rows among more "
@@ -211,7 +210,7 @@ def _gone(slot: Slot, why: str, program: str, decided: bool) -> IllegalStateErro
     )
     if decided:
         return IllegalStateError(
-            f"{what}It was to replace rows that were lost after an earlier run had decided the batch, the others are written; run the "
+            f"{what}It was to replace rows that were lost after an earlier run had decided the batch; the other rows are written. Run the "
             f"{program} again. {longer}"
         )
     through = "run the query through this batch once" if program == "query" else "write them"

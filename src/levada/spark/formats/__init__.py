@@ -1,6 +1,6 @@
-"""The formats of keys and values: Kafka's bytes to typed Spark columns, in the task that reads them.
+"""The formats of keys and values. They convert between Kafka's bytes and typed Spark columns, in the tasks.
 
-A format is made from options in the driver, travels to the tasks with the reader, and makes a decoder there. `format` says what one has to
-offer; every other module is one format, or what several of them share. What becomes of values that are malformed is decided in
-`levada.spark.source.values`, for all formats alike.
+The driver makes a format from options. The format is pickled with the reader or writer, and makes a decoder or encoder in each task.
+`format` is the interface of formats of the source, `sink_format` of formats of the sink. Each other module is one format, or code that
+several formats share. `levada.spark.source.values` handles malformed values, for all formats in the same way.
 """

@@ -1,4 +1,4 @@
-"""value.format=avro: Avro without anything before it, and confluent-avro: with a schema's id before it, by a schema registry."""
+"""value.format=avro: plain Avro without a header; confluent-avro: Avro in Confluent's wire format, with the id of a registry's schema."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ AVRO = "AVRO"
 
 @dataclass(frozen=True)
 class AvroFormat(Format):
-    """schema: of the writer, and of the column."""
+    """Plain Avro. schema: the schema of the writer, which also is the schema of the column."""
 
     schema: AvroSchema
     is_text: ClassVar[bool] = False
 
     @property
     def data_type(self) -> DataType:
-        """What from_avro makes of the schema."""
+        """The type that Spark's from_avro returns for the schema."""
         return self.schema.shape().spark
 
     def decoder(self) -> Decoder:
@@ -40,9 +40,10 @@ class AvroFormat(Format):
 
 @dataclass(frozen=True)
 class ConfluentAvroFormat(Format):
-    """Every value is read by its writer's schema, which its id names, and resolved to one reader's schema.
+    """Avro in Confluent's wire format. Each value is read by its writer's schema and resolved to one reader's schema.
 
-    schema: the reader's; None until pinned, which takes the latest of the subject. option: the one that names either.
+    schema: the reader's schema; None until pinned() fetches the latest schema of the subject. option: the option that gives schema or
+    subject, for errors.
     """
 
     settings: Settings = field(repr=False)
@@ -59,11 +60,11 @@ class ConfluentAvroFormat(Format):
 
     @property
     def data_type(self) -> DataType:
-        """What from_avro makes of the reader's schema."""
+        """The type that Spark's from_avro returns for the reader's schema."""
         return self._reader.shape().spark
 
     def decoder(self) -> Decoder:
-        """Return a decoder. Writers' schemas are known to all tasks of a process."""
+        """Return a decoder. All tasks of a process share the writers' schemas that were looked up."""
         return _decoder(self._reader, WriterSchemas(self.settings, self._reader).read)
 
     @property
@@ -125,12 +126,12 @@ class WriterSchemas:
 
 @lru_cache(maxsize=32)
 def _known_reads(process: int, settings: Settings, reader: AvroSchema) -> dict[int, Read]:
-    """Return what stays known in a worker process from one task to the next: how to read each schema id."""
+    """Return the process's functions for reading values, by schema id. The tasks of a worker process share this dictionary."""
     return {}
 
 
 def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> Read:
-    """Return what reads values of a writer's schema. Raises ConfigError where the two do not go together."""
+    """Return a function that reads values of a writer's schema. Raises ConfigError if they cannot be resolved to the reader's schema."""
     what = f"the Avro schema of id {schema_id}"
     if not is_plain_bytes(writer.parsed()):
         return _reader_of(reader, writer, HEADER_SIZE, what)
@@ -141,11 +142,14 @@ def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> Read:
 
 
 def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begin: int, what: str) -> Read:
-    """Return what reads the values of a writer, None for the reader's own, that begin at `begin`. what: the schema, for errors."""
+    """Return a function that reads values of a writer. writer_schema: None for the reader's own schema.
+
+    begin: the index of the first byte of Avro data. what: the schema, for errors.
+    """
     names_branches = reader_schema.shape().names_branches
     reader = reader_schema.parsed_with_names()
     writer = reader if writer_schema is None else writer_schema.parsed_with_names()
-    # Without this fastavro resolves a schema to itself: the values are the same, it takes longer.
+    # For equal schemas fastavro would return the same values without resolving, but slower.
     is_same = writer.schema == reader.schema
     convert = conversion(reader, None if is_same else writer, names_branches)
     resolved = None if is_same else reader.schema
@@ -157,7 +161,7 @@ def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begi
         except LeftOverError as fault:
             raise MalformedError(f"not of {what}: {fault}") from None
         except Exception as fault:
-            # fastavro raises whatever its parts raise for bytes that are no Avro.
+            # For bytes that are not Avro, fastavro raises exceptions of any type.
             raise MalformedError(f"not of {what}: {_without_schemas(told(fault), writer.schema, reader.schema)}") from fault
         return value if convert is None else convert(value)
 
@@ -165,7 +169,7 @@ def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begi
 
 
 def _without_schemas(text: str, *schemas: Any) -> str:
-    """Return fastavro's text with the names of records for whole schemas, each with all of its named types."""
+    """Return fastavro's error text with the names of records in place of whole schemas."""
     for schema in schemas:
         if isinstance(schema, dict) and "name" in schema:
             text = text.replace(str(schema), f"{kind_of(schema)} {schema['name']}")

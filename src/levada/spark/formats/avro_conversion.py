@@ -1,8 +1,8 @@
-"""How fastavro's values become what Arrow takes, for one writer's schema and one reader's.
+"""Converts fastavro's values to values that Arrow accepts, for one writer's schema and one reader's schema.
 
-fastavro does not say which branch of the reader's union it took where the writer has no union, and hands out defaults as they stand in the
-schema's JSON. Both are known from the two schemas, so they are walked together, once, by fastavro's own rules: by name, by alias, the first
-that matches.
+fastavro does not tell which branch of the reader's union it took if the writer has no union. It returns defaults as they are in the
+schema's JSON. Both can be derived from the two schemas, so both are traversed together, once, by fastavro's own rules: by name, by alias,
+the first match.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from levada.spark.formats.avro_values import (
 
 
 def conversion(reader: ParsedSchema, writer: ParsedSchema | None, names_branches: bool) -> Convert | None:
-    """Return what converts values. writer: None where values are not resolved. names_branches: whether fastavro names types of unions.
+    """Return a function that converts values. None if they need no conversion.
 
-    Raises ConfigError where a default is needed that does not fit its field.
+    writer: None if values are not resolved. names_branches: whether fastavro returns the type names of values in unions. Raises ConfigError
+    if a needed default does not fit its field.
     """
     walk = _Conversions(reader.names, {} if writer is None else writer.names, names_branches)
     return walk.of(reader.schema, () if writer is None else (writer.schema,))
 
 
 class _Conversions:
-    """One walk over a reader's schema, and over what the writer may have at each place: nothing is known where that is empty."""
+    """Traverses a reader's schema together with the types that the writer may have at each place. Empty if these are not known."""
 
     def __init__(self, names: Mapping[str, Any], writer_names: Mapping[str, Any], names_branches: bool) -> None:
         self._names = names
@@ -48,7 +49,7 @@ class _Conversions:
         self._names_branches = names_branches
 
     def of(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
-        """Return what converts values of a type; None for values that are fine as they are."""
+        """Return a function that converts values of a type. None if they need no conversion."""
         schema = _named(schema, self._names)
         if isinstance(schema, list):
             others = alternatives(schema)
@@ -89,9 +90,9 @@ class _Conversions:
         return value if convert is None else convert(value)
 
     def _members(self, branches: Sequence[Any], writers: Sequence[Any]) -> Convert:
-        """Return what makes the struct of a union. What fastavro names tells its branch, as does the class of anything without a name.
+        """Return a function that makes the struct of a union. The branch of a value follows from its type name, or from its Python class.
 
-        A record, an enum or a fixed has no name where the writer has no union: then the schemas tell the branch.
+        A record, an enum or a fixed comes without its name if the writer has no union. Then the branch follows from the schemas.
         """
         schemas = [_named(branch, self._names) for branch in branches]
         flat = [(one, _first(schemas, one)) for one in self._flat(writers)]
@@ -108,7 +109,7 @@ class _Conversions:
         return member_at(told_by, None if at is None else made[at])
 
     def _flat(self, writers: Sequence[Any]) -> list[Any]:
-        """Return the types that a writer may have written, without unions and with what names stand for."""
+        """Return the types that a writer may have written. Unions are replaced by their branches, and names by their types."""
         found = []
         for one in writers:
             schema = _named(one, self._writer_names)
@@ -125,7 +126,7 @@ def _first(schemas: Sequence[Any], writer: Any) -> int | None:
 
 
 def _resolves(writer: Any, reader: Any) -> bool:
-    """Whether fastavro resolves a type to another one. Numbers are left out, which nothing is made of; a decimal is bytes."""
+    """Whether fastavro resolves the writer's type to the reader's type. Not for promoted numbers: these need no conversion."""
     kind, of_writer = kind_of(reader), kind_of(writer)
     if kind not in NAMED or of_writer not in NAMED:
         return kind == of_writer or {kind, of_writer} == {"bytes", "string"}
@@ -140,16 +141,16 @@ def _unqualified(schema: Any) -> str:
 
 
 def _fields_of(writer: Any, reader: Any) -> dict[str, Any]:
-    """Return the writer's types of the reader's fields, by the reader's names."""
+    """Return the writer's types for the fields of the reader, by the reader's field names."""
     own = {inner["name"]: inner["name"] for inner in reader["fields"]}
     called = {alias: inner["name"] for inner in reader["fields"] for alias in inner.get("aliases", ())} | own
     return {called[inner["name"]]: inner["type"] for inner in writer.get("fields", ()) if inner["name"] in called}
 
 
 def _bytes(schema: Any, writers: Sequence[Any]) -> Convert | None:
-    """Have bytes read as the decimal that the reader's schema says they are, and a decimal as bytes where it says nothing.
+    """Return a function that converts bytes to a decimal if only the reader's schema has a decimal, or a decimal to bytes if it has none.
 
-    Text is no decimal: fastavro makes bytes of it, and they are left alone, as Arrow then refuses them.
+    If the writer has text, there is no conversion: fastavro returns bytes, which Arrow refuses for a decimal column.
     """
     has_decimal = logical_of(schema) == "decimal"
     if all((logical_of(one) == "decimal") == has_decimal for one in writers) or (has_decimal and "string" in map(kind_of, writers)):

@@ -1,4 +1,4 @@
-"""Defaults of fields: what a schema says in JSON, as fastavro would read and write it. fastavro itself hands out the JSON."""
+"""Defaults of fields: converts a schema's JSON to the values that fastavro reads and writes. fastavro itself returns the JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLASSES: Mapping[str, type] = {"null": type(None), "boolean": bool, "int": int,
 
 
 def default_of(schema: Any, given: Any, names: Mapping[str, Any]) -> Any:
-    """Return the value that a default stands for, made anew. names: the schema's named types. Raises ValueError where it does not fit."""
+    """Return a new value for a default. given: its JSON. names: the schema's named types. Raises ValueError if it does not fit."""
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(schema, list):
         return _of_union(schema, given, names)
@@ -34,12 +34,12 @@ def default_of(schema: Any, given: Any, names: Mapping[str, Any]) -> Any:
 
 
 def decimal_of(data: bytes, schema: Any) -> Decimal:
-    """Return the decimal that bytes stand for, in the scale of the schema; exact, whatever the context says of digits."""
+    """Return the decimal that bytes hold, with the scale of the schema. It is exact, whatever the precision of Python's decimal context."""
     return Decimal(f"{int.from_bytes(data, signed=True)}E-{schema.get('scale', 0)}")
 
 
 def _of_union(branches: list[Any], given: Any, names: Mapping[str, Any]) -> Any:
-    """Return the value for the first branch that it fits; before Avro 1.12 only the first branch could have the default."""
+    """Return the value for the first branch that the default fits. Before Avro 1.12 only the first branch could have the default."""
     has_several = len(alternatives(branches)) > 1
     for branch in branches:
         schema = names.get(branch, branch) if isinstance(branch, str) else branch

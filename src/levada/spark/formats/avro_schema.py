@@ -1,7 +1,8 @@
-"""An Avro schema as Spark sees it: the type of the column.
+"""The Spark type of a column with an Avro schema.
 
-Types are those of Spark's from_avro, and every field may be null. Dates and timestamps stay the numbers that Avro has them as: Arrow takes
-these, and Python's own types end with the year 9999. To keep fastavro from making those, logical types are renamed before it sees a schema.
+The types are those of Spark's from_avro, and every field may be null. Dates and timestamps stay numbers, as in Avro: Arrow accepts the
+numbers, and Python's own types end with the year 9999. So that fastavro does not convert them to Python's types, logical types are renamed
+before fastavro parses a schema.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _LOGICAL: Mapping[tuple[str, str], tuple[DataType, pa.DataType]] = {
     ("long", "local-timestamp-millis"): (TimestampNTZType(), pa.timestamp("ms")),
     ("long", "local-timestamp-micros"): (TimestampNTZType(), pa.timestamp("us")),
 }
-"""Per Avro type and logical type: Spark's type, and Arrow's for the numbers. Other logical types but decimal are left to the type below."""
+"""By Avro type and logical type: the Spark type, and the Arrow type of the numbers. Other logical types, except decimal, are ignored."""
 _MICROSECONDS: Mapping[str, int] = {
     f"{_RENAMED}{place}timestamp-{unit}": factor for place in ("", "local-") for unit, factor in (("millis", 1000), ("micros", 1))
 }
@@ -72,12 +73,12 @@ _CLASSES: Mapping[str, str] = {
     "array": "list",
     "map": "dict",
 }
-"""The class of Python in which fastavro returns a type that has no name."""
+"""The Python class in which fastavro returns values of a type without a name."""
 NAMED = (*RECORDS, "enum", "fixed")
 
 
 def _rescaled(value: int, writer: Any, reader: Any) -> int:
-    """Return a timestamp in the unit of the reader's schema, where that has a timestamp too."""
+    """Return a timestamp in the unit of the reader's schema. Unchanged if the reader's schema has no timestamp."""
     unit = _MICROSECONDS.get(reader.get("logicalType", "")) if isinstance(reader, dict) else None
     return value if unit is None else value * _MICROSECONDS[writer["logicalType"]] // unit
 
@@ -88,10 +89,10 @@ for _name in _MICROSECONDS:
 
 @dataclass(frozen=True)
 class Shape:
-    """A type of a schema.
+    """The Spark and Arrow type for a type of a schema.
 
-    built: the Arrow type that is made of fastavro's values, in the schema's units.
-    names_branches: whether fastavro has to name the types of values in unions; said of a whole schema.
+    built: the Arrow type that is built from fastavro's values, in the schema's units. names_branches: whether fastavro has to return the
+    type names of values in unions; set for a whole schema only.
     """
 
     spark: DataType
@@ -108,13 +109,13 @@ class ParsedSchema(NamedTuple):
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema's text, after the texts of those that it uses. origin: where it comes from, for errors."""
+    """A schema. texts: the texts of the schemas that it references, then its own. origin: where the schema comes from, for errors."""
 
     texts: tuple[str, ...]
     origin: str = field(compare=False)
 
     def parsed(self, names: dict[str, Any] | None = None) -> Any:
-        """Return what fastavro reads and writes with. names: gets the schema's named types. Raises ConfigError."""
+        """Return the schema parsed for fastavro. names: the schema's named types are added to it. Raises ConfigError."""
         try:
             return parse((renamed(document(text)) for text in self.texts), names)
         except SCHEMA_ERRORS as fault:
@@ -126,7 +127,7 @@ class AvroSchema:
         return ParsedSchema(self.parsed(names), names)
 
     def shape(self) -> Shape:
-        """Return the column's shape. Raises ConfigError."""
+        """Return the shape of a column with this schema. Raises ConfigError if no column can have it."""
         parsed, names = self.parsed_with_names()
         walk = _Shapes(names, self.origin)
         shape = walk.of(parsed, ())
@@ -134,7 +135,7 @@ class AvroSchema:
 
 
 def renamed(schema: Any) -> Any:
-    """Return a schema document with all logical types but decimal under another name."""
+    """Return a schema document with all logical types except decimal renamed."""
     if isinstance(schema, list):
         return [renamed(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -148,16 +149,16 @@ def renamed(schema: Any) -> Any:
 
 
 class _Shapes:
-    """One walk over a parsed schema."""
+    """Computes the shapes of one parsed schema."""
 
     def __init__(self, names: Mapping[str, Any], origin: str) -> None:
         self._names = names
         self._origin = origin
         self.has_unions = False
-        """Whether the walk came by a union of several types other than null."""
+        """Whether a union of several types other than null was found."""
 
     def of(self, schema: Any, within: tuple[str, ...]) -> Shape:
-        """Return the shape of a type. within: the records around it."""
+        """Return the shape of a type. within: the names of the records that contain it."""
         if isinstance(schema, list):
             return self._union(schema, within)
         if isinstance(schema, str) and schema in self._names:
@@ -193,7 +194,7 @@ class _Shapes:
         return _struct({inner["name"]: self.of(inner["type"], (*within, name)) for inner in schema["fields"]})
 
     def _union(self, branches: list[Any], within: tuple[str, ...]) -> Shape:
-        """Several branches are a struct of member0, member1 ..., of which one is not null."""
+        """Return the shape of a union. Several types become a struct of member0, member1 ..., of which exactly one is not null."""
         others = alternatives(branches)
         if len(others) == 1:
             return self.of(others[0], within)
@@ -214,7 +215,7 @@ class _Shapes:
 
 
 def alternatives(branches: list[Any]) -> list[Any]:
-    """Return the types of a union that a column has to tell apart: null is none, int and long are a long."""
+    """Return the types of a union that a column has to distinguish: without null, and with long for int and long."""
     others = [branch for branch in branches if branch != "null"]
     for narrow, wide in (("int", "long"), ("float", "double")):
         if others in ([narrow, wide], [wide, narrow]):
@@ -223,7 +224,7 @@ def alternatives(branches: list[Any]) -> list[Any]:
 
 
 def python_key(schema: Any) -> str:
-    """Return what a value of a type in a union is told by: the name of the type, or the class of Python."""
+    """Return the key by which a value's type in a union is recognized: the name of the type, or its Python class."""
     kind = kind_of(schema)
     if kind in NAMED:
         return str(schema["name"])
@@ -231,7 +232,7 @@ def python_key(schema: Any) -> str:
 
 
 def logical_of(schema: Any) -> str:
-    """Return the logical type by its name in Avro; empty where there is none."""
+    """Return the logical type under its name in Avro. Empty if the schema has none."""
     return str(schema.get("logicalType", "")).removeprefix(_RENAMED) if isinstance(schema, dict) else ""
 
 

@@ -63,18 +63,18 @@ _ACCEPTED_LOGICAL: Mapping[str, tuple[type[DataType], ...]] = {
 
 @dataclass(frozen=True)
 class AvroSink(SinkFormat):
-    """before: what stands before each value, such as the id of the schema."""
+    """Writes values by one schema. before: bytes before each value, such as the header with the schema's id."""
 
     schema: AvroSchema
     before: bytes = b""
 
     def check(self, column: str, kind: DataType) -> None:
-        """Raise ConfigError when a column of this type cannot be written."""
+        """Raise ConfigError if a column of this type cannot be written."""
         names: dict[str, Any] = {}
         _Fit(names).check(column, kind, self.schema.parsed(names))
 
     def encoder(self, column: str) -> Encode:
-        """Return what encodes a column, which is named in errors."""
+        """Return a function that encodes a column. column: its name, for errors."""
         names: dict[str, Any] = {}
         parsed = self.schema.parsed(names)
         convert = _conversion(parsed, names)
@@ -90,10 +90,10 @@ class AvroSink(SinkFormat):
 
 @dataclass(frozen=True)
 class ConfluentAvroSink(SinkFormat):
-    """Avro with a schema's id before it.
+    """Avro in Confluent's wire format.
 
-    schema: what to write with, to be registered, or only looked up without `registers`; None for the latest of the subject. option: the one
-    that names the subject.
+    schema: the schema to write with; None for the latest schema of the subject. registers: whether to register the schema, or only to look
+    it up. option: the option that gives schema or subject, for errors.
     """
 
     settings: Settings = field(repr=False)
@@ -126,11 +126,11 @@ class ConfluentAvroSink(SinkFormat):
             raise
 
     def check(self, column: str, kind: DataType) -> None:
-        """Raise ConfigError when a column of this type cannot be written."""
+        """Raise ConfigError if a column of this type cannot be written."""
         self._pinned.check(column, kind)
 
     def encoder(self, column: str) -> Encode:
-        """Return what encodes a column, which is named in errors."""
+        """Return a function that encodes a column. column: its name, for errors."""
         return self._pinned.encoder(column)
 
     @property
@@ -140,7 +140,7 @@ class ConfluentAvroSink(SinkFormat):
 
 
 class _Fit:
-    """Whether a Spark type can be written by an Avro schema. names: the schema's named types."""
+    """Checks whether a Spark type can be written by an Avro schema. names: the schema's named types."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
@@ -158,7 +158,7 @@ class _Fit:
         elif not isinstance(kind, NullType) and not _is_accepted(kind, schema):
             meant = logical_of(schema)
             raise ConfigError(
-                f"column '{path}' is {kind.simpleString()}, and the Avro schema has {of}{f' ({meant})' if meant else ''} there; cast it"
+                f"column '{path}' is {kind.simpleString()}, but the Avro schema has {of}{f' ({meant})' if meant else ''} there; cast it"
             )
 
     def _check_fields(self, path: str, kind: StructType, schema: Any) -> None:
@@ -203,7 +203,7 @@ def _is_accepted(kind: DataType, schema: Any) -> bool:
 
 
 def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:
-    """Return what makes of Arrow's values what fastavro writes."""
+    """Return a function that converts Arrow's values to values that fastavro writes. None if they need no conversion."""
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(schema, list):
         others = [branch for branch in schema if branch != "null"]
@@ -222,10 +222,10 @@ def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:
 
 
 def _defaults(schema: Any, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of a record's fields, for fields that the column lacks. fastavro would write what stands in JSON."""
+    """Return the defaults of a record's fields, for fields that the column lacks. fastavro would write the schema's JSON itself."""
     found = {}
     for inner in schema["fields"]:
-        # fastavro writes null by itself. A default that does not fit is refused by `check` where it is needed.
+        # fastavro writes null by itself. If a default is needed and does not fit, `check` has raised an error.
         if inner.get("default") is not None:
             with suppress(ValueError):
                 found[inner["name"]] = default_of(inner["type"], inner["default"], names)

@@ -1,4 +1,4 @@
-"""What fastavro returns, made into what Arrow takes: maps as pairs, unions as structs. None stands for a value that is fine as it is."""
+"""Functions that convert fastavro's values for Arrow: maps to pairs, unions to structs. None stands for no conversion."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from levada.spark.formats.rows import MalformedError
 
 Convert = Callable[[Any], Any]
 _EXACT = Context(prec=1000)
-"""Decimals of fixed may have more digits than Spark's."""
+"""Decimals of type fixed may have more digits than Spark's decimals."""
 
 
 class Branch(NamedTuple):
-    """A branch of a union: the field of the struct that it goes to."""
+    """A branch of a union. field: the struct's field for the branch. convert: converts its values; None if not needed."""
 
     field: str
     convert: Convert | None
@@ -26,14 +26,14 @@ def each(convert: Convert | None) -> Convert | None:
 
 
 def pairs(convert: Convert | None) -> Convert:
-    """Make pairs of the entries of a map; pyarrow before 20 takes no mapping."""
+    """Convert a map to pairs: pyarrow before 20 accepts no mapping."""
     if convert is None:
         return lambda entries: list(entries.items())
     return lambda entries: [(key, convert(value)) for key, value in entries.items()]
 
 
 def fields(converts: Mapping[str, Convert]) -> Convert | None:
-    """Convert some fields of a record, in place: fastavro made it for this value alone."""
+    """Convert fields of a record in place. fastavro makes a new record for each value, so this is safe."""
     if not converts:
         return None
 
@@ -47,19 +47,19 @@ def fields(converts: Mapping[str, Convert]) -> Convert | None:
 
 
 def with_defaults(defaults: Mapping[str, Any], convert: Convert | None) -> Convert | None:
-    """Put finished values into the fields that a record lacks, after the others are converted."""
+    """Convert a record, then add defaults for the fields that it lacks. defaults: converted already."""
     if not defaults:
         return convert
     return lambda record: {**defaults, **(record if convert is None else convert(record))}
 
 
 def unless_null(convert: Convert | None) -> Convert | None:
-    """Leave null alone."""
+    """Convert values other than null."""
     return None if convert is None else lambda value: None if value is None else convert(value)
 
 
 def instead_of_default(given: Any, held: Any, convert: Convert | None) -> Convert:
-    """Put a finished value in the place of a default. fastavro puts the very object there that stands in the schema, into every record."""
+    """Replace a default by its converted value. fastavro uses the object in the schema itself as default, so `is` recognizes it."""
 
     def convert_others(value: Any) -> Any:
         if value is given:
@@ -70,12 +70,12 @@ def instead_of_default(given: Any, held: Any, convert: Convert | None) -> Conver
 
 
 def of_class(kind: type, convert: Convert) -> Convert:
-    """Convert what is of a class, and leave anything else alone."""
+    """Convert values of one class, and return other values unchanged."""
     return lambda value: convert(value) if isinstance(value, kind) else value
 
 
 def bytes_of_decimal(size: int | None) -> Convert:
-    """Make bytes of the decimals that they stood for. size: None for as few as it takes."""
+    """Convert decimals back to their bytes. size: the number of bytes; None for the least number."""
 
     def convert(value: Decimal) -> bytes:
         unscaled = int(value.scaleb(-int(value.as_tuple().exponent), _EXACT))
@@ -85,7 +85,7 @@ def bytes_of_decimal(size: int | None) -> Convert:
 
 
 def without_name(convert: Convert | None) -> Convert:
-    """Take off the name that a value of a named type has where its writer's schema has a union."""
+    """Remove the type name that fastavro returns with a value of a named type if the writer's schema has a union."""
 
     def bare(value: Any) -> Any:
         value = value[1] if type(value) is tuple else value
@@ -95,12 +95,12 @@ def without_name(convert: Convert | None) -> Convert:
 
 
 def member(branches: Mapping[str, Branch]) -> Convert:
-    """Make a struct with the one field that a value of a union belongs to. branches: by the name of a type, or by the class of Python."""
+    """Convert a value of a union to a struct with one field. branches: by name of the type, or by Python class."""
     return _member(branches, lambda value: branches.get(type(value).__name__))
 
 
 def member_at(branches: Mapping[str, Branch], of_bare: Branch | None) -> Convert:
-    """Do as `member`, but with one branch for all values without a name; None where the schemas do not tell which."""
+    """Like `member`, but with one branch for all values without a type name. of_bare: None if the schemas do not determine it."""
     return _member(branches, lambda value: of_bare)
 
 
@@ -111,7 +111,7 @@ def _member(branches: Mapping[str, Branch], of_bare: Callable[[Any], Branch | No
         is_named = type(value) is tuple
         branch = branches.get(value[0]) if is_named else of_bare(value)
         if branch is None:
-            raise MalformedError("of a branch that cannot be told from the others of its union")
+            raise MalformedError("of a branch that cannot be distinguished from the other branches of its union")
         return {branch.field: value if branch.convert is None else branch.convert(value)}
 
     return convert

@@ -1,10 +1,10 @@
 r"""value.format=csv: a record of comma-separated values, such as `7,"a, b",2024-01-02`.
 
-What a text means is what Spark's from_csv makes of it: an empty token is null, a quoted empty one is an empty string, `\` escapes within
-quotes, and a record with too few or too many tokens is malformed. Besides, `""` within quotes is a quote, as in RFC 4180.
+Text has the same meaning as in Spark's from_csv: an empty token is null, a quoted empty token is an empty string, `\` escapes within
+quotes, and a record with too few or too many tokens is malformed. In addition, `""` within quotes is a quote, as in RFC 4180.
 
-Tokens are handed to the JSON decoder, so that numbers, dates and times are read in one place. The module csv of Python cannot tell an empty
-token from a quoted one.
+Tokens are decoded by the JSON decoder, so that numbers, dates and times are read in one place. Python's module csv is not used: it cannot
+distinguish an empty token from a quoted empty token.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ESCAPED = re.compile(r'\\(["\\])|""')
 
 @dataclass(frozen=True)
 class CsvFormat(Format):
-    """schema: the fields in the order of the tokens. separator: what stands between tokens."""
+    """Records of separated values. schema: the fields in the order of the tokens. separator: the text between tokens."""
 
     schema: StructType
     separator: str
@@ -64,19 +64,19 @@ class CsvFormat(Format):
 
 
 def csv_format(schema: StructType, separator: str, *, schema_option: str, separator_option: str) -> CsvFormat:
-    """Return the format. Raises ConfigError for a type that a token cannot have, and for a separator that cannot be one."""
+    """Return the format. Raises ConfigError for a type that CSV does not have, and for an invalid separator."""
     for field in schema.fields:
         if type(field.dataType) not in _JSON_OF:
             raise ConfigError(f"option '{schema_option}': CSV has no {field.dataType.simpleString()} (field '{field.name}')")
-    # As Spark takes it: a backslash and a t are a tab.
+    # Like in Spark, a backslash and a t mean a tab.
     separator = separator.replace(r"\t", "\t")
     if not separator or set(separator) & set('"\\\r\n'):
-        raise ConfigError(f"option '{separator_option}': {separator!r} cannot stand between tokens")
+        raise ConfigError(f"option '{separator_option}': {separator!r} cannot separate tokens")
     return CsvFormat(schema, separator)
 
 
 class CsvDecoder:
-    """Makes JSON of tokens, and has that decoded."""
+    """Converts the tokens of each record to JSON, and decodes the JSON."""
 
     def __init__(self, schema: StructType, separator: str) -> None:
         from levada.record.columnar import JsonDecoder
@@ -97,7 +97,7 @@ class CsvDecoder:
                 reasons[row], tokens = fault.reason, []
             documents.append(None if tokens is None else self._document(tokens))
             if tokens is not None and len(tokens) != len(self._names):
-                reasons.setdefault(row, f"a record of {len(tokens)} tokens, not of {len(self._names)}")
+                reasons.setdefault(row, f"a record of {len(tokens)} tokens instead of {len(self._names)}")
         found = self._decoder.decode(pa.array(documents, pa.string()))
         counted = pa.array([row in reasons for row in range(len(documents))], pa.bool_())
         return DecodedRows(found.rows, pc.or_(found.malformed, counted), _first(reasons, found.fault))
@@ -115,7 +115,7 @@ def _first(reasons: dict[int, str], fault: Fault | None) -> Fault | None:
 
 
 class Splitter:
-    """Splits a record into tokens; None stands for an empty one that has no quotes."""
+    """Splits a record into tokens. None stands for an empty token without quotes."""
 
     def __init__(self, separator: str) -> None:
         between = re.escape(separator)
@@ -123,7 +123,7 @@ class Splitter:
         self._token = re.compile(rf'(?:"((?:[^"\\]|\\.|"")*)"|((?!")(?:(?!{between})[^\r\n])*))({between}|\Z)', re.DOTALL)
 
     def __call__(self, text: str) -> list[str | None] | None:
-        """Return the tokens, None for a record of nothing. Raises MalformedError."""
+        """Return the tokens. None for an empty record. Raises MalformedError."""
         text = text.removesuffix("\n").removesuffix("\r")
         if not text:
             return None

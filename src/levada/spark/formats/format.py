@@ -1,4 +1,4 @@
-"""What a format offers, and what its decoder returns."""
+"""The interfaces of a format of the source, its decoder, and the decoder's result."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from levada.spark.pyspark_versions import arrow_schema
 
 @dataclass(frozen=True)
 class JsonFormat(Format):
-    """schema: the fields to read."""
+    """JSON objects. schema: the fields to read."""
 
     schema: StructType
 

@@ -1,7 +1,7 @@
-"""Arrow columns as JSON, whole columns at once: value.format=json of the sink.
+"""value.format=json of the sink: writes Arrow columns as JSON, a whole column at a time.
 
-What is written is what Spark's to_json writes: fields that are null are left out, elements of arrays and values of maps are not; binary is
-base64; NaN and infinities are strings. Times are ISO 8601 in UTC, and keep their microseconds, where to_json cuts them to milliseconds.
+The text is the same as from Spark's to_json: fields that are null are left out, null elements of arrays and values of maps are written;
+binary is base64; NaN and infinities are strings. Times are ISO 8601 in UTC with microseconds; to_json cuts them to milliseconds.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _TO_ESCAPE = r'["\\\x00-\x1f]'
 
 
 class JsonSink(SinkFormat):
-    """A struct column as JSON objects."""
+    """Writes a struct column as JSON objects."""
 
     def check(self, column: str, kind: DataType) -> None:
-        """Raise ConfigError when a column of this type cannot be written."""
+        """Raise ConfigError if a column of this type cannot be written."""
         if not isinstance(kind, StructType):
-            raise ConfigError(f"column '{column}' must be a struct to be written as JSON, and is {kind.simpleString()}; use struct(...)")
+            raise ConfigError(f"column '{column}' must be a struct to be written as JSON, but is {kind.simpleString()}; use struct(...)")
         _check(column, kind)
 
     def encoder(self, column: str) -> Encode:
-        """Return what encodes a column, which is named in errors."""
+        """Return a function that encodes a column. column: its name, for errors."""
 
         def encode(array: pa.Array) -> pa.Array:
             if _beyond(column, array) is not None:
@@ -76,11 +76,11 @@ def _far_time(column: str, array: pa.Array) -> SerializationError:
     """Return the error of the first row with a time that cannot be written."""
     row = bisect_left(range(len(array)), True, key=lambda row: _beyond(column, array.slice(0, row + 1)) is not None)
     fault = _beyond(column, array.slice(row, 1))
-    return SerializationError(f"{fault}, and JSON has only the years 0001 to 9999; it is in row {row} of {len(array)} of an Arrow batch")
+    return SerializationError(f"{fault}, but JSON has only the years 0001 to 9999; it is in row {row} of {len(array)} of an Arrow batch")
 
 
 def _beyond(path: str, array: pa.Array) -> str | None:
-    """Return what is wrong with a time that Arrow would write as another one, None where there is none."""
+    """Return an error text for a time outside the years 0001 to 9999, which Arrow would write as another time. None if there is none."""
     kind = array.type
     if pa.types.is_struct(kind):
         inner = [(f"{path}.{field.name}", child) for field, child in zip(kind, array.flatten(), strict=True)]
@@ -104,7 +104,7 @@ def _outside(path: str, numbers: pa.Array, first: int, last: int, unit: str) -> 
 
 
 def json_texts(array: pa.Array) -> pa.StringArray:
-    """Return the JSON text of each row, null where the row is null."""
+    """Return the JSON text of each row. A null row stays null."""
     kind = array.type
     if pa.types.is_struct(kind):
         return _objects(array)
@@ -140,7 +140,7 @@ def _maps(array: pa.MapArray) -> pa.StringArray:
 
 def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     """Return the keys and the values of all rows."""
-    # keys and items are those of the whole array, of which this may be a slice.
+    # The attributes keys and items belong to the whole array, even if this array is a slice of it.
     begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
     return array.keys.slice(begin, end - begin), array.items.slice(begin, end - begin)
 
@@ -183,7 +183,7 @@ def _dates(array: pa.Array) -> pa.StringArray:
 
 
 def _times(array: pa.TimestampArray) -> pa.StringArray:
-    """Write a time with its zone, which is always UTC here, or without one."""
+    """Return times with the zone UTC, or without zone if their type has none."""
     text = array.cast(pa.timestamp("us", "UTC" if array.type.tz else None)).cast(pa.string())
     return _joined('"', pc.replace_substring(text, " ", "T", max_replacements=1), '"')
 
@@ -206,4 +206,4 @@ _TEXTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Strin
     (pa.types.is_timestamp, _times),
     (pa.types.is_floating, _floats),
 )
-"""How to write types whose JSON is not Arrow's own text."""
+"""How to write types whose JSON differs from Arrow's own text."""

@@ -1,4 +1,4 @@
-"""value.format=protobuf: messages without anything before them, and confluent-protobuf: in Confluent's wire format."""
+"""value.format=protobuf: plain messages without a header; confluent-protobuf: messages in Confluent's wire format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class ProtobufFormat(Format):
-    """has_header: whether a schema's id and the path of the message in its file stand before each value."""
+    """Protobuf messages. has_header: whether each value begins with a schema's id and the message's path in its file."""
 
     message: MessageType
     has_header: bool
@@ -40,7 +40,7 @@ class ProtobufFormat(Format):
 
     @property
     def data_type(self) -> DataType:
-        """What from_protobuf makes of the message."""
+        """The type that Spark's from_protobuf returns for the message."""
         return self.message.spark_type()
 
     def decoder(self) -> Decoder:
@@ -66,7 +66,7 @@ def _behind_header(read: Read, message: MessageType) -> Read:
 
 
 def message_reader(message: MessageType) -> Read:
-    """Return what makes a row of a serialized message. It raises MalformedError."""
+    """Return a function that converts a serialized message to a row. The function raises MalformedError."""
     message_class, to_row = message.message_class(), _row(message.descriptor)
 
     def read(data: bytes) -> Any:
@@ -83,10 +83,10 @@ def message_reader(message: MessageType) -> Read:
 
 
 def _row(descriptor: Any) -> Convert:
-    """Return what makes of a message the fields that it has.
+    """Return a function that converts a message to a row.
 
-    Those it lacks are null, as from_protobuf has it: but for lists and maps, which are empty, and proto2's fields with a default. In proto3
-    a number that is 0, and a text that is empty, are not there unless their field is optional.
+    Like in Spark's from_protobuf, a missing field is null, except that a missing list or map is empty, and a missing field of proto2 has
+    its default, if it has one. In proto3 a number 0 or an empty text counts as missing unless its field is optional.
     """
     converts = {one.number: (one.name, _field(one)) for one in descriptor.fields}
     lacking = {
@@ -100,7 +100,7 @@ def _row(descriptor: Any) -> Convert:
     def row(message: Any) -> dict[str, Any]:
         found = dict(absent)
         for one, value in message.ListFields():
-            # An extension is a field that the type does not have.
+            # An extension's number is not among the fields of the type.
             if one.number in converts:
                 name, convert = converts[one.number]
                 found[name] = value if convert is None else convert(value)
@@ -135,7 +135,7 @@ def _enum(kind: Any) -> Convert:
 
 
 def _microseconds(value: Any) -> int:
-    """Return a Timestamp or Duration in microseconds, rounded towards the past."""
+    """Return a Timestamp or Duration in microseconds. Nanoseconds are rounded down."""
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1000
 
 

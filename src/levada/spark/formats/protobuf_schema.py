@@ -1,7 +1,7 @@
-"""Protobuf through the protobuf package: a message type from its descriptor, as Spark sees it.
+"""The Spark type of a Protobuf message, from its descriptor. Uses the package protobuf.
 
-Types are those of Spark's from_protobuf, but for unsigned numbers, which Spark lets become negative: uint32 is a long here and uint64 a
-decimal(20,0), as with Spark's option upcast.unsigned.ints.
+The types are those of Spark's from_protobuf, except for unsigned numbers, which Spark reads as negative if they are large: uint32 is a long
+here and uint64 a decimal(20,0), as with Spark's option upcast.unsigned.ints.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ except ImportError as missing:
     raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
 
 DECODE_ERRORS = (DecodeError, RecursionError, UnicodeDecodeError)
-"""What the package raises for bytes that are no message: of a text that is not UTF-8, in proto2's maps, only when it is looked at."""
+"""The exceptions that the package raises for invalid messages. For text that is not UTF-8 in proto2's maps, it raises only at access."""
 ENCODE_ERRORS = (EncodeError, TypeError, ValueError, KeyError, OverflowError)
-"""What the package raises for values that a message cannot hold."""
+"""The exceptions that the package raises for values that a message cannot hold."""
 
 ENUM = FieldDescriptor.TYPE_ENUM
 MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
@@ -51,7 +51,7 @@ UNSIGNED_64 = (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
 UNKNOWN_LABEL = "UNKNOWN_ENUM_VALUE_"
-"""What the name of an enum, and a number of it that has no name, come after."""
+"""Prefix of the text for an enum's number without a name. The enum's name and the number follow."""
 _UINT64 = DecimalType(20, 0)
 _SCALARS: Mapping[int, DataType] = {
     FieldDescriptor.TYPE_BOOL: BooleanType(),
@@ -101,7 +101,7 @@ class MessageType:
         return kind
 
     def path(self) -> tuple[int, ...]:
-        """Return where the message stands in its file: the index of each message around it, outermost first, and its own."""
+        """Return the message's path in its file: the index of each containing message, outermost first, then its own index."""
         indexes: list[int] = []
         message = self.descriptor
         while message is not None:
@@ -113,7 +113,7 @@ class MessageType:
 
 
 def holds_files(data: bytes) -> bool:
-    """Whether bytes are a FileDescriptorSet of at least one file."""
+    """Whether bytes are a FileDescriptorSet with at least one file."""
     try:
         return bool(FileDescriptorSet.FromString(data).file)
     except DecodeError:
@@ -147,7 +147,7 @@ def _message_class(files: bytes, name: str, side: str) -> Any:
 
 
 def _add(pool: Any, found: Mapping[str, Any], name: str, added: set[str]) -> None:
-    """Add a file after those that it imports."""
+    """Add a file to the pool, after the files that it imports."""
     if name in added:
         return
     added.add(name)
@@ -161,7 +161,7 @@ def _names(files: Any) -> list[str]:
 
 
 def spark_type(message: Any, where: str, within: tuple[str, ...]) -> DataType:
-    """Return the Spark type of a message. within: the messages around it. Raises ConfigError for one that contains itself."""
+    """Return the Spark type of a message. within: the messages that contain it. Raises ConfigError for a message that contains itself."""
     if message.full_name in _BUILT_IN:
         return _BUILT_IN[message.full_name]
     if message.full_name in within:
@@ -182,12 +182,12 @@ def field_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataT
 
 
 def single_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataType:
-    """Return the Spark type of a field's value, or of each of its values."""
+    """Return the Spark type of a field's value; of its elements, for a list."""
     return spark_type(one.message_type, where, within) if one.type in MESSAGES else _SCALARS[one.type]
 
 
 def is_repeated(one: Any) -> bool:
-    """Whether a field is a list or a map. protobuf before 6 has no attribute of that name, later ones have no label."""
+    """Whether a field is a list or a map. protobuf before 6 has no attribute is_repeated; later versions have no label."""
     return bool(one.is_repeated) if hasattr(one, "is_repeated") else one.label == one.LABEL_REPEATED
 
 
@@ -197,7 +197,7 @@ def class_of(message: Any) -> Any:
 
 
 def is_time(message: Any) -> bool:
-    """Whether a message is a Timestamp or a Duration, which are no structs in Spark."""
+    """Whether a message is a Timestamp or a Duration. These are not structs in Spark."""
     return message.full_name in _BUILT_IN
 
 

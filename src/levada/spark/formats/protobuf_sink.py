@@ -49,14 +49,14 @@ _NARROWER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
     DecimalType: (ByteType, ShortType, IntegerType, LongType),
     DoubleType: (FloatType,),
 }
-"""Types of columns that go into a field of a wider type."""
+"""By type of a field, the narrower column types that it accepts."""
 _MOST_DURATION_S = 315_576_000_000
-"""10,000 years, as the file of Duration says."""
+"""10,000 years: the limit in duration.proto."""
 
 
 @dataclass(frozen=True)
 class Registered:
-    """The registry that messages are registered in, and the subject. registers: whether to, or only to look up."""
+    """The schema registry and the subject. registers: whether to register the schema, or only to look it up."""
 
     settings: Settings = field(repr=False)
     subject: str
@@ -65,19 +65,19 @@ class Registered:
 
 @dataclass(frozen=True)
 class ProtobufSink(SinkFormat):
-    """registered: None for messages with nothing before them."""
+    """Writes Protobuf messages. registered: the registry for Confluent's wire format; None for messages without a header."""
 
     message: MessageType
     registered: Registered | None = None
 
     def check(self, column: str, kind: DataType) -> None:
-        """Raise ConfigError when a column of this type cannot be written."""
+        """Raise ConfigError if a column of this type cannot be written."""
         if not isinstance(kind, StructType):
-            raise ConfigError(f"column '{column}' must be a struct to be written as {self.message.name}, and is {kind.simpleString()}")
+            raise ConfigError(f"column '{column}' must be a struct to be written as {self.message.name}, but is {kind.simpleString()}")
         _check_fields(column, kind, self.message.descriptor)
 
     def encoder(self, column: str) -> Encode:
-        """Return what encodes a column, which is named in errors."""
+        """Return a function that encodes a column. column: its name, for errors."""
         make, serialize = _arguments(self.message.descriptor), self._serializer()
         message_class = self.message.message_class()
 
@@ -135,11 +135,11 @@ def _check_single(path: str, kind: DataType, one: Any) -> None:
 
 
 def _misfit(path: str, kind: DataType, wanted: DataType) -> ConfigError:
-    return ConfigError(f"column '{path}' is {kind.simpleString()}, and the message has {wanted.simpleString()} there; cast it")
+    return ConfigError(f"column '{path}' is {kind.simpleString()}, but the message has {wanted.simpleString()} there; cast it")
 
 
 def _arguments(message: Any) -> Convert:
-    """Return what makes of a row the arguments for the class of its message."""
+    """Return a function that converts a row to the arguments of its message's class."""
     converts = {one.name: _field(one) for one in message.fields}
     choices = [(group.name, [one.name for one in group.fields]) for group in message.oneofs]
 
@@ -154,7 +154,7 @@ def _arguments(message: Any) -> Convert:
 
 
 def _field(one: Any) -> Convert:
-    no_null = f"field '{one.name}' has a null in its {'map' if is_map(one) else 'list'}, and those of a message cannot hold one"
+    no_null = f"field '{one.name}' has a null in its {'map' if is_map(one) else 'list'}, but a message cannot hold a null there"
     of_one = _single(entry_of(one)[1] if is_map(one) else one, one.name)
 
     def of_list(values: list[Any]) -> list[Any]:
@@ -171,7 +171,7 @@ def _field(one: Any) -> Convert:
 
 
 def _single(one: Any, name: str) -> Convert:
-    """Return what makes of a value one that the package takes. name: of the field, for errors."""
+    """Return a function that converts a value for the package protobuf. name: the field's name, for errors."""
     if one.type in UNSIGNED_64:
         return int
     if one.type == ENUM:
@@ -189,7 +189,7 @@ def _enum(kind: Any) -> Convert:
     unknown = f"{UNKNOWN_LABEL}{kind.name}_"
 
     def number_or_label(label: str) -> int | str:
-        """Return the number of an enum that the source found without a name, else the label, which the package looks up."""
+        """Return the label, which the package looks up. For a number without a name, as the source returns it, return the number."""
         number = label.removeprefix(unknown)
         is_unknown = number != label and label not in kind.values_by_name and number.removeprefix("-").isdecimal()
         return int(number) if is_unknown else label
@@ -200,7 +200,7 @@ def _enum(kind: Any) -> Convert:
 def _timestamp(name: str) -> Convert:
     def convert(micros: int) -> dict[str, int]:
         if not FIRST_MICROS <= micros <= LAST_MICROS:
-            raise ValueError(f"field '{name}' is {micros} µs from 1970 on, and a Timestamp holds only the years 0001 to 9999")
+            raise ValueError(f"field '{name}' is {micros} µs from 1970 on, but a Timestamp holds only the years 0001 to 9999")
         seconds, rest = divmod(micros, 1_000_000)
         return {"seconds": seconds, "nanos": rest * 1000}
 
@@ -210,8 +210,8 @@ def _timestamp(name: str) -> Convert:
 def _duration(name: str) -> Convert:
     def convert(micros: int) -> dict[str, int]:
         if abs(micros) > _MOST_DURATION_S * 1_000_000:
-            raise ValueError(f"field '{name}' is {micros} µs, and a Duration holds at most {_MOST_DURATION_S} s")
-        # Unlike those of a Timestamp, both numbers have the same sign.
+            raise ValueError(f"field '{name}' is {micros} µs, but a Duration holds at most {_MOST_DURATION_S} s")
+        # In a Duration seconds and nanos have the same sign; in a Timestamp nanos are never negative.
         seconds, rest = divmod(abs(micros), 1_000_000)
         sign = -1 if micros < 0 else 1
         return {"seconds": sign * seconds, "nanos": sign * rest * 1000}

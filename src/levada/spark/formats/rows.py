@@ -1,4 +1,4 @@
-"""Decoding value by value, for formats whose libraries make Python objects: one bad value is one malformed row."""
+"""Decodes value by value, for formats whose libraries make Python objects. A bad value makes only its own row malformed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from levada.spark.formats.format import DecodedRows, RowFault
 
 Read = Callable[[bytes], Any]
 _NOT_HELD = (ValueError, TypeError, OverflowError)
-"""What pyarrow raises for a value that its type cannot hold, in classes of Python: ArrowInvalid is a ValueError."""
+"""The exceptions that pyarrow raises for a value that its type cannot hold. ArrowInvalid is a ValueError."""
 _LONGEST_REASON = 500
 
 
 class MalformedError(Exception):
-    """A value is not what its format says. reason: goes on after "the value is"."""
+    """A value does not have its format. reason: completes the sentence "the value is ..."."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -25,10 +25,11 @@ class MalformedError(Exception):
 
 
 class RowDecoder:
-    """read: from a value to what pyarrow makes a row of the type `built` of; raises MalformedError.
+    """Decodes a column by calling a function for each value.
 
-    kind: the type of the column, to which rows of the type `built` are cast; the two differ where a format has times in other units.
-    The row of a malformed value is a struct whose fields are null, or null where the type is no struct.
+    read: converts a value to a Python object from which pyarrow can make a row of type `built`; raises MalformedError. kind: the type of
+    the column, to which rows of type `built` are cast. The types differ if a format has times in other units. The row of a malformed value
+    is a struct with null fields, or null if the type is not a struct.
     """
 
     def __init__(self, read: Read, kind: pa.DataType, built: pa.DataType | None = None) -> None:
@@ -45,10 +46,10 @@ class RowDecoder:
             try:
                 found.append(None if data is None else self._read(data))
             except KafkaError:
-                # A registry that does not answer, or is not reached with these settings: the value may be fine.
+                # The registry does not answer, or its settings are wrong. The value may be good, so it is not malformed.
                 raise
             except Exception as fault:
-                # Libraries raise exceptions of any type for damaged bytes, and one value must not fail the others.
+                # Libraries raise exceptions of any type for damaged bytes, and one bad value must not fail the other values.
                 reasons[row] = _reason(fault)
                 found.append(self._nothing)
         rows = self._column(found, reasons)
@@ -66,7 +67,7 @@ class RowDecoder:
             return self._made(found)
 
     def _mark(self, found: list[Any], begin: int, end: int, reasons: dict[int, str]) -> None:
-        """Mark the values that the type cannot hold, and put nothing in their place. One of them fails all: look in halves."""
+        """Mark and replace the values that the type cannot hold. One such value fails the whole column, so a binary search finds them."""
         try:
             self._made(found[begin:end])
         except _NOT_HELD as fault:
@@ -85,7 +86,7 @@ class RowDecoder:
 
 
 def shortened(reason: str) -> str:
-    """Return a reason that can be read: some hold a whole schema, or the whole value."""
+    """Return a reason of readable length: some contain a whole schema, or the whole value."""
     return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]} ..."
 
 

@@ -1,4 +1,4 @@
-"""What a format of the sink offers: a column of structs becomes bytes, in the task that writes them."""
+"""The interface of a format of the sink. A format converts a column to bytes, in the task that writes it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pyspark.sql.types import DataType
 from levada.errors import SerializationError
 
 Encode = Callable[[pa.Array], pa.Array]
-"""From a column to a binary one, null where the column is. Raises SerializationError for a row that cannot be written."""
+"""Converts a column to a binary column. Null stays null. Raises SerializationError for a row that cannot be written."""
 
 
 class SinkFormat(ABC):
-    """How the column of one side of a sink is written. Picklable."""
+    """How the sink writes the column key, or the column value. Picklable."""
 
     def pinned(self) -> Self:
-        """Return the format with what a registry knows of it now. Only the driver calls it, when a writer is made."""
+        """Return a copy that has the registry's current schema and its id. Only the driver calls it, when it makes a writer."""
         return self
 
     @abstractmethod
     def check(self, column: str, kind: DataType) -> None:
-        """Raise ConfigError when a column of this type cannot be written. Only of a pinned format."""
+        """Raise ConfigError if a column of this type cannot be written. Call it only on the format that pinned() returned."""
 
     @abstractmethod
     def encoder(self, column: str) -> Encode:
-        """Return what encodes a column, which is named in errors. Only of a pinned format."""
+        """Return a function that encodes a column. Call it only on the format that pinned() returned. column: its name, for errors."""
 
 
 def row_by_row(
@@ -40,10 +40,10 @@ def row_by_row(
     errors: tuple[type[Exception], ...],
     told: Callable[[Exception], str] = str,
 ) -> Encode:
-    """Return what encodes a column value by value, for formats whose libraries take Python objects.
+    """Return a function that encodes a column value by value, for formats whose libraries take Python objects.
 
-    write: makes the bytes of one value that is not null; raises one of `errors` where it does not fit. schema: what values have to fit, for
-    errors, such as "the message shop.Order". told: puts an error into words.
+    write: returns the bytes of a value other than null; raises one of `errors` if the value does not fit. schema: the name of the schema,
+    for errors, such as "the message shop.Order". told: returns an error's text.
     """
 
     def encode(array: pa.Array) -> pa.Array:
@@ -66,11 +66,11 @@ LAST_DAY = (date.max - _EPOCH).days
 MICROS_OF_DAY = 86_400_000_000
 FIRST_MICROS = FIRST_DAY * MICROS_OF_DAY
 LAST_MICROS = (LAST_DAY + 1) * MICROS_OF_DAY - 1
-"""The years 0001 to 9999, which ISO 8601 and Protobuf have, and Spark goes beyond."""
+"""The years 0001 to 9999: ISO 8601 and Protobuf have no others, Spark has."""
 
 
 def as_numbers(kind: pa.DataType) -> pa.DataType:
-    """Return the type: days for dates, microseconds for what Spark has as microseconds."""
+    """Return the type with integers for times: days for dates, microseconds for timestamps and durations."""
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_date(kind):

@@ -13,7 +13,7 @@ from levada.spark.formats.rows import MalformedError, RowDecoder
 
 @dataclass(frozen=True)
 class StringFormat(Format):
-    """Nothing has to be said about it."""
+    """Text in UTF-8. This format has no options."""
 
     @property
     def data_type(self) -> DataType:
@@ -26,7 +26,7 @@ class StringFormat(Format):
 
 
 class StringDecoder:
-    """Checks that bytes are UTF-8. Good ones are not copied."""
+    """Checks that values are UTF-8. A column without malformed values is not copied."""
 
     def __init__(self) -> None:
         self._one_by_one = RowDecoder(read_text, pa.string())

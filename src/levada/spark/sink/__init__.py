@@ -1,1 +1,1 @@
-"""The sink: rows become records (`writing`), once and only once with `exactly_once`."""
+"""The sink: turns rows into records (`writing`). `exactly_once` writes each row exactly once."""

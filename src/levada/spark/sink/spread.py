@@ -1,16 +1,16 @@
-"""Which partitions rows without a key go to: runs of neighbouring rows, dealt out so that each partition gets as many rows.
+"""Chooses partitions for rows without a key. Runs of adjacent rows go to the partitions in turn, so that all get the same number of rows.
 
-KafkaProducer keeps such records on one partition until `batch.size` bytes went there. In a task `batch.size` is a megabyte, so all rows of
-a small micro-batch would be in one partition per task, and each task would begin at one drawn anew.
+KafkaProducer keeps such records on one partition until `batch.size` bytes went there. In a task `batch.size` is a megabyte. So all rows of
+a small task would go to one partition, and that partition would be random for each task.
 
-The rows of a small task stay together: more than one partition would only mean smaller record batches and more requests. The task of the
-same number in the next micro-batch takes the next partition, so small micro-batches use all partitions alike. What decides it is known
-before the first row, and the same when a task is tried again or a micro-batch is repeated.
+The rows of a small task stay together: more partitions would only mean smaller record batches and more requests. The task with the same
+number in the next micro-batch uses the next partition, so small micro-batches use all partitions equally. The choice depends on values
+that are known before the first row, and that stay the same when a task is retried or a micro-batch is repeated.
 
-A block of rows is cut into one run for each partition, or into fewer that have LEAST_RUN bytes each. As a task goes on there are fewer runs
-in a block, and longer ones, so that batches of a large write fill. A run has at most `batch.size` bytes, and less than a quarter of the
-rows that each partition has on average, unless one for each partition is shorter still. It goes where the fewest rows are, so partitions
-differ by no more than one run.
+A block of rows is cut into one run for each partition, or into fewer runs of at least LEAST_RUN bytes. The more rows a task has sent, the
+fewer and longer are the runs, so that a large write fills its record batches. A run has at most `batch.size` bytes, and at most about a
+quarter of the rows that a partition has on average, unless one run for each partition is shorter still. A run goes to the partition with
+the fewest rows, so partitions differ by at most one run.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ from pyspark import TaskContext
 
 RUNS_OF_AVERAGE = 4
 LEAST_RUN = 16 << 10
-"""Bytes that are worth a record batch: what Kafka's own producer collects for a partition by default."""
+"""The least bytes of a run, if a block has more than one. This is the default batch.size of Kafka's own producer."""
 
 
 class Turn(NamedTuple):
-    """Which task deals: its number in a micro-batch, and that one's number. seed: of all tasks of a query or of a batch write."""
+    """The turn of a task. seed: the same for all tasks of a query or batch write. batch, task: the numbers of micro-batch and task."""
 
     seed: int
     batch: int
     task: int
 
     def first(self, partitions: int) -> int:
-        """Return which of so many partitions is the first.
+        """Return the index of the partition that gets the task's first run. partitions: their number.
 
-        Tasks of a micro-batch have neighbours, and so have micro-batches. Every so many of these one is repeated: a query whose rows come
-        in each second micro-batch only, as with a watermark, would otherwise leave out half of the partitions.
+        Consecutive tasks and consecutive micro-batches begin at consecutive partitions. After `partitions` micro-batches one partition is
+        repeated. Otherwise a query with rows only in every second micro-batch, for example with a watermark, would leave out half of the
+        partitions.
         """
         return (self.seed + self.task + self.batch - self.batch // partitions) % partitions
 
 
 def turn_of_task(write: str, number: int | None = None) -> Turn:
-    """Return the turn of the task under way. write, number: what stands for query and micro-batch where Spark tells neither."""
+    """Return the turn of the current task. write, number: used in place of query id and micro-batch number if Spark gives none."""
     context = TaskContext.get()
     if context is None:
         return Turn(zlib.crc32(write.encode()), number or 0, 0)
@@ -57,7 +58,7 @@ def turn_of_task(write: str, number: int | None = None) -> Turn:
 
 
 class Spread:
-    """Deals the rows of one task out to the partitions of one topic."""
+    """Spreads the rows of one task over the partitions of one topic."""
 
     def __init__(self, batch_size: int, turn: Turn) -> None:
         self._batch_size = batch_size
@@ -65,7 +66,7 @@ class Spread:
         self._dealt: dict[int, int] = {}
 
     def deal(self, rows: int, size: int, partitions: Sequence[int]) -> pa.Array:
-        """Return the partition of each of `rows` rows, at least one, which have `size` bytes together."""
+        """Return a partition for each row. rows: their number, at least one. size: their bytes together."""
         runs = self._runs(rows, size, len(partitions))
         first = sorted(partitions)[self._turn.first(len(partitions))]
         order = sorted(partitions, key=lambda partition: (self._dealt.get(partition, 0), partition < first, partition))
@@ -77,7 +78,7 @@ class Spread:
         return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(chosen)])
 
     def _runs(self, rows: int, size: int, partitions: int) -> int:
-        """Return into how many runs to cut a block."""
+        """Return the number of runs into which a block of rows is cut."""
         dealt = sum(self._dealt.values())
         runs = min(partitions, -(-rows * partitions * RUNS_OF_AVERAGE // dealt)) if dealt else partitions
         worthwhile = max(size // LEAST_RUN, 1)

@@ -1,10 +1,10 @@
-"""Rows become records: the sink of batch and streaming queries.
+"""The sink of batch and streaming queries: it turns rows into records and writes them.
 
-At least once: a task hands whole Arrow batches to a producer and returns its commit message only when every record is acknowledged. There
-is nothing left to commit in the driver, and nothing that an abort could take back: a task that is tried again writes its records again.
+At least once: a task passes whole Arrow batches to a producer, and returns its commit message when every record is acknowledged. Then the
+driver has nothing to commit, and an abort cannot undo anything: a task that Spark retries writes its records again.
 
-Exactly once: a task writes nothing that can be read, and its commit message has the record batches, or names the open transaction that has
-them. The driver writes those of all tasks, and commits (`levada.spark.sink.exactly_once`).
+Exactly once: a task writes no record that a consumer of committed records can read. Its commit message contains the record batches, or
+names the open transaction that contains them. The driver writes the batches of all tasks, and commits (`levada.spark.sink.exactly_once`).
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ NO_ENCODERS: Mapping[str, Encode] = {}
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver: so many rows are in Kafka."""
+    """The commit message of a task. rows: the number of rows that it has written to Kafka."""
 
     rows: int
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns that a sink uses, others are left alone. Raises ConfigError when they do not make a record."""
+    """Return the columns that a sink uses. It ignores other columns. Raises ConfigError if the columns do not make a record."""
     types = {field.name: field.dataType for field in schema.fields if field.name in _ACCEPTED}
     if options.topic is not None:
         types.pop("topic", None)
     elif "topic" not in types:
-        raise ConfigError("where to? give the option 'topic', or a column 'topic'")
+        raise ConfigError("no topic to write to: give the option 'topic', or a column 'topic'")
     if "value" not in types:
         raise ConfigError(f"a levada sink needs a column 'value'; the rows have {', '.join(schema.fieldNames()) or 'none'}")
     if "timestamp" in types and not _is_accepted("timestamp", types["timestamp"]):
         # Spark's own connector has no such column, so a job written for it may have one of any type.
         unused = types.pop("timestamp").simpleString()
-        logger.warning("column 'timestamp' is not used, as it is %s; a timestamp would be the time of the records", unused)
+        logger.warning("column 'timestamp' is not used, because it is %s; with type timestamp it would set the records' timestamps", unused)
     for name, found in types.items():
         if name in options.formats:
             options.formats[name].check(name, found)
@@ -93,17 +93,17 @@ def _check_type(name: str, found: DataType) -> None:
     if not _is_accepted(name, found):
         accepted = " or ".join(kind.simpleString() for kind in _ACCEPTED[name])
         advice = f"cast it, or set the option {name}.format" if isinstance(found, StructType) and name in SIDES else "cast it"
-        raise ConfigError(f"column '{name}' must be {accepted}, and is {found.simpleString()}; {advice}")
+        raise ConfigError(f"column '{name}' must be {accepted}, but is {found.simpleString()}; {advice}")
 
 
 def _is_accepted(name: str, found: DataType) -> bool:
-    """Whether a column has a type that is written as it is; text with a collation is text."""
+    """Whether a column's type can be written without a format. Text with a collation counts as text."""
     plain = StringType() if isinstance(found, StringType) else found
     return plain.simpleString() in [kind.simpleString() for kind in _ACCEPTED[name]]
 
 
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, turn: Turn) -> Written:
-    """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
+    """Send every row and wait for every acknowledgement. Raises the first error; it says whether its record may be persisted."""
     log_with_task()
     rows = 0
     with reused_producer(options.client, options.partitioner) as producer:
@@ -119,7 +119,7 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
 def seal(
     batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, once: ExactlyOnce, batch: BatchId
 ) -> WriterCommitMessage:
-    """Return the rows as record batches in the message for the driver, or write them into a slot where they are too many for that."""
+    """Return the commit message with the rows as record batches. If the rows are too large for it, write them into a slot instead."""
     log_with_task()
     task, attempt = task_under_way()
     sink = once.name_for(once.id_for(batch))
@@ -131,7 +131,7 @@ def seal(
         producer = slot_producer(options.client, options.partitioner, full_name)
         return OpenSlot(producer, name, full_name, {once.ledger: OffsetAndMetadata(batch.number)})
 
-    # It sends nothing, so it needs no producer id.
+    # This producer sends nothing, so it needs no producer id.
     sealer = reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner)
     with once.explained(sink), sealer as producer:
         sealing = Sealing(producer, budget_of_task(once, task), open_slot)
@@ -145,7 +145,7 @@ def seal(
 
 
 class _Placed(NamedTuple):
-    """Rows of one topic. records: with the partitions that the sink has chosen for some of them. given: the same rows without these."""
+    """Rows of one topic. records: with the partitions that the sink has chosen. given: the same rows without the chosen partitions."""
 
     topic: str
     records: pa.RecordBatch
@@ -155,7 +155,7 @@ class _Placed(NamedTuple):
 def _placed(
     batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, producer: KafkaProducer, turn: Turn
 ) -> Iterator[_Placed]:
-    """Turn rows into records, by topic."""
+    """Turn rows into records with partitions, and divide them by topic."""
     encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
     spreads: dict[str, Spread] = {}
     for batch in batches:
@@ -167,9 +167,9 @@ def _placed(
 
 
 def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> list[int]:
-    """Return the partitions of a topic that have a leader, or all where none has one.
+    """Return the partitions of a topic that have a leader, or all its partitions if none has a leader.
 
-    Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
+    Raises UnknownTopicOrPartitionError if the topic does not exist and brokers do not create it automatically.
     """
     try:
         infos = producer.partitions_for(topic, timeout=options.topic_timeout_s)
@@ -177,17 +177,17 @@ def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> 
         named = "option 'topic'" if options.topic is not None else "column 'topic'"
         limit = "kafka.max.block.ms" if options.topic_timeout_s is None else f"{options.topic_timeout_s:g} s"
         raise UnknownTopicOrPartitionError(
-            f"topic '{topic}' does not exist, and did not appear within {limit}; create it, or check the {named} (kafka.max.block.ms says "
-            "how long a task waits for brokers that create topics by being asked for them)"
+            f"topic '{topic}' does not exist, and did not appear within {limit}; create it, or check the {named} (kafka.max.block.ms sets "
+            "how long a task waits for brokers that create topics automatically)"
         ) from unknown
     except TimeoutError:
-        # Not the topic but the brokers are missing: they have max.block.ms, as for any record.
+        # Not the topic is missing, but an answer of the brokers. Wait for it up to max.block.ms, like send() does.
         infos = producer.partitions_for(topic)
     return [info.partition for info in infos if info.leader != -1] or [info.partition for info in infos]
 
 
 def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, partitions: Sequence[int]) -> pa.RecordBatch:
-    """Choose the partitions of rows that name none, where the sink does that; the others are left to the producer."""
+    """Choose the partitions of the rows that `spreads` covers and that name none. The producer chooses those of the other rows."""
     import pyarrow.compute as pc
 
     names = records.schema.names
@@ -209,7 +209,7 @@ def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, p
 
 
 def as_records(batch: pa.RecordBatch, columns: Sequence[str], encoders: Mapping[str, Encode] = NO_ENCODERS) -> pa.RecordBatch:
-    """Choose the columns that make records, keys and values as bytes: by their encoders, or text as it is, without being copied."""
+    """Select the columns of records, with keys and values as bytes: encoded, or text as UTF-8 without copying it."""
     encode = {"key": _as_bytes, "value": _as_bytes, **encoders}
     arrays = [encode[name](batch.column(name)) if name in encode else batch.column(name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -240,7 +240,7 @@ def by_topic(records: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, 
 def _runs(topics: pa.DictionaryArray, rest: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     import pyarrow.compute as pc
 
-    # sort_indices is stable, so each topic's rows stay in order and stand together.
+    # sort_indices is stable, so the rows of each topic become adjacent and stay in order.
     sorted_rest = rest.take(pc.sort_indices(topics.indices))
     counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(topics.indices).to_pylist()}
     begin = 0
@@ -250,15 +250,15 @@ def _runs(topics: pa.DictionaryArray, rest: pa.RecordBatch) -> Iterator[tuple[st
 
 
 def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Refuse to commit when a task did not write.
+    """Raise IllegalStateError if a task did not write.
 
-    Under Trigger.Continuous Spark never calls write(), and commits all the same. It only logs what is raised here, and runs on, but the
-    epoch stays uncommitted: the checkpoint does not claim that rows were written which were not.
+    Under Trigger.Continuous Spark never calls write(), but commits. It only logs this error and continues, but the epoch stays uncommitted:
+    so the checkpoint does not count rows as written that were not.
     """
     silent = sum(message is None for message in messages)
     if silent:
         raise IllegalStateError(
-            f"{silent} of {len(messages)} tasks wrote nothing and Spark commits all the same: their rows would be lost. Trigger.Continuous "
+            f"{silent} of {len(messages)} tasks wrote nothing, but Spark commits: their rows would be lost. Trigger.Continuous "
             "does not work with Python sinks; use trigger(processingTime=...) or trigger(availableNow=True)"
         )
 
@@ -267,9 +267,9 @@ _begun: set[tuple[int, str, str | None, str | None]] = set()
 
 
 def begin_writing(options: SinkOptions) -> None:
-    """Say, once in a process, what the sink promises, and look for its topic before any task starts.
+    """Log the sink's guarantee and check that its topics exist, before tasks start. Done once in a process for each cluster and topic.
 
-    Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
+    Raises UnknownTopicOrPartitionError if a topic does not exist and brokers do not create it automatically.
     """
     log_with_task()
     ledger_topic = None if options.exactly_once is None else options.exactly_once.ledger_topic
@@ -281,7 +281,7 @@ def begin_writing(options: SinkOptions) -> None:
     if options.topic is not None and not _exists(options.topic, options.client):
         with reused_producer(options.client, options.partitioner) as producer:
             count = len(partitions_of(producer, options.topic, options))
-        logger.warning("topic '%s' did not exist; the brokers have created it by being asked for it; partitions: %d", options.topic, count)
+        logger.warning("topic '%s' did not exist; the brokers have created it automatically; partitions: %d", options.topic, count)
     if ledger_topic is not None and ledger_topic != options.topic and not _exists(ledger_topic, options.client):
         raise UnknownTopicOrPartitionError(f"topic '{ledger_topic}' does not exist; create it, or check the option 'ledgerTopic'")
     _begun.add(key)
@@ -308,7 +308,7 @@ def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) ->
     check_all_written(messages)
     if options.exactly_once is None:
         return
-    # The executors' levada may be older than the driver's.
+    # An older levada in the executors may return messages of another form.
     sealed = [message for message in messages if isinstance(message, SealedRows) and hasattr(message, "task")]
     if len(sealed) != len(messages):
         raise IllegalStateError(
@@ -323,7 +323,7 @@ def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> 
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The sink of a batch query. run_id: of a write that belongs to no run of a streaming query."""
+    """The sink of a batch query. run_id: identifies this write if it is not part of a streaming query."""
 
     def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
         self.options = options
@@ -331,11 +331,11 @@ class BatchWriter(DataSourceArrowWriter):
         self.run_id = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows, or seal them."""
+        """Write the rows of one task; for exactly once, seal them or write them into a slot."""
         return _write(self, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
+        """For exactly once, write and commit the rows of all tasks. For at least once, they are acknowledged already."""
         _commit(self.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -344,7 +344,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The sink of a streaming query. Spark makes a writer for a batch's tasks, and another one to commit it."""
+    """The sink of a streaming query. Spark makes one writer for the tasks of a batch, and another one that commits the batch."""
 
     def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
         self.options = options
@@ -352,13 +352,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.run_id = ""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's share of a micro-batch, or seal it."""
+        """Write the rows of one task; for exactly once, seal them or write them into a slot."""
         return _write(self, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Write what the tasks have sealed. At least once all is written and acknowledged by now."""
+        """For exactly once, write and commit the rows of all tasks. For at least once, they are acknowledged already."""
         _commit(self.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort the slots of a micro-batch, unless it was decided: then they are committed."""
+        """Abort the slots of a micro-batch. If the batch was decided already, commit them instead."""
         _abort(self.options, messages)

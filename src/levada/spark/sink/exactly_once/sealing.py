@@ -1,8 +1,8 @@
-"""What a task of the exactly-once sink does with its rows.
+"""The work of a task of the exactly-once sink.
 
-They become sealed record batches in its commit message, and nothing is written to Kafka. So the task may be tried again, killed, or run
-twice at the same time, and nothing has to be undone. Rows that do not fit into the message are written into a slot, a transaction that is
-left open: of a task that is killed it stays open, and nobody commits it, as it is in no message.
+The task turns its rows into sealed record batches in its commit message, and writes nothing to Kafka. So Spark may retry it, kill it, or
+run it twice at the same time, and nothing has to be undone. Rows that do not fit into the message are written into a slot, a transaction
+that the task leaves open. The slot of a killed task also stays open. It is never committed, because it is in no message.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEALED_TOGETHER = 4 << 20
-"""Bytes of rows that become record batches at once: fewer would make small batches, more would only hold memory."""
+"""Bytes of rows that are sealed together. Less would make small record batches, more would only use memory."""
 SLOT_TIMEOUT_MS = 15 * 60 * 1000
-"""transaction.timeout.ms of slots: the brokers' default of transaction.max.timeout.ms. Brokers that allow less are asked for less."""
+"""transaction.timeout.ms of slots: the default transaction.max.timeout.ms of brokers. It is lowered for brokers that allow less."""
 
 
 @dataclass(frozen=True)
 class SealedRows(WriterCommitMessage):
-    """What a task tells the driver. batches: its rows, nothing of which is in Kafka yet. slot: has them instead."""
+    """The commit message of a task. batches: its rows, which are not in Kafka yet. slot: the transaction that contains them instead."""
 
     batch: BatchId
     task: int
@@ -48,9 +48,10 @@ class SealedRows(WriterCommitMessage):
 
 
 def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> BatchId:
-    """Return the micro-batch that the task under way belongs to; a batch write that is part of no streaming query is one of its own.
+    """Return the micro-batch of the current task. A batch write outside of a streaming query counts as a micro-batch of its own.
 
-    run_id: stands for the run of a write whose number the program gives. Raises IllegalStateError for a stream whose batch is not known.
+    run_id: the id of such a batch write. Raises IllegalStateError if the micro-batch of a stream, or of a write with an exactlyOnce.id, is
+    not known.
     """
     if settings.batch_number is not None:
         return BatchId("", run_id, settings.batch_number)
@@ -61,9 +62,9 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
         run = _uuid(run_of_query)
         if run is None:
             raise IllegalStateError(
-                f"delivery=exactly-once needs the id of the query's run, and the job group is {run_of_query!r} instead: setJobGroup() "
-                "within foreachBatch has replaced it. Call that after the write, or give exactlyOnce.id and exactlyOnce.batchId. Nothing "
-                "was written"
+                f"delivery=exactly-once needs the id of the query's run, but the job group is {run_of_query!r} instead: setJobGroup() "
+                "within foreachBatch has replaced it. Call setJobGroup() after the write, or give exactlyOnce.id and exactlyOnce.batchId. "
+                "Nothing was written"
             )
         return BatchId(query_id, run, int(number))
     if streaming:
@@ -81,13 +82,13 @@ def _uuid(text: str) -> str | None:
 
 
 class Sealing:
-    """Takes the rows of a task.
+    """Collects the rows of a task and seals them, in larger pieces than Spark's Arrow batches.
 
-    It seals rows in larger pieces than Spark hands them over in. budget: bytes of all batches. open_slot: called for rows beyond it.
+    budget: the most bytes of sealed batches. open_slot: opens the slot for all rows if they exceed the budget.
     """
 
     def __init__(self, producer: KafkaProducer, budget: int, open_slot: Callable[[], OpenSlot]) -> None:
-        # Not needed by the processes that only plan, and slow to import.
+        # Slow to import, and not needed in processes that only plan.
         from levada.record.columnar import rows_digest
 
         self._digest = rows_digest
@@ -102,7 +103,7 @@ class Sealing:
         self._rows = NO_ROWS
 
     def add(self, topic: str, records: pa.RecordBatch, digested: pa.RecordBatch) -> None:
-        """Take rows. digested: the same ones, as they were before partitions were chosen for them."""
+        """Add rows. digested: the same rows without the partitions that the sink has chosen, for the digest."""
         self._rows += Rows(records.num_rows, self._digest(digested, topic))
         if self._slot is not None:
             self._slot.send(topic, records)
@@ -113,21 +114,21 @@ class Sealing:
             self._seal_all()
 
     def finish(self, batch: BatchId, task: int) -> SealedRows:
-        """Return the message for the driver."""
+        """Return the commit message for the driver."""
         self._seal_all()
         if self._slot is None:
             return SealedRows(batch, task, self._rows, tuple(self._batches))
         return SealedRows(batch, task, self._rows, slot=self._slot.hand_over(self._rows))
 
     def give_up(self) -> None:
-        """Let readers go on at once, if rows were written already."""
+        """Abort the slot, if one is open, so that consumers of committed records need not wait for it."""
         if self._slot is not None:
             self._slot.abort()
 
     def _seal_all(self) -> None:
         waiting, self._waiting, self._waiting_size = self._waiting, {}, 0
         for topic, batches in waiting.items():
-            # Only those with rows without a key may have a column of partitions.
+            # Batches may differ in columns: partitions are added only to batches with rows without a key.
             tables = [pa.Table.from_batches([batch]) for batch in batches]
             self._seal(topic, pa.concat_tables(tables, promote_options="default"))
         if self._slot is None and self._size > self._budget:
@@ -142,7 +143,11 @@ class Sealing:
 
 
 class OpenSlot:
-    """A transaction that a task writes. producer: was made for it. full_name: its transactional id. outcome: tells that it is committed."""
+    """A transaction in which a task writes its rows.
+
+    producer: made for this transaction only. full_name: the transactional id. outcome: the offset that is committed with the transaction,
+    and that shows later that it was committed.
+    """
 
     def __init__(
         self, producer: KafkaProducer, name: SlotName, full_name: str, outcome: Mapping[TopicPartition, OffsetAndMetadata]
@@ -158,47 +163,47 @@ class OpenSlot:
         logger.info("rows beyond inlineMaxBytes are written into transaction '%s'", full_name)
 
     def send_sealed(self, batches: list[SealedBatch]) -> None:
-        """Write what was meant for the message."""
+        """Write the batches that were sealed for the commit message."""
         self._outstanding.add(self._producer.send_sealed(batches))
 
     def send(self, topic: str, records: pa.RecordBatch) -> None:
-        """Write rows. Raises what earlier ones have come to."""
+        """Write rows. Raises the error of earlier rows, if there is one."""
         self._outstanding.add(self._producer.send_arrow(topic, records, **roles(records.schema)))
 
     def hand_over(self, rows: Rows) -> Slot:
-        """Wait until all is in Kafka, and leave the transaction open. Raises the first failure."""
+        """Wait until all rows are acknowledged, leave the transaction open, and return its handle. Raises the first error."""
         self._producer.flush()
         self._outstanding.wait()
         self._producer.send_offsets_to_transaction(self._outcome, self._full_name)
         handle = self._producer.detach_transaction()
         with suppress(KafkaError):
             self._producer.close()
-        # As the ledger will name it, so that both are equal.
+        # The handle has the same fields as one that is read from the ledger, so that the two compare equal.
         return Slot(self._name, handle._replace(partitions=(), groups=(self._full_name,)), rows)
 
     def abort(self) -> None:
-        """Let readers go on at once. Where that fails the brokers do it, after transaction.timeout.ms."""
+        """Abort the transaction, so that consumers of committed records need not wait. If this fails, it ends at transaction.timeout.ms."""
         with suppress(KafkaError):
             self._producer.abort_transaction(ABORT_S)
         self._producer.close(timeout=0)
 
 
 def slot_producer(client: Mapping[str, str], partitioner: str, full_name: str) -> KafkaProducer:
-    """Make the producer of a slot. Its transaction may take as long as brokers allow by default, unless the settings say otherwise."""
+    """Make the producer of a slot. The default transaction.timeout.ms is SLOT_TIMEOUT_MS."""
     own = {"transactional.id": full_name, "transaction.timeout.clamp": "true"}
     return new_producer({"transaction.timeout.ms": str(SLOT_TIMEOUT_MS), **client, **own}, partitioner)
 
 
 def task_under_way() -> tuple[int, int]:
-    """Return the number of the task, which Spark calls its partition, and of its attempt."""
+    """Return the number of the current task, which Spark calls its partition, and the number of its attempt."""
     context = TaskContext.get()
     return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
 
 
 def budget_of_task(settings: ExactlyOnce, task: int) -> int:
-    """Return how many bytes a task may return.
+    """Return how many bytes of record batches a task may return to the driver.
 
-    No task knows how many there are, so later ones get less: all tasks together then exceed the limit only by a logarithm of their number,
-    and tasks of equal size may use all of it.
+    A task does not know the number of tasks, so a task with a higher number gets less: inline_max_bytes / (number + 1). Then n tasks exceed
+    the limit at most by a factor of about ln(n), and tasks of equal size can use all of it.
     """
     return settings.inline_max_bytes // (task + 1)

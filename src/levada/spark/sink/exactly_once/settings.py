@@ -1,4 +1,4 @@
-"""The options of a sink that writes exactly once, as they were given or by default, and the names that follow from them."""
+"""The options of a sink that writes exactly once, with their defaults, and the names that follow from them."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ NEEDS = (
     "delivery=at-least-once needs none of these"
 )
 NO_BATCH = (
-    "option 'exactlyOnce.id' needs 'exactlyOnce.batchId' here, where Spark does not tell which micro-batch is written: outside of a "
-    "streaming query, and in a thread that foreachBatch has started. Nothing was written"
+    "option 'exactlyOnce.id' needs 'exactlyOnce.batchId' here, because Spark does not tell which micro-batch is written: this is outside "
+    "of a streaming query, or in a thread that foreachBatch has started. Nothing was written"
 )
 QUERY_ID = "sql.streaming.queryId"
-"""The local property of a streaming query's jobs that tells which query it is."""
+"""The local property of a streaming query's jobs that contains the query's id."""
 NOT_GIVEN = (AuthorizationError, UnsupportedVersionError)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
 @dataclass(frozen=True)
 class ExactlyOnce:
-    """How a sink writes exactly once.
+    """The options of a sink that writes exactly once.
 
-    sink_id: the option exactlyOnce.id, None for the id of the query. batch_number: exactlyOnce.batchId, None for the one that Spark tells
-    its tasks. prefix: of the transactional id, and of the group that is the ledger. ledger_topic: whose partition 0 the ledger's offset is
-    of. topic: the one that is written to, None where rows name it. inline_max_bytes: of the record batches that the tasks return to the
-    driver, together; what is more becomes slots.
+    sink_id: the option exactlyOnce.id; None for the query's id. batch_number: exactlyOnce.batchId; None for the number that Spark gives its
+    tasks. prefix: of the transactional id and of the ledger's group. ledger_topic: the ledger is an offset of its partition 0. topic: the
+    topic to write to; None if the rows name it. inline_max_bytes: the most bytes of record batches that all tasks together return to the
+    driver; tasks with more rows write slots.
     """
 
     sink_id: str | None
@@ -61,34 +61,34 @@ class ExactlyOnce:
 
     @property
     def where(self) -> str:
-        """What the rows are written to, in words."""
+        """The topic that the rows are written to, in words for messages."""
         return "the topics that they name" if self.topic is None else f"topic '{self.topic}'"
 
     def check_stream(self) -> None:
-        """Raise ConfigError for what a streaming sink cannot have."""
+        """Raise ConfigError for an option that a streaming sink cannot have."""
         if self.batch_number is not None:
             raise ConfigError("option 'exactlyOnce.batchId' cannot be used by a stream: Spark numbers its micro-batches; leave it out")
 
     @property
     def needs_micro_batch(self) -> bool:
-        """Whether a batch write has to be part of a micro-batch, whose number Spark tells."""
+        """Whether a batch write must be part of a micro-batch, because it needs the number that Spark gives."""
         return self.sink_id is not None and self.batch_number is None
 
     def is_numbered(self, batch: BatchId) -> bool:
-        """Whether the same batch may be written again: by Spark, or by a scheduler that repeats the job."""
+        """Whether Spark, or a scheduler that repeats the job, may write the same batch again."""
         return self.sink_id is not None or bool(batch.query_id)
 
     def id_for(self, batch: BatchId) -> str:
-        """Return what tells the sink that writes a batch from others."""
+        """Return the id of the sink that writes a batch. It differs from the ids of all other sinks."""
         return self.sink_id or batch.query_id or f"batch-{batch.run_id}"
 
     def name_for(self, sink_id: str) -> str:
-        """Return the transactional id, and the ledger's group, of the sink with an id."""
+        """Return the sink's transactional id, which is also the id of its ledger's group."""
         return f"{self.prefix}{sink_id}"
 
     @contextmanager
     def explained(self, name: str) -> Iterator[None]:
-        """Say what the guarantee needs where a permission, or the age of the brokers, is in its way. name: of the sink."""
+        """Add a note with the needed permissions and versions to errors of authorization and of versions. name: the transactional id."""
         try:
             yield
         except KafkaError as error:
@@ -98,19 +98,19 @@ class ExactlyOnce:
 
     @property
     def ledger(self) -> TopicPartition:
-        """The partition whose offset, of the ledger's group, is the number of the last batch."""
+        """The partition whose committed offset in the ledger's group is the number of the last batch."""
         return TopicPartition(self.ledger_topic, 0)
 
 
 def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | None:
-    """Read the options, None for a sink that writes at least once. Raises ConfigError."""
+    """Read the options. None for a sink that writes at least once. Raises ConfigError."""
     if choice(own, "delivery", ("at-least-once", "exactly-once"), "at-least-once") == "at-least-once":
         if given := [name for name in OPTIONS if name in own]:
             raise ConfigError(f"option '{given[0]}' has no effect without delivery=exactly-once")
         return None
     sink_id, number = own.get("exactlyOnce.id"), whole(own, "exactlyOnce.batchId")
     if number is not None and sink_id is None:
-        raise ConfigError("option 'exactlyOnce.batchId' needs 'exactlyOnce.id': a number says nothing without what it is counted in")
+        raise ConfigError("option 'exactlyOnce.batchId' needs 'exactlyOnce.id': numbers count the batches of one id")
     ledger_topic = own.get("ledgerTopic", topic)
     if ledger_topic is None:
         raise ConfigError(
