@@ -188,7 +188,7 @@ def test_a_lost_answer_is_asked_for_again(server: EmbeddedRegistry, registry: Sc
 def test_a_deletion_whose_answer_is_lost_is_not_done_twice(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:
     registry.register_schema("a", INT)
     server.faults.lose_answer()
-    with pytest.raises(RegistryUnavailableError, match="it may have been done all the same"):
+    with pytest.raises(RegistryUnavailableError, match="the registry may have done it"):
         registry.delete_subject("a")
     assert server.requests.count("DELETE /subjects/a") == 1
 

@@ -351,7 +351,7 @@ class TestRegistry:
         assert encode(pa.array([b"abc", None], pa.binary())).to_pylist() == [b"\0\0\0\0\x01abc", None]
 
     def test_a_topic_of_each_row_needs_a_subject(self, server: EmbeddedRegistry) -> None:
-        with pytest.raises(ConfigError, match=r"option 'value.subject' is needed, as no option names the topic"):
+        with pytest.raises(ConfigError, match=r"option 'value.subject' is needed, because no option names the topic"):
             sink_options({**KAFKA, **self.given(server)})
 
 

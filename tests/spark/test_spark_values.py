@@ -53,7 +53,7 @@ def test_malformed_values_can_be_dropped_even_if_nobody_asks_for_values() -> Non
 
 def test_the_first_malformed_value_can_end_the_query() -> None:
     with pytest.raises(
-        SerializationError, match=r"t-3 at offset 12: the value is not of the type int32 of field 'n' .*; mode=PERMISSIVE reads"
+        SerializationError, match=r"t-3 at offset 12: the value is not of the type int32 of field 'n' .*; mode=PERMISSIVE returns"
     ):
         decoded(("value",), mode="failfast")
 

@@ -1,11 +1,10 @@
-"""Which address is asked next, after which pause, and when to give up.
+"""Decides which address of the registry to try next, how long to pause, and when to give up.
 
-A generator that does no I/O and has no clock of its own. It yields an Attempt and is resumed with its Answer, or with NoAnswer; or it
-yields a Pause and is resumed afterwards. It returns the last answer. A blocking and an asyncio client can run the same one.
+`attempts` is a generator without I/O and without a clock of its own. It yields an Attempt and is resumed with an Answer or NoAnswer. Or it
+yields a Pause and is resumed after it. It returns the last answer. A blocking and an asyncio client can run the same generator.
 
-All addresses are one round. Within a round the next address is tried at once: another node of the registry may well answer. After a
-round in which none did there is a pause, and then the next round. An answer that will not change (200, 404, 409, ...) ends it, whichever
-address gave it.
+A round tries all addresses. Within a round the next address is tried at once: another node of the registry may answer. If no address
+answers in a round, a pause and the next round follow. A final answer (200, 404, 409, ...) of any address ends the attempts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MAX_DOUBLINGS = 30
 
 @dataclass(frozen=True)
 class Attempt:
-    """Ask this address, for at most so long."""
+    """Send the request to this address, and wait at most timeout_ms for the answer."""
 
     url: RegistryUrl
     timeout_ms: int
@@ -31,7 +30,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """The request failed. sent: it may have reached the registry, and have been carried out."""
+    """The request failed. sent: whether the registry may have received and executed it."""
 
     reason: str
     sent: bool
@@ -40,14 +39,14 @@ class NoAnswer:
 
 @dataclass(frozen=True)
 class Pause:
-    """Wait so long."""
+    """Wait before the next round."""
 
     delay_ms: int
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The settings that decide about retries, as levada.config.registry declares them."""
+    """The settings about retries, which levada.config.registry declares."""
 
     max_retries: int
     wait_ms: int
@@ -59,26 +58,30 @@ Attempts = Generator[Attempt | Pause, Answer | NoAnswer | None, tuple[RegistryUr
 
 
 class Addresses:
-    """The addresses, the one that answered last first. Which one that is may be set by several threads; any of their answers will do."""
+    """The addresses of the registry, beginning with the one that answered last. Several threads may set it; the last one wins."""
 
     def __init__(self, urls: Sequence[RegistryUrl]) -> None:
         self._urls = tuple(urls)
         self._first = 0
 
     def in_turn(self) -> list[RegistryUrl]:
-        """Return all addresses in the order in which they are to be tried."""
+        """Return all addresses in the order in which to try them."""
         first = self._first
         return [*self._urls[first:], *self._urls[:first]]
 
     def answered(self, url: RegistryUrl) -> None:
-        """Begin with this address from now on."""
+        """Begin with this address in later rounds."""
         self._first = self._urls.index(url)
 
 
 def attempts(
     what: str, *, repeatable: bool, addresses: Addresses, policy: RetryPolicy, now_ms: Callable[[], int], random: Random
 ) -> Attempts:
-    """Return the address that answered, and its answer. Raises RegistryUnavailableError when none did in time."""
+    """Yield the steps of a request; return the address that answered, and its answer.
+
+    what: the request, for errors. repeatable: whether it may be sent again although the registry may have executed it. Raises
+    RegistryUnavailableError if no address answers in time.
+    """
     deadline_ms = now_ms() + policy.timeout_ms
     causes: dict[str, str] = {}
     for round_number in range(policy.max_retries + 1):
@@ -97,7 +100,7 @@ def attempts(
             elif isinstance(outcome, NoAnswer):
                 causes[str(url)] = outcome.reason
                 if outcome.sent and not repeatable:
-                    raise RegistryUnavailableError(f"{what}: the answer was lost; it may have been done all the same", causes)
+                    raise RegistryUnavailableError(f"{what}: the answer was lost; the registry may have done it", causes)
         delay_ms = _delay_ms(policy, round_number, last and last[1], random)
         if round_number == policy.max_retries or now_ms() + delay_ms >= deadline_ms:
             if last is not None:
@@ -108,9 +111,9 @@ def attempts(
 
 
 def _delay_ms(policy: RetryPolicy, round_number: int, answer: Answer | None, random: Random) -> int:
-    """Return the pause that the registry asked for, or an exponential one; never longer than the longest.
+    """Return the pause that the registry asked for, or an exponential pause; at most retries.max.wait.ms.
 
-    Half of it is by chance, so that clients that failed together do not come back together.
+    Up to half of an exponential pause is random, so that clients that failed together do not retry together.
     """
     if answer is not None and answer.retry_after_ms is not None:
         return min(answer.retry_after_ms, policy.max_wait_ms)

@@ -1,4 +1,4 @@
-"""Avro through fastavro: values with a schema's id before them, in Confluent's wire format."""
+"""Serializer and deserializer for Avro in Confluent's wire format. They use fastavro."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class AvroSerializer(ObjectSerializer[T]):
 
         KafkaProducer(value_serializer=AvroSerializer(registry, schema, topic="orders"), ...)
 
-    schema: text, or a Schema where it uses others; may be left out with use.latest.version and use.schema.id.
-    topic: of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
-    to_dict: turns an object into what fastavro writes for the schema: for a record a mapping. Without it objects are written as they are.
+    schema: its text, or a Schema if it references other schemas; may be left out with use.latest.version and use.schema.id.
+    topic: the topic of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
+    to_dict: converts an object to a value that fastavro writes, for a record a mapping. Without it fastavro gets the object itself.
 
-    None becomes None: a record without a value deletes its key in a compacted topic.
+    None stays None: a record without a value deletes its key in a compacted topic.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class AvroDeserializer(Generic[T]):
 
         KafkaConsumer("orders", value_deserializer=AvroDeserializer(registry), ...)
 
-    Each value is read with the schema it was written with, which its id names. schema: the reader's schema, text or a Schema: what every
-    writer's schema is resolved to, so that all values have its fields, with its defaults. from_dict: makes an object of what was read.
+    Each value is read with its writer's schema, which its schema id names. schema: the reader's schema, as text or Schema. Values are
+    resolved to it, so that all have its fields, with its defaults. from_dict: converts a value of fastavro to an object.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class AvroDeserializer(Generic[T]):
         self._read = PerSchemaId(self._compile)
 
     def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError for what is no such value, RegistryError where its schema cannot be had."""
+        """Deserialize one value. Raises SerializationError if it is invalid, RegistryError if its schema cannot be fetched."""
         value = self._read.get(schema_id_of(data))(data)
         return value if self._from_dict is None else self._from_dict(value)
 
@@ -129,7 +129,7 @@ class AvroDeserializer(Generic[T]):
                 return read_value(data, HEADER_SIZE)
             except LeftOverError as fault:
                 raise SerializationError(
-                    f"{fault.count} bytes are left over after the Avro schema of id {schema_id}: it was written with another one"
+                    f"{fault.count} bytes are left over after the Avro schema of id {schema_id}: it was written with another schema"
                 ) from None
             except Exception as fault:
                 raise SerializationError(f"it cannot be read with the Avro schema of id {schema_id}: {told(fault)}") from fault
@@ -138,7 +138,7 @@ class AvroDeserializer(Generic[T]):
 
 
 def _own_schema(schema: str | Schema | None) -> Schema | None:
-    """Return what the user gave as a Schema, and look at it now, so that a mistake is found at construction."""
+    """Return the user's schema as a Schema. It is checked here, so that a mistake raises ConfigError at construction."""
     if schema is None:
         return None
     own = Schema(schema) if isinstance(schema, str) else schema
@@ -154,7 +154,7 @@ def _own_schema(schema: str | Schema | None) -> Schema | None:
 
 
 def _parse(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any] | None = None) -> Parsed:
-    """Parse a schema, with those it uses. names: gets the named types of all."""
+    """Parse a schema, after the schemas that it references. names: the named types of all schemas are added to it."""
     try:
         used = registry.get_referenced_schemas(schema).values()
         return parse((document(one.schema_str) for one in (*used, schema)), names)

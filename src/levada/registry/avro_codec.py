@@ -1,4 +1,4 @@
-"""Avro schemas and values through fastavro, without a registry: what the serializers and the Spark connector share."""
+"""Reads and writes Avro schemas and values with fastavro, without a registry. The serializers and the Spark connector share this code."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ except ImportError as missing:
     raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
 
 Parsed = Any
-"""What fastavro makes of a schema."""
+"""A schema as fastavro's parser returns it."""
 
 MOST_EMPTY_PARTS = 1 << 16
 EMPTY_PARTS_PER_BYTE = 4
-"""How many parts without a byte of their own one value may have: so many, and so many more for each of its bytes.
+"""The most parts that take no bytes in one value: MOST_EMPTY_PARTS, plus EMPTY_PARTS_PER_BYTE for each byte of the value.
 
-Such parts are nulls, fixed of size 0, and records, which are only their fields. Ten bytes can mean 2**63 of them in an array, and a record
-with a byte of its own can have as many of them as its schema has fields.
+Such parts are nulls, fixed of size 0, and records, which have no bytes besides their fields. Ten bytes can encode an array of 2**63 empty
+parts, and a record that takes a byte can have as many empty parts as its schema has fields.
 """
 MOST_FIELDS = 100_000
-"""How many fields a schema may stand for, with each record written out wherever it is used. Thirty small records can stand for 2**30."""
+"""The most fields of a schema, if each record is written out wherever it is used. Thirty small records can expand to 2**30 fields."""
 RECORDS = ("record", "error")
 NAMED = (*RECORDS, "enum", "fixed")
 SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
-"""What json and fastavro raise for a schema that they cannot read."""
+"""The exceptions that json and fastavro raise for a schema that they cannot read."""
 MOST_DECIMAL_BYTES = 4096
-"""How long a decimal may be. Making one of bytes takes time by the square of their number: 295 s for a megabyte."""
+"""The most bytes of a decimal. The time to decode one grows with the square of its bytes: 295 s for a megabyte."""
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONGEST_LONG_BITS = 70
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
-"""What fastavro raises for a value that does not fit its schema."""
+"""The exceptions that fastavro raises for a value that does not fit its schema."""
 
 
 def document(text: str) -> Any:
-    """Return the JSON document of a schema. Raises ValueError where it is none."""
+    """Return the JSON document of a schema. Raises ValueError if the text is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
-        # A registry also gives a primitive type without its quotes.
+        # A registry may return a primitive type without quotes.
         if text.strip().isidentifier():
             return text.strip()
         raise
 
 
 def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Parsed:
-    """Parse a schema, the last of `documents`, after those that it uses. names: where fastavro collects the named types of all.
+    """Parse a schema. documents: the schemas that it references, then the schema itself. names: fastavro adds the named types of all to it.
 
     Raises one of SCHEMA_ERRORS.
     """
@@ -61,19 +61,19 @@ def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Pars
     for one in documents:
         parsed = fastavro.parse_schema(one, named_schemas=known)
     if isinstance(parsed, list | str):
-        # fastavro keeps what names stand for beside a record that uses them; a union has no place for that.
+        # fastavro stores named types in the record that uses them. A union cannot store them, so they are written out.
         parsed = fastavro.parse_schema(_spelt_out(parsed, known, set()))
     for one in known.values():
-        # fastavro takes any, with which what follows could go back in the data.
+        # fastavro accepts any size. With a negative size the reader would go backwards in the data.
         if kind_of(one) == "fixed" and (type(one["size"]) is not int or one["size"] < 0):
-            raise ValueError(f"fixed '{one['name']}' has no size: {one['size']!r}")
+            raise ValueError(f"fixed '{one['name']}' has no valid size: {one['size']!r}")
     if (count := _fields(parsed, known, {})) > MOST_FIELDS:
-        raise ValueError(f"it stands for {count} fields; {MOST_FIELDS} are the most")
+        raise ValueError(f"it expands to {count} fields; at most {MOST_FIELDS} are supported")
     return parsed
 
 
 def _fields(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> int:
-    """Count the fields and branches of a schema. known: those of records that were counted; a record within itself adds none."""
+    """Count the fields and branches of a schema. known: the counts of records, by name. A record within itself adds none."""
     if isinstance(schema, list):
         return sum(_fields(branch, names, known) for branch in schema)
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
@@ -89,7 +89,7 @@ def _fields(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> 
 
 
 def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
-    """Return a parsed schema that needs no other: each named type is written out where it comes first."""
+    """Return a parsed schema that contains all its named types. Each is written out where it is first used."""
     if isinstance(schema, list):
         return [_spelt_out(branch, names, defined) for branch in schema]
     if isinstance(schema, str):
@@ -105,7 +105,7 @@ def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
 
 
 def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
-    """Return a value as Avro, after the bytes `before`. Raises one of WRITE_ERRORS where it does not fit the schema."""
+    """Return the bytes `before`, followed by a value as Avro. Raises one of WRITE_ERRORS if the value does not fit the schema."""
     out = BytesIO(before)
     out.seek(len(before))
     fastavro.schemaless_writer(out, parsed, value)
@@ -115,8 +115,8 @@ def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
 class ValueReader:
     """Reads the values of one schema.
 
-    writer: the schema that they were written with. names: its named types. reader: the schema to resolve them to, None for the writer's
-    own. names_branches: return (name, value) for a value of a named type in a union.
+    writer: the schema of the writer. names: its named types. reader: the schema to resolve values to; None for the writer's schema.
+    names_branches: whether to return (name, value) for a value of a named type in a union.
     """
 
     def __init__(self, writer: Parsed, names: Mapping[str, Any], reader: Parsed = None, *, names_branches: bool = False) -> None:
@@ -124,8 +124,8 @@ class ValueReader:
         self._names = names
         self._reader = reader
         self._names_branches = names_branches
-        # Values of a schema that contains itself may be nested as deep as they are long. fastavro's C overflows the stack then, which ends
-        # the process; its Python, which is many times slower, raises RecursionError.
+        # With a schema that contains itself, the depth of a value is limited only by its size. fastavro's C code overflows the stack then,
+        # which ends the process. Its Python code raises RecursionError, but is many times slower.
         is_recursive = contains_itself(writer, names)
         self._read = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
         of_records: dict[str, float] = {}
@@ -136,9 +136,9 @@ class ValueReader:
             _empty_parts(name, names, self._of_empty)
 
     def __call__(self, data: bytes, begin: int) -> Any:
-        """Read the value that takes the bytes from `begin` to the end.
+        """Read the value in the bytes from `begin` to the end.
 
-        Raises an exception of any kind where the bytes are no such value, among them LeftOverError.
+        Raises an exception of any type if the bytes are not such a value; LeftOverError if the value ends before the bytes.
         """
         if self._counts_empty_parts:
             _EmptyParts(data, self._names, self._of_empty).skip(self._writer, begin)
@@ -151,10 +151,10 @@ class ValueReader:
 
 
 def _surplus(schema: Parsed, names: Mapping[str, Any], known: dict[str, float]) -> float:
-    """Return how many empty parts a value may have beyond those that its bytes pay for; endless where the data say how many.
+    """Return how many empty parts a value may have beyond EMPTY_PARTS_PER_BYTE for its bytes. Infinite if the data give the number.
 
-    What an array or a map holds is left out where it pays for itself. known: what was found for records; it holds 0 for those around the
-    type, which is true if no record of the schema has more.
+    Items of an array or a map are left out if their bytes allow their empty parts. known: the results for records, by name. It holds 0 for
+    records that contain the type, which is right if no record of the schema has more than 0.
     """
     if isinstance(schema, list):
         return max((_surplus(branch, names, known) for branch in schema), default=0) - EMPTY_PARTS_PER_BYTE
@@ -174,7 +174,7 @@ def _surplus(schema: Parsed, names: Mapping[str, Any], known: dict[str, float]) 
 
 
 def _empty_parts(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> int:
-    """Count the parts of a type whose values take no bytes; 0 where they take some. known: what was found for records."""
+    """Count the parts of a type whose values take no bytes; 0 if its values take bytes. known: the results for records, by name."""
     if isinstance(schema, list):
         return 0
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
@@ -189,9 +189,9 @@ def _empty_parts(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]
 
 
 class _EmptyParts:
-    """Counts the parts without bytes in one value, before fastavro makes an object of each.
+    """Counts the empty parts of one value, before fastavro makes an object for each of them.
 
-    known: how many the records have that take no bytes.
+    known: by record name, the number of empty parts of records that take no bytes.
     """
 
     def __init__(self, data: bytes, names: Mapping[str, Any], known: dict[str, int]) -> None:
@@ -202,7 +202,7 @@ class _EmptyParts:
         self._count = 0
 
     def skip(self, schema: Parsed, at: int) -> int:
-        """Return where the value of a type ends that begins at `at`. Raises ValueError where it has too many empty parts."""
+        """Return the end of the value that begins at `at`. Raises ValueError if it has too many empty parts, or the data are too short."""
         if at > len(self._data):
             raise ValueError("the data end within the value")
         if isinstance(schema, list):
@@ -253,7 +253,7 @@ class _EmptyParts:
         self._count += count
         if self._count > self._most:
             raise ValueError(
-                f"it has {self._count} parts that take no bytes, such as nulls; {self._most} are the most for {len(self._data)} bytes"
+                f"it has {self._count} parts that take no bytes, such as nulls; at most {self._most} are allowed in {len(self._data)} bytes"
             )
 
     def _skip_bytes(self, at: int) -> int:
@@ -274,12 +274,12 @@ class _EmptyParts:
 
 
 def contains_itself(schema: Parsed, names: Mapping[str, Any]) -> bool:
-    """Whether a record of a parsed schema contains itself, whatever is between. names: the schema's named types."""
+    """Whether a record of a parsed schema contains itself, directly or indirectly. names: the schema's named types."""
     return _contains(schema, names, (), set())
 
 
 def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
-    """Whether a type contains one of the records around it. seen: records that were looked at, once each."""
+    """Whether a type contains one of the records that contain it. within: these records. seen: records that were checked already."""
     if isinstance(schema, list):
         return any(_contains(branch, names, within, seen) for branch in schema)
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
@@ -297,19 +297,19 @@ def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], se
 
 
 def kind_of(schema: Any) -> str:
-    """Return the type's own name: record, enum, long ..."""
+    """Return the name of the Avro type: record, enum, long ..."""
     return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
 def convert_when_read(avro_type: str, logical_type: str, convert: Callable[[Any, Any, Any], Any]) -> None:
-    """Have fastavro call convert(value, writer's type, reader's type or None) for a logical type, in this whole process."""
+    """Make fastavro call convert(value, writer's type, reader's type or None) for a logical type. This applies to the whole process."""
     fastavro.read.LOGICAL_READERS[f"{avro_type}-{logical_type}"] = convert
 
 
 def _bounded(read: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     def convert(data: bytes, writer: Any, reader: Any = None) -> Any:
         if len(data) > MOST_DECIMAL_BYTES:
-            raise ValueError(f"a decimal has {len(data)} bytes; {MOST_DECIMAL_BYTES} are the most")
+            raise ValueError(f"a decimal has {len(data)} bytes; at most {MOST_DECIMAL_BYTES} are supported")
         return read(data, writer, reader)
 
     return convert
@@ -320,7 +320,7 @@ for _type in ("bytes", "fixed"):
 
 
 class LeftOverError(ValueError):
-    """More bytes are there than the value takes: it was written with another schema."""
+    """Bytes remain after the value: it was written with another schema."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} bytes are left over")
@@ -328,16 +328,16 @@ class LeftOverError(ValueError):
 
 
 def is_plain_bytes(parsed: Parsed) -> bool:
-    """Confluent's serializers write a value of the schema "bytes" as it is, without Avro's length before it."""
+    """Whether a schema is "bytes". Confluent's serializers write such a value without Avro's length before it."""
     return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
 
 
 def with_length(data: bytes) -> bytes:
-    """Return plain bytes as Avro has them, so that they can be resolved to a reader's schema."""
+    """Return bytes with Avro's length before them, so that they can be resolved to a reader's schema."""
     return write_value(b"", "bytes", data)
 
 
 def told(fault: Exception) -> str:
-    """Return an error of fastavro, whose texts are often empty or only the name of a key."""
+    """Return the text of an error of fastavro, with its class: the text alone is often empty, or only the name of a key."""
     text = as_text(fault)
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__

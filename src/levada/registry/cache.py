@@ -1,4 +1,4 @@
-"""A thread-safe cache for answers of a registry, with a capacity and, where answers can change, a lifetime."""
+"""A thread-safe cache for answers of a registry, with a capacity. Answers that can change have a lifetime."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Holds up to `capacity` values and removes the least recently used one first. ttl_ms: how long a value is used, None for no limit.
+    """Holds up to `capacity` values and removes the least recently used value first. ttl_ms: how long a value is valid, None for no limit.
 
-    Asking happens outside of the lock, so a slow registry delays only who needs its answer. Two threads that miss the same key at the
-    same time both ask.
+    The cache asks for values outside of the lock, so a slow registry delays only the threads that need its answer. Two threads that miss
+    the same key at the same time both ask.
     """
 
     def __init__(self, capacity: int, ttl_ms: int | None, now_ms: Callable[[], int]) -> None:
@@ -29,7 +29,7 @@ class Cache(Generic[K, V]):
         self._generation = 0
 
     def get(self, key: K, ask: Callable[[], V]) -> V:
-        """Return the value of a key; ask for it where it is not known, or too old."""
+        """Return the value of a key. Call `ask` if the cache does not have it, or if it has expired."""
         with self._lock:
             expires_ms, value = self._values.get(key, (-1, None))
             generation = self._generation
@@ -38,18 +38,18 @@ class Cache(Generic[K, V]):
                 return value
         value = ask()
         with self._lock:
-            # What was asked before clear() may be what clear() was to forget.
+            # A value that was asked for before clear() may be outdated.
             if generation == self._generation:
                 self._keep(key, value)
         return value
 
     def forget(self, key: K) -> None:
-        """Ask anew for this key."""
+        """Remove the value of this key."""
         with self._lock:
             self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Forget everything, what is being asked for included."""
+        """Remove all values. Values that are being asked for at this moment are not stored either."""
         with self._lock:
             self._values.clear()
             self._generation += 1

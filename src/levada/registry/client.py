@@ -1,4 +1,4 @@
-"""The blocking client. What it asks is in endpoints, how it tries again in attempts, HTTP in transport."""
+"""The blocking client. `endpoints` has the requests, `attempts` the retries, `transport` HTTP."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ USER_AGENT = "levada"
 
 
 class SchemaRegistryClient:
-    """A client of a schema registry; any number of threads may use one::
+    """A client of a schema registry, thread-safe::
 
         registry = SchemaRegistryClient(schema_registry_url="http://localhost:8081")
 
-    settings: keys with dots, as Confluent's clients have them; or keywords with underscores. docs/CONFIGURATION.md lists them.
+    settings: keys with dots, like in Confluent's clients, or keywords with underscores. docs/CONFIGURATION.md lists them.
 
-    Calls block until the registry has answered, with retries for up to `default.api.timeout.ms`. They raise RegistryUnavailableError when
-    no address answers, and a RegistryAnswerError for what the registry holds against a call. Methods are named as in Confluent's client.
+    Calls block until the registry has answered, with retries for up to `default.api.timeout.ms`. They raise RegistryUnavailableError if no
+    address answers, and a RegistryAnswerError if the registry answers with an error. Methods have the names of Confluent's client.
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Unpack[RegistrySettings]) -> None:
@@ -63,12 +63,12 @@ class SchemaRegistryClient:
         self._lookups: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
 
     def close(self) -> None:
-        """Close the connections. Calls that need the registry raise ClosedError afterwards; what is remembered is still returned."""
+        """Close the connections. Calls that need the registry raise ClosedError afterwards. Cached values are still returned."""
         self._closed.set()
         self._finalizer()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings, credentials included: a copy, as in a Spark worker, has connections and a memory of its own."""
+        """Pickle the settings, with credentials. The copy, for example in a Spark worker, has its own connections and caches."""
         return type(self), (self._settings,)
 
     def __enter__(self) -> Self:
@@ -80,7 +80,7 @@ class SchemaRegistryClient:
     # Schemas.
 
     def register_schema(self, subject: str, schema: Schema, normalize_schemas: bool = False) -> int:
-        """Register a schema under a subject and return its id. A schema that is there already keeps its id; that is remembered.
+        """Register a schema under a subject and return its id; cached. A schema that is registered already keeps its id.
 
         Raises IncompatibleSchemaError and InvalidSchemaError.
         """
@@ -93,14 +93,14 @@ class SchemaRegistryClient:
         return self._ids.get((subject, schema, normalize_schemas), ask)
 
     def lookup_schema(self, subject: str, schema: Schema, normalize_schemas: bool = False, deleted: bool = False) -> RegisteredSchema:
-        """Find a schema under a subject, its id and version. Raises RegistryNotFoundError where it is not registered."""
+        """Find the id and version of a schema under a subject. Raises RegistryNotFoundError if it is not registered."""
         request = endpoints.lookup(subject, schema, normalize_schemas, deleted)
         if deleted:
             return self._call(request)
         return self._lookups.get((subject, schema, normalize_schemas), lambda: self._call(request))
 
     def get_schema(self, schema_id: int, fmt: str | None = None) -> Schema:
-        """Return the schema of an id; cached, as it never changes. fmt: the form to get it in, such as "serialized" (Protobuf)."""
+        """Return the schema of an id; cached, because it never changes. fmt: the form of the text, such as "serialized" (Protobuf)."""
         return self._schemas.get((schema_id, fmt), lambda: self._call(endpoints.schema_by_id(schema_id, fmt)))
 
     def get_schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
@@ -108,13 +108,13 @@ class SchemaRegistryClient:
         return self._call(endpoints.schema_versions(schema_id))
 
     def get_schema_types(self) -> list[str]:
-        """Return the types of schemas that the registry knows."""
+        """Return the types of schemas that the registry supports."""
         return self._call(endpoints.schema_types())
 
     # Subjects and versions.
 
     def get_subjects(self, subject_prefix: str | None = None, deleted: bool = False) -> list[str]:
-        """Return the names of all subjects, or of those that begin so. deleted: also those that were deleted softly."""
+        """Return the names of all subjects, or of those with a prefix. deleted: include softly deleted subjects."""
         return self._call(endpoints.subjects(subject_prefix, deleted))
 
     def get_versions(self, subject: str, deleted: bool = False) -> list[int]:
@@ -122,11 +122,11 @@ class SchemaRegistryClient:
         return self._call(endpoints.versions(subject, deleted))
 
     def get_latest_version(self, subject: str) -> RegisteredSchema:
-        """Return the latest version of a subject; remembered for `cache.latest.ttl.sec`."""
+        """Return the latest version of a subject; cached for `cache.latest.ttl.sec`."""
         return self._latest.get(subject, lambda: self._call(endpoints.version(subject, LATEST, False)))
 
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
-        """Return a version of a subject, a number or "latest". A numbered version is cached, as it never changes."""
+        """Return a version of a subject. version: a number or "latest". A numbered version is cached, because it never changes."""
         request = endpoints.version(subject, version, deleted)
         if deleted or not isinstance(version, int):
             return self._call(request)
@@ -135,7 +135,8 @@ class SchemaRegistryClient:
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
         """Delete a subject and return the numbers of its versions.
 
-        By default it is deleted softly: its schemas can still be read by id. permanent: delete it for good, after it was deleted softly.
+        By default it is deleted softly: its schemas can still be read by id. permanent: delete it permanently; it must be deleted softly
+        before.
         """
         try:
             return self._call(endpoints.delete_subject(subject, permanent))
@@ -150,39 +151,42 @@ class SchemaRegistryClient:
             self.clear_caches()
 
     def get_referenced_schemas(self, schema: Schema) -> dict[SchemaReference, Schema]:
-        """Return all schemas that a schema references, directly or through others. Each one comes after those that it references itself."""
+        """Return all schemas that a schema references, directly or indirectly. Each schema comes after the schemas that it references."""
         found: dict[SchemaReference, Schema] = {}
         self._find_references(schema, found, ())
         return found
 
     def get_referenced_by(self, subject: str, version: int | str) -> list[int]:
-        """Return the ids of the schemas that use a version of a subject."""
+        """Return the ids of the schemas that reference a version of a subject."""
         return self._call(endpoints.referenced_by(subject, version))
 
     # Compatibility and modes.
 
     def test_compatibility(self, subject: str, schema: Schema, version: int | str | None = LATEST) -> Compatibility:
-        """Test whether a schema is compatible with a version of a subject. None: with those that the subject's compatibility level names.
+        """Test whether a schema is compatible with a version of a subject.
 
-        version: a number or "latest"; None tests all versions that the level covers. The result can be used as a bool, and has the
-        registry's reasons in `messages`.
+        version: a number or "latest"; None for all versions that the subject's compatibility level covers. The result can be used as a
+        bool, and has the registry's reasons in `messages`.
         """
         return self._call(endpoints.compatibility(subject, schema, version))
 
     def get_compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level that holds for a subject, its own or the registry's; without a subject the registry's."""
+        """Return the compatibility level of a subject; the registry's level if the subject has none, or if subject is None."""
         return self._call(endpoints.get_level(subject))
 
     def set_compatibility(self, subject: str | None, level: str) -> str:
-        """Set the level of a subject, or with None the registry's: BACKWARD, FORWARD, FULL, each also _TRANSITIVE, or NONE."""
+        """Set the compatibility level of a subject, or with None of the registry.
+
+        level: BACKWARD, FORWARD or FULL, each also with _TRANSITIVE, or NONE.
+        """
         return self._call(endpoints.set_level(subject, level))
 
     def delete_compatibility(self, subject: str) -> None:
-        """Let the registry's compatibility level hold for a subject again."""
+        """Remove a subject's compatibility level. The registry's level applies again."""
         self._call(endpoints.delete_level(subject))
 
     def get_mode(self, subject: str | None = None) -> str:
-        """Return the mode that holds for a subject, or the registry's: READWRITE, READONLY, IMPORT."""
+        """Return the mode of a subject: READWRITE, READONLY or IMPORT; the registry's mode if it has none, or if subject is None."""
         return self._call(endpoints.get_mode(subject))
 
     def update_mode(self, subject: str | None, mode: str, force: bool = False) -> str:
@@ -190,16 +194,19 @@ class SchemaRegistryClient:
         return self._call(endpoints.set_mode(subject, mode, force))
 
     def delete_mode(self, subject: str) -> None:
-        """Let the registry's mode hold for a subject again."""
+        """Remove a subject's mode. The registry's mode applies again."""
         self._call(endpoints.delete_mode(subject))
 
     def clear_caches(self) -> None:
-        """Forget all that was remembered, as after another program deleted subjects."""
+        """Clear all caches, for example after another program has deleted subjects."""
         for cache in (self._schemas, self._versions, self._latest, self._ids, self._lookups):
             cache.clear()
 
     def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
-        """Add what a schema uses to `found`. within: the references that led to it. Raises RegistryProtocolError for a circle."""
+        """Add the schemas that a schema references to `found`. within: the references that led to it.
+
+        Raises RegistryProtocolError for a cycle, and for too many references.
+        """
         for reference in schema.references:
             if reference in within:
                 raise _cannot_follow(reference, "itself")

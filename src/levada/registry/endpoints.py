@@ -1,6 +1,6 @@
-"""What a registry is asked, and what its answers hold. Pure: no I/O, no state.
+"""The requests to a registry, and how their answers are read. Pure functions, without I/O and state.
 
-`what` of a request says in an error what was to be done. Paths are relative to the registry's address.
+`what` names a request in errors. Paths are relative to the registry's address.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Query = Mapping[str, str | int | bool | None]
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 LONGEST_QUOTE = 200
 LARGEST_NUMBER = 2**31 - 1
-"""Ids stand in four bytes before each value."""
+"""Ids take four bytes before each value."""
 
 
 @dataclass(frozen=True)
 class Request(Generic[R]):
-    """One request, and how its answer is read. repeatable: doing it twice is doing it once, so it may be sent again after a lost answer."""
+    """One request. read: converts the JSON of its answer. repeatable: whether it is idempotent, so that it may be sent again."""
 
     what: str
     method: str
@@ -37,19 +37,19 @@ class Request(Generic[R]):
 
     @property
     def target(self) -> str:
-        """The path with its query, as it stands in an address."""
+        """The path with its query, encoded for a URL."""
         given = {key: _text(value) for key, value in self.query.items() if value not in (None, False)}
         return f"{self.path}?{urlencode(given)}" if given else self.path
 
     @property
     def payload(self) -> bytes | None:
-        """The body as bytes."""
+        """The body as JSON. None without a body."""
         return None if self.body is None else json.dumps(self.body).encode()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back over HTTP. retry_after_ms: how long to wait before asking again, where the registry said so."""
+    """An HTTP answer. location: for a redirect. retry_after_ms: the pause that the registry asks for; None without one."""
 
     status: int
     body: bytes
@@ -66,7 +66,7 @@ def _path(*parts: str | int) -> str:
 
 
 def read_answer(request: Request[R], answer: Answer, url: str) -> R:
-    """Return what an answer holds. Raises RegistryAnswerError, or RegistryProtocolError for what no registry would answer."""
+    """Return the result in an answer. Raises RegistryAnswerError, or RegistryProtocolError if the answer is not that of a registry."""
     if answer.location and 300 <= answer.status < 400:
         raise RegistryProtocolError(f"{request.what}: {url} redirects to {answer.location}; give the address where the registry is")
     document = _parse(answer.body)
@@ -95,7 +95,7 @@ def _quoted(body: bytes) -> str:
 
 
 def _said(schema: Schema) -> dict[str, Any]:
-    """A schema as a request says it; AVRO is left out, which registries before 5.5 do not know as a field."""
+    """Return a schema in the form of a request. The type AVRO is left out: registries before 5.5 do not know this field."""
     said: dict[str, Any] = {"schema": schema.schema_str}
     if schema.schema_type != AVRO:
         said["schemaType"] = schema.schema_type
@@ -111,7 +111,7 @@ def _string(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """Return an id or a version. A bool is none, although it counts as a number in Python."""
+    """Return an id or a version. Raises TypeError for another value, also for a bool, which is an int in Python."""
     if type(value) is not int or not 0 <= value <= LARGEST_NUMBER:
         raise TypeError(f"expected a number from 0 to {LARGEST_NUMBER}, got {value!r}")
     return value
@@ -144,7 +144,7 @@ def _list_of(kind: Callable[[Any], R]) -> Callable[[Any], list[R]]:
 
 
 def _field(*names: str) -> Callable[[Any], str]:
-    """Read the first of these fields that an answer has."""
+    """Return a function that reads the first of these fields that an answer has."""
     return lambda document: _string(document[next((name for name in names if name in document), names[0])])
 
 
@@ -159,7 +159,7 @@ def versions(subject: str, deleted: bool) -> Request[list[int]]:
 
 
 def version(subject: str, number: int | str, deleted: bool) -> Request[RegisteredSchema]:
-    """GET /subjects/{subject}/versions/{version}; "latest" is one, too."""
+    """GET /subjects/{subject}/versions/{version}. number: may be "latest"."""
     return Request(
         f"version {number} of '{subject}'", "GET", _path("subjects", subject, "versions", number), _registered, query={"deleted": deleted}
     )
@@ -171,7 +171,7 @@ def schema_by_id(schema_id: int, format: str | None = None) -> Request[Schema]:
 
 
 def schema_versions(schema_id: int) -> Request[list[tuple[str, int]]]:
-    """GET /schemas/ids/{id}/versions: where a schema is registered."""
+    """GET /schemas/ids/{id}/versions: the subjects and versions under which a schema is registered."""
     read = _list_of(lambda item: (_string(item["subject"]), _number(item["version"])))
     return Request(f"subjects of schema id {schema_id}", "GET", _path("schemas", "ids", schema_id, "versions"), read)
 
@@ -182,26 +182,26 @@ def schema_types() -> Request[list[str]]:
 
 
 def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
-    """GET /subjects/{subject}/versions/{version}/referencedby: the ids of the schemas that use a version."""
+    """GET /subjects/{subject}/versions/{version}/referencedby: the ids of the schemas that reference a version."""
     path = _path("subjects", subject, "versions", number, "referencedby")
-    return Request(f"who uses version {number} of '{subject}'", "GET", path, _list_of(_number))
+    return Request(f"list schemas that reference version {number} of '{subject}'", "GET", path, _list_of(_number))
 
 
 def register(subject: str, schema: Schema, normalize: bool) -> Request[int]:
-    """POST /subjects/{subject}/versions. The same schema has the same id however often it is registered."""
+    """POST /subjects/{subject}/versions. A schema that is registered again keeps its id."""
     path = _path("subjects", subject, "versions")
     read = lambda document: _number(document["id"])  # noqa: E731
     return Request(f"register a schema under '{subject}'", "POST", path, read, _said(schema), {"normalize": normalize})
 
 
 def lookup(subject: str, schema: Schema, normalize: bool, deleted: bool) -> Request[RegisteredSchema]:
-    """POST /subjects/{subject}: under which id and version a schema is registered."""
+    """POST /subjects/{subject}: the id and version under which a schema is registered."""
     query = {"normalize": normalize, "deleted": deleted}
     return Request(f"look a schema up under '{subject}'", "POST", _path("subjects", subject), _registered, _said(schema), query)
 
 
 def compatibility(subject: str, schema: Schema, number: int | str | None) -> Request[Compatibility]:
-    """POST /compatibility/subjects/{subject}/versions/{version}; without a version, with those that the subject's level names."""
+    """POST /compatibility/subjects/{subject}/versions/{version}; without a version, for all versions that the subject's level covers."""
     path = _path("compatibility", "subjects", subject, "versions", *([] if number is None else [number]))
     return Request(f"test a schema against '{subject}'", "POST", path, _compatibility, _said(schema), {"verbose": True})
 
@@ -223,21 +223,21 @@ def _whose(subject: str | None) -> str:
 
 
 def get_level(subject: str | None) -> Request[str]:
-    """GET /config or /config/{subject}: the level that holds for a subject, its own or the registry's."""
+    """GET /config or /config/{subject}: the compatibility level of a subject; the registry's level if it has none."""
     path = _path("config", *([subject] if subject else []))
     query = {"defaultToGlobal": subject is not None}
     return Request(f"compatibility level {_whose(subject)}", "GET", path, _field("compatibilityLevel"), query=query)
 
 
 def set_level(subject: str | None, level: str) -> Request[str]:
-    """PUT /config or /config/{subject}. Apicurio answers with the field that it has for GET."""
+    """PUT /config or /config/{subject}. Apicurio answers with the same field as for GET."""
     path = _path("config", *([subject] if subject else []))
     read = _field("compatibility", "compatibilityLevel")
     return Request(f"set the compatibility level {_whose(subject)}", "PUT", path, read, {"compatibility": level})
 
 
 def delete_level(subject: str) -> Request[None]:
-    """DELETE /config/{subject}: the registry's level holds for it again. What is answered differs between releases."""
+    """DELETE /config/{subject}: the registry's level applies again. The answer differs between releases, so it is ignored."""
     what = f"delete the compatibility level of '{subject}'"
     return Request(what, "DELETE", _path("config", subject), lambda _: None, repeatable=False)
 
@@ -255,5 +255,5 @@ def set_mode(subject: str | None, mode: str, force: bool) -> Request[str]:
 
 
 def delete_mode(subject: str) -> Request[None]:
-    """DELETE /mode/{subject}: the registry's mode holds for it again. What is answered differs between releases."""
+    """DELETE /mode/{subject}: the registry's mode applies again. The answer differs between releases, so it is ignored."""
     return Request(f"delete the mode of '{subject}'", "DELETE", _path("mode", subject), lambda _: None, repeatable=False)

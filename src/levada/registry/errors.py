@@ -1,4 +1,4 @@
-"""What can go wrong with a registry. A registry's answer becomes an error by one table."""
+"""The errors of a schema registry. One table maps the registry's answers to error classes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from levada.errors import AuthenticationError, ConnectError, KafkaError, Persist
 
 RETRIABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
 NOTHING_DONE: Final = frozenset({429, 503})
-"""Of these, the ones that say the request was not carried out, so that even what must not be done twice is tried again."""
+"""The retriable statuses with which the request was not executed. So even a request that must not be executed twice is retried."""
 
 
 class RegistryError(KafkaError):
-    """Base of everything that is about a schema registry. No record was written: a serializer runs before that."""
+    """Base class of the errors of a schema registry. No record was written: serializers run before a record is sent."""
 
     persisted = Persisted.NO
 
@@ -21,7 +21,7 @@ class RegistryError(KafkaError):
 class RegistryUnavailableError(RegistryError, ConnectError, TimeoutError):
     """No address of the registry gave an answer, with all retries, within `default.api.timeout.ms`.
 
-    causes: what became of each address last.
+    causes: the last failure of each address.
     """
 
     retriable = True
@@ -35,8 +35,8 @@ class RegistryUnavailableError(RegistryError, ConnectError, TimeoutError):
 class RegistryAnswerError(RegistryError):
     """The registry answered with an error.
 
-    status: of HTTP. error_code: the registry's own, such as 40401, or the status where it gave none. reason: its message. url: what was
-    asked, without credentials.
+    status: the HTTP status. error_code: the registry's error code, such as 40401; the status if the answer has none. reason: the registry's
+    message. url: the URL of the request, without credentials.
     """
 
     def __init__(self, what: str, *, status: int, error_code: int, reason: str, url: str) -> None:
@@ -58,7 +58,7 @@ class RegistryNotFoundError(RegistryAnswerError):
 
 
 class IncompatibleSchemaError(RegistryAnswerError):
-    """The schema does not fit those that are registered under its subject, by the subject's compatibility level."""
+    """The schema is not compatible with the registered schemas of its subject, by the subject's compatibility level."""
 
 
 class InvalidSchemaError(RegistryAnswerError):
@@ -66,22 +66,22 @@ class InvalidSchemaError(RegistryAnswerError):
 
 
 class RegistryAuthenticationError(RegistryAnswerError, AuthenticationError):
-    """The registry wants credentials, or refused those it was given."""
+    """The registry requires credentials, or refused the given ones."""
 
 
 class RegistryAuthorizationError(RegistryAnswerError):
-    """This user may not do that."""
+    """The user does not have the permission."""
 
 
 class RegistryProtocolError(RegistryError):
-    """The answer is not what a registry answers: probably something else listens at this address."""
+    """The answer is not that of a schema registry: probably another server listens at this address."""
 
 
 ADVICE: Final[Mapping[int, str]] = {
     401: "set basic.auth.user.info or bearer.auth.token",
     403: "ask for the permission for this user",
-    409: "test_compatibility() tells what stands against it; set_compatibility() changes the rule",
-    429: "the registry limits how often it may be asked",
+    409: "test_compatibility() returns the reasons; set_compatibility() changes the rule",
+    429: "the registry limits the number of requests",
     40404: "it was deleted softly: register it again, or delete it with permanent=True",
     40405: "delete it without permanent=True first",
     40406: "it was deleted softly: register it again, or delete it with permanent=True",
@@ -99,6 +99,6 @@ _BY_CODE: Final[Mapping[int, type[RegistryAnswerError]]] = {
 
 
 def answer_error(what: str, status: int, error_code: int, reason: str, url: str) -> RegistryAnswerError:
-    """Return the error for an answer, with the most specific type there is."""
+    """Return the error for an answer, of the most specific class."""
     kind = _BY_CODE.get(error_code) or _BY_CODE.get(status, RegistryAnswerError)
     return kind(what, status=status, error_code=error_code, reason=reason, url=url)

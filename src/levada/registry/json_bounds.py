@@ -1,4 +1,4 @@
-"""Classes of jsonschema whose work for one value is bounded by the size of the value, whatever the schema says."""
+"""Validator classes for jsonschema whose work for a value is limited by the value's size, whatever the schema is."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Budget(local):
 
 
 class BoundedKinds:
-    """Makes validator classes of jsonschema that spend a budget, one class for each JSON Schema draft.
+    """Makes validator classes for jsonschema that spend a budget, one class for each JSON Schema draft.
 
-    There may be several, because each part of a schema may name another draft with $schema.
+    A schema may need several classes, because each of its parts may name another draft with $schema.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -56,7 +56,7 @@ class BoundedKinds:
             found = evolve(validator, **changes)
             if type(found) is type(validator):
                 return found
-            # The part names a draft, for which jsonschema takes its own class.
+            # The part names another draft, so jsonschema has used its own class, without a budget.
             return self.of(type(found))(**{field.alias: getattr(found, field.name) for field in type(found).__attrs_attrs__ if field.init})
 
         return counted
@@ -75,7 +75,7 @@ def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Itera
 
 
 def _text(value: Any) -> str:
-    """Return what is the same for equal values: 1 is equal to 1.0, and not to true."""
+    """Return a text that is the same for equal values. 1 equals 1.0, but not true."""
     if isinstance(value, dict):
         return "{" + ",".join(sorted(f"{json.dumps(name)}:{_text(inner)}" for name, inner in value.items())) + "}"
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""JSON with a schema's id before it, in Confluent's wire format. Values are held against the schema only where that is asked for."""
+"""Serializer and deserializer for JSON in Confluent's wire format. They validate values by the schema only if configured to do so."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Check = Callable[[Any], None]
 
 
 class JSONSerializer(ObjectSerializer[T]):
-    """Turns objects into JSON, for `value_serializer` or `key_serializer`; arguments are those of AvroSerializer.
+    """Turns objects into JSON, for `value_serializer` or `key_serializer`. The other arguments are those of AvroSerializer.
 
     schema: JSON Schema, as text or as a Schema; may be left out with use.latest.version and use.schema.id. With
-    json.fail.invalid.schema=true values that do not fit it are refused, which needs levada[jsonschema].
+    json.fail.invalid.schema=true values that do not fit the schema are refused; this needs levada[jsonschema].
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class JSONSerializer(ObjectSerializer[T]):
             if check is not None:
                 check(data)
             try:
-                # NaN and Infinity are not JSON, though Python writes them.
+                # NaN and Infinity are not JSON, although Python would write them.
                 return before + json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
             except (TypeError, ValueError) as fault:
                 raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
@@ -66,10 +66,10 @@ class JSONSerializer(ObjectSerializer[T]):
 
 
 class JSONDeserializer(Generic[T]):
-    """Turns JSON with a schema's id before it into objects, for `value_deserializer` or `key_deserializer`.
+    """Turns JSON in Confluent's wire format into objects, for `value_deserializer` or `key_deserializer`.
 
-    from_dict: makes an object of what was read. validate: hold each value against a schema: `schema`, or without one the schema it was
-    written with; needs levada[jsonschema]. Without it the registry is not asked, and may be None.
+    from_dict: converts the JSON value to an object. validate: check each value by `schema`, or by its writer's schema if `schema` is None;
+    needs levada[jsonschema]. Without validation no registry is needed, and `registry` may be None.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class JSONDeserializer(Generic[T]):
         self._checks = _checks(registry, _own_schema(schema)) if validate else None
 
     def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError for what is no such value."""
+        """Deserialize one value. Raises SerializationError if it is invalid."""
         schema_id = schema_id_of(data)
         try:
             value = json.loads(data[HEADER_SIZE:])
         except (ValueError, RecursionError) as fault:
-            raise SerializationError(f"what follows schema id {schema_id} is not JSON: {fault}") from fault
+            raise SerializationError(f"the data after schema id {schema_id} are not JSON: {fault}") from fault
         if self._checks is not None:
             self._checks.get(schema_id)(value)
         return value if self._from_dict is None else self._from_dict(value)
@@ -133,7 +133,7 @@ def _validators() -> Any:
 
 
 def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> Check:
-    """Return what raises SerializationError for a value that does not fit a schema."""
+    """Return a function that raises SerializationError for a value that does not fit a schema."""
     jsonschema = _validators()
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
@@ -158,7 +158,7 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
             budget.begin(value)
             fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
         except Exception as unusable:
-            # What is wrong with a schema, such as a reference to nothing or to itself, shows when it is applied.
+            # Some faults of a schema, such as a reference to nothing or to itself, appear only when it is applied.
             raise SerializationError(f"the JSON schema of id {schema_id} cannot be applied: {_first_line(unusable)}") from unusable
         if fault is not None:
             raise SerializationError(f"it does not fit the JSON schema of id {schema_id}: {fault.json_path}: {fault.message}")

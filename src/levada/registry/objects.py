@@ -1,4 +1,4 @@
-"""Objects to bytes by a schema: what the serializers of formats for any object, Avro and JSON, have in common."""
+"""Code that the serializers of Avro and JSON share: they convert any objects to bytes by a schema."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ else:
 
 
 class ObjectSerializer(Generic[T]):
-    """own: the schema that the user gave. record_name: what that calls a record, for subject.name.strategy.
+    """Base class of the serializers of Avro and JSON.
 
-    topic, field, to_dict: the user's arguments, as AvroSerializer explains them.
+    own: the user's schema; None without one. record_name: the record's name in this schema, for subject.name.strategy. topic, field,
+    to_dict: see AvroSerializer.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class ObjectSerializer(Generic[T]):
         self._schema = WriterSchema(registry, config, own_schema, subject=subject, compile=self._compile)
 
     def __call__(self, value: T | None) -> bytes | None:
-        """Serialize one object. Raises SerializationError where it does not fit the schema, RegistryError where its id cannot be had."""
+        """Serialize one object. Raises SerializationError if it does not fit the schema, RegistryError if the registry gives no schema."""
         if value is None:
             return None
         return self._schema.get()(value if self._to_dict is None else self._to_dict(value))
@@ -59,14 +60,14 @@ MOST_KEPT = 1_000
 
 
 class PerSchemaId(Generic[C]):
-    """Compiles a schema once per id. Read without a lock: two threads that meet a new id at once both compile it."""
+    """Compiles a schema once for each id. There is no lock: two threads that need a new id at the same time both compile its schema."""
 
     def __init__(self, compile: Callable[[int], C]) -> None:
         self._compile = compile
         self._known: dict[int, C] = {}
 
     def get(self, schema_id: int) -> C:
-        """Return what was compiled for this id."""
+        """Return the compiled schema for this id."""
         known = self._known.get(schema_id)
         if known is None:
             known = self._compile(schema_id)

@@ -1,4 +1,4 @@
-"""Protobuf through the protobuf package: messages in Confluent's wire format, after a schema's id and their place in its file."""
+"""Serializer and deserializer for Protobuf messages in Confluent's wire format. They use the package protobuf."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ else:
     M = TypeVar("M")
 
 BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
-"""Files that every registry has."""
+"""Paths of files that every registry has."""
 
 
 class ProtobufSerializer(Generic[M]):
@@ -41,8 +41,8 @@ class ProtobufSerializer(Generic[M]):
 
         KafkaProducer(value_serializer=ProtobufSerializer(registry, Order, topic="orders"), ...)
 
-    message_type: a class that protoc generated. topic, field and settings: as with AvroSerializer. The file of the message is the schema;
-    files it imports are registered first, under their own names, and referred to.
+    message_type: a class that protoc generated. topic, field, settings: see AvroSerializer. The message's file is the schema. Files that it
+    imports are registered first, under their own names, and the schema references them.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ProtobufSerializer(Generic[M]):
         )
 
     def __call__(self, value: M | None) -> bytes | None:
-        """Serialize one message. Raises SerializationError for another type of message, RegistryError where the id cannot be had."""
+        """Serialize one message. Raises SerializationError for another type of message, RegistryError if the registry gives no id."""
         if value is None:
             return None
         if not isinstance(value, self._type):
@@ -83,7 +83,7 @@ class ProtobufSerializer(Generic[M]):
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])
 
     def _reference(self, file: Any) -> SchemaReference:
-        """Return where an imported file is registered; register it, and those that it imports, where that is wanted."""
+        """Return the reference to an imported file. With auto.register.schemas, register the file after the files that it imports."""
         schema, normalize = self._schema(file), self._config.normalize_schemas
         if self._config.auto_register_schemas:
             self._registry.register_schema(file.name, schema, normalize)
@@ -95,8 +95,8 @@ class ProtobufDeserializer(Generic[M]):
 
         KafkaConsumer("orders", value_deserializer=ProtobufDeserializer(Order), ...)
 
-    message_type: a class that protoc generated, from the writer's version of the file or another one: Protobuf tells fields by their
-    numbers, so the registry is not asked.
+    message_type: a class that protoc generated, from the writer's version of the file or another version. Protobuf identifies fields by
+    their numbers, so this class needs no registry.
     """
 
     def __init__(self, message_type: type[M]) -> None:
@@ -104,7 +104,7 @@ class ProtobufDeserializer(Generic[M]):
         self._type = message_type
 
     def __call__(self, data: bytes) -> M:
-        """Deserialize one message. Raises SerializationError for what is no such message."""
+        """Deserialize one message. Raises SerializationError if it is invalid."""
         schema_id = schema_id_of(data)
         _, position = read_message_path(data, HEADER_SIZE)
         message = self._type()
@@ -123,7 +123,7 @@ def _descriptor(message_type: Any) -> Any:
 
 
 def _indexes(descriptor: Any) -> list[int]:
-    """Return where a message stands in its file: the index of each enclosing message, outermost first, and its own."""
+    """Return a message's path in its file: the index of each enclosing message, outermost first, then its own index."""
     file = FileDescriptorProto.FromString(descriptor.file.serialized_pb)
     siblings, indexes = file.message_type, []
     for name in descriptor.full_name.removeprefix(f"{file.package}.").split("."):
@@ -138,5 +138,5 @@ def _imports(file: Any) -> list[Any]:
 
 
 def _text(file: Any) -> str:
-    """Return a file as a registry takes it: its descriptor, in base64."""
+    """Return a file as text for a registry: its descriptor in base64."""
     return base64.b64encode(file.serialized_pb).decode()

@@ -1,4 +1,4 @@
-"""Schemas as a registry knows them. Names of classes and attributes are those of Confluent's Python client."""
+"""The schemas of a registry. Names of classes and attributes are those of Confluent's Python client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROTOBUF = "PROTOBUF"
 
 
 class SchemaReference(NamedTuple):
-    """A schema that another one uses: the name it uses, and where that schema is registered."""
+    """A reference to a schema. name: the name that the referencing schema uses. subject, version: where the schema is registered."""
 
     name: str
     subject: str
@@ -21,19 +21,19 @@ class SchemaReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, its type ("AVRO", "JSON", "PROTOBUF") and the schemas that it uses."""
+    """A schema's text, its type ("AVRO", "JSON", "PROTOBUF") and its references to other schemas."""
 
     schema_str: str
     schema_type: str = AVRO
     references: Sequence[SchemaReference] = ()
 
     def __post_init__(self) -> None:
-        # As a tuple, so that a schema is hashable and can be a key of a cache.
+        # A tuple makes the schema hashable, so that it can be the key of a cache.
         object.__setattr__(self, "references", tuple(SchemaReference(*reference) for reference in self.references))
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema under a subject: which id and version it has there."""
+    """A schema that is registered under a subject, with its id and its version there."""
 
     schema_id: int
     schema: Schema
@@ -43,9 +43,9 @@ class RegisteredSchema(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Whether a schema may follow those of a subject; true or false in an `if`.
+    """Whether a schema is compatible with the schemas of a subject. Can be used as a bool.
 
-    messages: what stands against it, in the registry's words.
+    messages: the registry's reasons if it is not compatible.
     """
 
     is_compatible: bool

@@ -1,4 +1,4 @@
-"""HTTP to a registry: the one place here that does I/O. Connections are kept and reused, by any thread, one request at a time each."""
+"""HTTP to a registry. Only this module of the package does I/O. Idle connections are kept; any thread may reuse one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from levada.registry.errors import RegistryProtocolError
 MOST_KEPT = 8
 PIECE = 1 << 16
 LONGEST_RETRY_AFTER_DIGITS = 9
-"""Some thirty years of seconds. Longer pauses than retries.max.wait.ms are not waited for anyway."""
+"""Limits the number that is parsed, to some thirty years in seconds. The pause is limited by retries.max.wait.ms."""
 
 
 class _Reader(io.RawIOBase):
-    """What a socket receives, until a deadline: a server that sends a byte now and then holds nobody for longer."""
+    """Reads from a socket until a deadline. So a server that sends a byte now and then cannot block a call for longer."""
 
     def __init__(self, sock: socket.socket, remaining_s: Callable[[], float]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Receive what is there; raises TimeoutError when nothing comes for the read timeout, or by the deadline."""
+        """Receive the available bytes. Raises TimeoutError if none arrive within the read timeout, or before the deadline."""
         self._socket.settimeout(self._remaining_s())
         received: int | None = self._received.readinto(buffer)
         return received
@@ -50,18 +50,18 @@ class _Reader(io.RawIOBase):
 
 
 class _ReadSide:
-    """A socket as HTTPResponse needs it."""
+    """The part of a socket's interface that HTTPResponse uses."""
 
     def __init__(self, sock: socket.socket, remaining_s: Callable[[], float]) -> None:
         self._reader = _Reader(sock, remaining_s)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """Return the file that a response is read from."""
+        """Return the file from which a response is read."""
         return io.BufferedReader(self._reader)
 
 
 class Transport:
-    """Sends a request to an address and returns what came back, or why nothing did."""
+    """Sends a request to an address. Returns the answer, or the reason why there is none."""
 
     def __init__(self, config: RegistryConfig, now_ms: Callable[[], int], user_agent: str) -> None:
         self._now_ms = now_ms
@@ -84,13 +84,13 @@ class Transport:
         kept = self._take(attempt.url) if request.repeatable else None
         if kept is not None:
             outcome = self._exchange(kept, attempt, request, headers, deadline_ms)
-            # The registry, or a proxy, may have closed an idle connection; that shows only when it is used.
+            # The registry or a proxy may have closed the idle connection. Then the request is sent again, on a new connection.
             if isinstance(outcome, Answer) or outcome.timed_out:
                 return outcome
         return self._on_new_connection(attempt, request, headers, deadline_ms)
 
     def close(self) -> None:
-        """Close the idle connections; those in use are closed when their answer is there."""
+        """Close the idle connections. Connections in use are closed after their answer."""
         with self._lock:
             self._closed = True
             kept, self._kept = self._kept, {}
@@ -134,7 +134,7 @@ class Transport:
                 connection.close()
 
     def _read_body(self, response: HTTPResponse, request: Request[Any], attempt: Attempt) -> bytes:
-        """Read piece by piece, so that an endless answer is not read to its end."""
+        """Read the answer piece by piece, to stop as soon as it exceeds max.response.bytes."""
         body = bytearray()
         while piece := response.read1(PIECE):
             body += piece
@@ -145,7 +145,7 @@ class Transport:
         return bytes(body)
 
     def _remaining_s(self, most_s: float, deadline_ms: int) -> float:
-        """Return for how long to wait now, in seconds. Raises TimeoutError once the deadline is over."""
+        """Return the seconds to wait: until the deadline, at most most_s. Raises TimeoutError after the deadline."""
         remaining_ms = deadline_ms - self._now_ms()
         if remaining_ms <= 0:
             raise TimeoutError
@@ -159,7 +159,7 @@ class Transport:
 
     def _take(self, url: RegistryUrl) -> HTTPConnection | None:
         with self._lock:
-            # A forked child has its parent's connections; two processes must not read from one.
+            # A forked child inherits its parent's connections, but must not use them.
             if self._pid != os.getpid():
                 self._kept, self._pid = {}, os.getpid()
             kept = self._kept.get(url)
@@ -175,7 +175,7 @@ class Transport:
 
 
 def _authorization(config: RegistryConfig) -> Callable[[RegistryUrl], Mapping[str, str]]:
-    """Return what gives the header for an address."""
+    """Return a function that returns the Authorization header for an address."""
     if (provider := config.bearer_auth_token_provider) is not None:
         return lambda _: {"Authorization": f"Bearer {provider()}"}
     if config.bearer_auth_token is not None:
@@ -199,7 +199,7 @@ def _tls_context(config: RegistryConfig) -> ssl.SSLContext:
         raise ConfigError(f"'ssl.ca.location': {config.ssl_ca_location} cannot be read as PEM: {fault}") from fault
     if config.ssl_certificate_location is not None:
         try:
-            # Without any password OpenSSL would ask for one on the terminal.
+            # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(config.ssl_certificate_location, config.ssl_key_location, config.ssl_key_password or "")
         except OSError as fault:
             files = " and ".join(filter(None, [config.ssl_certificate_location, config.ssl_key_location]))
@@ -208,7 +208,7 @@ def _tls_context(config: RegistryConfig) -> ssl.SSLContext:
 
 
 def _retry_after_ms(response: HTTPResponse) -> int | None:
-    """Read Retry-After in seconds; the form with a date is not used by registries."""
+    """Return the value of Retry-After. None without it, or if it is a date; registries do not use dates."""
     value = response.getheader("Retry-After", "").strip()
     return int(value[:LONGEST_RETRY_AFTER_DIGITS]) * 1000 if value.isascii() and value.isdecimal() else None
 

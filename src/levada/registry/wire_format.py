@@ -1,7 +1,7 @@
 """Confluent's wire format: a zero byte, the schema's id in four bytes, big-endian, and then the data.
 
-Protobuf data begins with the path to the message within its file: how many indexes, then each, as zigzag varints. The path [0], to the
-first message of the file, is the single byte 0.
+Protobuf data begins with the path to the message within its file: the number of indexes, then each index, as zigzag varints. The path [0],
+to the first message of the file, is the single byte 0.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LONGEST_VARINT = 5
 
 
 def header(schema_id: int) -> bytes:
-    """Return the bytes before the data."""
+    """Return the zero byte and the schema's id, which precede the data."""
     return _HEADER.pack(MAGIC, schema_id)
 
 
 def schema_id_of(data: bytes) -> int:
-    """Return the id that stands before the data. Raises SerializationError where there is none."""
+    """Return the schema id before the data. Raises SerializationError if there is none."""
     if len(data) < HEADER_SIZE:
         raise SerializationError(f"{len(data)} bytes are too few for a schema id: was it written by a serializer of a schema registry?")
     magic, schema_id = _HEADER.unpack_from(data)
@@ -45,12 +45,12 @@ def message_path(indexes: Sequence[int]) -> bytes:
 
 
 def read_message_path(data: bytes, position: int) -> tuple[tuple[int, ...], int]:
-    """Return the path to a message, and where the data after it begins."""
+    """Return the path to a message, and the position of the data after it. Raises SerializationError."""
     count, position = _read_zigzag(data, position)
     if count == 0:
         return FIRST_MESSAGE, position
     if not 0 < count <= _MOST_INDEXES:
-        raise SerializationError(f"{count} message indexes cannot be: was it written by a Protobuf serializer of a schema registry?")
+        raise SerializationError(f"{count} message indexes are not possible: was it written by a Protobuf serializer of a schema registry?")
     path = []
     for _ in range(count):
         index, position = _read_zigzag(data, position)

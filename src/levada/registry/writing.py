@@ -1,4 +1,4 @@
-"""What the serializers of all formats share: with which schema, and so with which id, a value is written."""
+"""Code that the serializers of all formats share: finding the subject, and the schema to write with and its id."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ C = TypeVar("C")
 class WriterSchema(Generic[C]):
     """Finds the schema to write with and compiles it, once per schema id.
 
-    own: gives the schema that the user gave; called when the first value is written, and registered or looked up then, so that making a
-    serializer needs no registry. subject: not looked at with use.schema.id. compile: from a schema and its id to what the format
-    writes with.
+    own: returns the user's schema. It is called, and the schema registered or looked up, when the first value is written, so that making a
+    serializer needs no registry. subject: not used with use.schema.id. compile: converts a schema and its id to the object with which the
+    format writes.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class WriterSchema(Generic[C]):
             raise ConfigError("give a schema, or set use.latest.version or use.schema.id")
 
     def get(self) -> C:
-        """Return what to write the next value with."""
+        """Return the compiled schema for the next value."""
         current = self._current
-        # Only the latest version of a subject may become another one; the client remembers it for a while.
+        # Only the latest version of a subject can change. The client caches it for cache.latest.ttl.sec.
         if current is not None and not self._config.use_latest_version:
             return current[1]
         schema_id, schema = self._find()
@@ -67,12 +67,12 @@ class WriterSchema(Generic[C]):
         try:
             return self._registry.lookup_schema(self._subject, own, self._config.normalize_schemas).schema_id
         except RegistryNotFoundError as missing:
-            missing.add_note("register it, or set auto.register.schemas=true, or use.latest.version=true to write with what is there")
+            missing.add_note("register it, or set auto.register.schemas=true, or use.latest.version=true to write with the latest schema")
             raise
 
 
 def subject_for(config: SerializerConfig, topic: str | None, field: str, record_name: str | None) -> str:
-    """Return the subject; empty where the schema's id is given and no subject is needed."""
+    """Return the subject. Empty with use.schema.id, which needs no subject."""
     return "" if config.use_schema_id is not None else subject_of(config.subject_name_strategy, topic, field, record_name)
 
 
@@ -82,17 +82,17 @@ Strategy: TypeAlias = Callable[[str | None, str, str | None], str]
 
 
 def topic_name(topic: str | None, field: str, record_name: str | None) -> str:
-    """orders-value: one type of record in a topic."""
+    """Return a subject such as orders-value, for topics with one type of record."""
     return f"{_topic(topic)}-{field}"
 
 
 def record_name(topic: str | None, field: str, record_name: str | None) -> str:
-    """shop.Order: a record has one schema, whatever the topic."""
+    """Return a subject such as shop.Order, for record types that have the same schema in all topics."""
     return _record(record_name)
 
 
 def topic_record_name(topic: str | None, field: str, record_name: str | None) -> str:
-    """orders-shop.Order: several types of records in a topic."""
+    """Return a subject such as orders-shop.Order, for topics with several types of records."""
     return f"{_topic(topic)}-{_record(record_name)}"
 
 
@@ -100,7 +100,7 @@ STRATEGIES: dict[str, Strategy] = {"TopicName": topic_name, "RecordName": record
 
 
 def subject_of(strategy: Any, topic: str | None, field: str, record_name: str | None) -> str:
-    """Return a schema's subject, by the value of `subject.name.strategy`."""
+    """Return a schema's subject. strategy: the value of `subject.name.strategy`."""
     if field not in ("key", "value"):
         raise ConfigError(f"field is 'key' or 'value', got {field!r}")
     subject = STRATEGIES.get(strategy, strategy)(topic, field, record_name)
@@ -111,7 +111,7 @@ def subject_of(strategy: Any, topic: str | None, field: str, record_name: str | 
 
 def _topic(topic: str | None) -> str:
     if topic is None:
-        raise ConfigError("the subject is made of the topic's name: give topic='...', or subject.name.strategy=RecordName")
+        raise ConfigError("the subject contains the topic's name: give topic='...', or subject.name.strategy=RecordName")
     return topic
 
 
