@@ -343,7 +343,7 @@ def test_M_D9_only_what_the_program_allows_is_asked(settings: dict[str, Any], to
     with pytest.raises(ConfigError, match="is not among the addresses that this program allows"):
         lv.KafkaAdmin({**settings, **tokens.settings_for(USER)})
     allow_token_endpoints(None)
-    with pytest.raises(ConfigError, match="has no https"):
+    with pytest.raises(ConfigError, match="is not https"):
         lv.KafkaAdmin({**settings, **tokens.settings_for(USER)})
 
 

@@ -264,7 +264,7 @@ def test_a_refused_batch_is_not_promised_and_a_skipped_one_says_that_nothing_is_
         query.run(0, [b"a", b"new"])
     query.query_id, of_before = str(uuid.uuid4()), query.query_id
     caplog.clear()
-    with pytest.raises(IllegalStateError, match="writes again what it reads from startingOffsets on"):
+    with pytest.raises(IllegalStateError, match="writes the records from startingOffsets on again"):
         query.run(1, [b"b"])
     assert "exactly once, for readers" not in caplog.text
     query.query_id = of_before

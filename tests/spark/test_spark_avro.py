@@ -323,7 +323,7 @@ def test_a_registry_that_does_not_answer_fails_the_task(server: EmbeddedRegistry
             {"schema.registry.max.retry": "1"},
             r"among the schema.registry.\* options: unknown option 'max.retry'; did you mean 'max.retries'",
         ),
-        ({"subscribe": "a,b"}, "option 'value.subject' is needed, as the topics are a, b; name the subject"),
+        ({"subscribe": "a,b"}, "option 'value.subject' is needed, because the topics are a, b; name the subject"),
         ({"value.subject": "x", "value.avro.schema": '"int"'}, "options 'value.avro.schema' and 'value.subject' exclude each other"),
         ({"value.subject": "nobody"}, "option 'value.subject': the registry has no subject 'nobody'"),
         ({"value.subject": "other"}, "option 'value.subject': the schema of 'other' is of type JSON, not AVRO"),

@@ -1,8 +1,8 @@
-"""The snapshots that metrics() returns, and the tables they are read by: names and groups are those of Java's client.
+"""The snapshots that metrics() returns, and the tables that define metrics. Names and groups are those of Java's client.
 
-A Reading is one row of a table: a name, what it means, and how it is read from what was counted (levada.base.measure). Nothing is computed
-until somebody asks. `levada.metrics.prometheus` has the snapshots of all clients as Prometheus reads them, `levada.otel` as OpenTelemetry
-does.
+A Reading is one row of a table: a metric's name, its meaning, and the function that reads its value from measures (levada.base.measure).
+Values are computed only when metrics() is called. `levada.metrics.prometheus` exports the metrics of clients to Prometheus, `levada.otel`
+to OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLIENT_ID = "client-id"
 
 
 class MetricName(NamedTuple):
-    """A metric's name, its group, and its tags, such as ("topic", "orders"), in order."""
+    """Identifies a metric: its name, its group, and its tags, such as ("topic", "orders")."""
 
     name: str
     group: str
@@ -29,12 +29,12 @@ class MetricName(NamedTuple):
 
     @property
     def own_tags(self) -> dict[str, str]:
-        """Its tags but for the client's id, which all metrics of a client have."""
+        """The tags without the client's id, which all metrics of a client have."""
         return {tag: text for tag, text in self.tags if tag != CLIENT_ID}
 
     @property
     def is_total(self) -> bool:
-        """Whether it only grows, during a client's life. The others are gauges."""
+        """Whether the value only grows during a client's life (a counter). Other metrics are gauges."""
         return self.name.endswith("-total")
 
     @property
@@ -44,7 +44,7 @@ class MetricName(NamedTuple):
 
 
 class Metrics(Mapping[MetricName, float]):
-    """Metrics at one moment; it does not change. nan stands for an average or a maximum of nothing."""
+    """An immutable snapshot of a client's metrics. nan is an average or a maximum without values."""
 
     def __init__(self, values: Mapping[MetricName, float], meanings: Mapping[tuple[str, str], str] = MappingProxyType({})) -> None:
         self._values = dict(values)
@@ -60,10 +60,10 @@ class Metrics(Mapping[MetricName, float]):
         return len(self._values)
 
     def value(self, name: str, **tags: str) -> float:
-        """Return the metric of this name, of the client as a whole or with these tags; underscores stand for dashes.
+        """Return the value of a metric. Without tags: the metric of the whole client. In tags an underscore stands for a dash.
 
-        metrics.value("record-send-rate"), metrics.value("record-send-rate", topic="orders"), metrics.value("request-rate",
-        node_id="node-1"). Raises KeyError for a name or tags that no metric has, with what is near to them.
+        Examples: metrics.value("record-send-rate"), metrics.value("record-send-rate", topic="orders"), metrics.value("request-rate",
+        node_id="node-1"). Raises KeyError if there is no such metric; the error suggests similar names or tags.
         """
         wanted = {tag.replace("_", "-"): value for tag, value in tags.items()}
         for metric, value in self._values.items():
@@ -72,7 +72,7 @@ class Metrics(Mapping[MetricName, float]):
         raise KeyError(self._advice(name, wanted))
 
     def meaning(self, metric: MetricName) -> str:
-        """Return what docs/METRICS.md says of a metric; nothing of one that it does not have."""
+        """Return the meaning of a metric, as in docs/METRICS.md. Empty for an unknown metric."""
         return self._meanings.get((metric.group, metric.name), "")
 
     def _advice(self, name: str, wanted: Mapping[str, str]) -> str:
@@ -85,7 +85,7 @@ class Metrics(Mapping[MetricName, float]):
         return f"the metric {name!r} has no value for {_described(wanted)}{hint or f'; there is one for {shown}'}"
 
     def __str__(self) -> str:
-        """A line for each metric, sorted by group and name."""
+        """Return a line for each metric, sorted by group and name."""
         lines = sorted((metric.group, metric.name, _described(metric.own_tags), value) for metric, value in self._values.items())
         return "\n".join(f"{group} {name} ({tags}): {value:g}" for group, name, tags, value in lines)
 
@@ -97,12 +97,12 @@ _SHOWN = 5
 
 
 def _described(tags: Mapping[str, str]) -> str:
-    """Return tags as value() takes them."""
+    """Return tags as text, in the form of value()'s keywords."""
     return ", ".join(f"{tag.replace('-', '_')}={text!r}" for tag, text in tags.items()) or "the client as a whole"
 
 
 class Reading(NamedTuple, Generic[S]):
-    """A row of a table of metrics: a name, what it means, and how it is read at a time."""
+    """A row of a table of metrics. read: returns the value from a source, at a time in ms."""
 
     name: str
     meaning: str
@@ -110,7 +110,7 @@ class Reading(NamedTuple, Generic[S]):
 
 
 class Section(NamedTuple):
-    """A table and the groups whose metrics are read by it: a section of docs/METRICS.md. heading: where the group's name is not enough."""
+    """A section of docs/METRICS.md: a table, and the groups that have its metrics. heading: the title; "" for the group's name."""
 
     groups: tuple[str, ...]
     tags: str
@@ -119,12 +119,12 @@ class Section(NamedTuple):
 
 
 def gauge(name: str, meaning: str, read: Callable[[S, int], float]) -> tuple[Reading[S], ...]:
-    """Declare a metric that is read as it is."""
+    """Declare a metric whose value is read directly, not computed from a Measure."""
     return (Reading(name, meaning, read),)
 
 
 def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare name-rate and name-total of a sum, such as of bytes."""
+    """Declare name-rate and name-total of a sum, for example of bytes."""
     return (
         Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).rate(now_ms)),
         Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).total),
@@ -132,7 +132,7 @@ def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Re
 
 
 def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare name-rate and name-total of how many values there were."""
+    """Declare name-rate and name-total of a number of events."""
     return (
         Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).frequency(now_ms)),
         Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).count),
@@ -140,7 +140,7 @@ def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[R
 
 
 def averaged(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare name-avg and name-max."""
+    """Declare name-avg and name-max of measured values."""
     return (
         Reading(f"{name}-avg", f"{meaning}, on average", lambda source, now_ms: measure(source).average(now_ms)),
         Reading(f"{name}-max", f"{meaning}, at most", lambda source, now_ms: measure(source).maximum(now_ms)),
@@ -150,5 +150,5 @@ def averaged(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[
 def read_all(
     readings: Iterable[Reading[S]], source: S, now_ms: int, group: str, tags: tuple[tuple[str, str], ...]
 ) -> dict[MetricName, float]:
-    """Read a table."""
+    """Return the values of all metrics of a table. group, tags: of their MetricName."""
     return {MetricName(reading.name, group, tags): float(reading.read(source, now_ms)) for reading in readings}

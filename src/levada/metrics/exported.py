@@ -1,4 +1,4 @@
-"""The clients whose metrics are exported: those of the whole process, or some of them. None is kept alive, or read before it is asked."""
+"""The clients whose metrics are exported: all clients of the process, or some. Holds weak references, and reads metrics only on demand."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from levada.metrics import CLIENT_ID, Metrics
 
 
 class Measured(Protocol):
-    """A client."""
+    """A client with metrics."""
 
     def metrics(self) -> Metrics:
-        """Return a snapshot, from any thread."""
+        """Return a snapshot. May be called on any thread."""
         ...
 
 
@@ -25,7 +25,7 @@ _numbers = count()
 
 
 def opened(client: Measured) -> None:
-    """Have a new client be found by those who watch the whole process."""
+    """Register a new client, so that exporters of all clients find it."""
     _opened[next(_numbers)] = client
 
 
@@ -37,20 +37,21 @@ class Snapshot:
         self.metrics = metrics
 
     def labels(self, tags: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Return a metric's tags under names that Prometheus and OpenTelemetry take: client_id, node_id, topic, partition."""
+        """Return a metric's tags under names that Prometheus and OpenTelemetry accept: client_id, node_id, topic, partition."""
         return {name.replace("-", "_"): self.client_id if name == CLIENT_ID else text for name, text in tags}
 
 
 class Watched:
-    """Some clients, or with None all of this process, also those that are opened later."""
+    """The clients to export. None: all clients of this process, also those that are opened later."""
 
     def __init__(self, clients: Iterable[Measured] | None) -> None:
         self._clients = None if clients is None else [ref(client) for client in clients]
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Read all that are open, the oldest first.
+        """Yield a snapshot of each open client, the oldest client first.
 
-        A second client of the same kind and client.id is called "id#2": two values under one name would make Prometheus refuse all of them.
+        A second client of the same kind and client.id gets the client id "id#2": Prometheus would refuse all metrics if two values had the
+        same name and labels.
         """
         seen: Counter[tuple[str, str]] = Counter()
         for reference in self._references():
@@ -60,7 +61,7 @@ class Watched:
             try:
                 metrics = client.metrics()
             except KafkaError:
-                # Closed, stopped by a bug, or of the process that this one was forked from: it is not there any more.
+                # The client is closed, has failed, or belongs to the parent of this forked process.
                 continue
             first = next(iter(metrics))
             client_id = dict(first.tags)[CLIENT_ID]

@@ -1,6 +1,7 @@
-"""Tokens for OAUTHBEARER: where they come from. The engine does not know this package; api/logins hands its functions over.
+"""Sources of tokens for OAUTHBEARER, and of signatures for AWS_MSK_IAM. The engine does not import this package; api/logins passes its
+functions to the engine.
 
-A program names the token endpoints that it trusts with allow_token_endpoints().
+A program can restrict the token endpoints with allow_token_endpoints().
 """
 
 from levada.oauth.endpoint import allow_token_endpoints

@@ -1,6 +1,6 @@
-"""The assertion of the JWT bearer grant (RFC 7523, KIP-1139): a JSON web token that the client signs, and gives for a token.
+"""The assertion of the JWT bearer grant (RFC 7523, KIP-1139): a JSON web token that the client signs, and exchanges for an access token.
 
-It needs the package PyJWT with its cryptography: levada[oauth].
+Signing needs the packages PyJWT and cryptography: levada[oauth].
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from levada.errors import ConfigError, KafkaError, TokenError
 
 @dataclass(frozen=True, slots=True)
 class AssertionSettings:
-    """The settings sasl.oauthbearer.assertion.*. file: a finished assertion, instead of all others."""
+    """The settings sasl.oauthbearer.assertion.*. file: a file with a finished assertion; then the other settings are not used."""
 
     file: str | None
     private_key_file: str | None
@@ -33,7 +33,7 @@ class AssertionSettings:
 
 
 def check(settings: AssertionSettings, now_s: int) -> None:
-    """Raise ConfigError where no assertion can be made: a package is missing, or a file is not what it has to be."""
+    """Raise ConfigError if no assertion can be made: a package is missing, or a file is invalid."""
     if settings.file is None:
         _check_available()
     _made_or(ConfigError, settings, now_s)
@@ -49,7 +49,7 @@ def _check_available() -> None:
 
 
 def assertion(settings: AssertionSettings, now_s: int) -> str:
-    """Return an assertion; files are read each time, so that they can be replaced. Raises TokenError, which quotes no content."""
+    """Return an assertion. Files are read each time, so that they can be replaced. Raises TokenError, without content of the files."""
     return _made_or(TokenError, settings, now_s)
 
 
@@ -58,7 +58,7 @@ def _made_or(error: type[KafkaError], settings: AssertionSettings, now_s: int) -
         return _made(settings, now_s)
     except ConfigError as found:
         why = str(found)
-    # Raised here, so that it leads to none of the frames below, which have the key and its passphrase as variables.
+    # Raised outside of the handler, so that its traceback has none of the frames in which key and passphrase are variables.
     raise error(why)
 
 
@@ -79,7 +79,7 @@ def _finished(file: str) -> str:
 
 
 def claims_of(template: Mapping[str, Any], settings: AssertionSettings, now_s: int) -> dict[str, Any]:
-    """Return what an assertion says: what the template has, and over it what the settings have."""
+    """Return the claims of an assertion: those of the template, overridden by those of the settings."""
     given = {"aud": settings.claim_aud, "iss": settings.claim_iss, "sub": settings.claim_sub}
     times = {"iat": now_s, "exp": now_s + settings.claim_exp_seconds, "nbf": now_s - settings.claim_nbf_seconds}
     once = {"jti": str(uuid.uuid4())} if settings.claim_jti_include else {}

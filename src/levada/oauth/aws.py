@@ -1,6 +1,6 @@
-"""Whose credentials AWS_MSK_IAM signs with: those that botocore finds where it is installed (levada[aws]), else those of the environment.
+"""Credentials for AWS_MSK_IAM. They come from botocore if it is installed (levada[aws]), else from environment variables.
 
-botocore finds them as every AWS tool does: environment, profiles, roles, the metadata services of machines and containers.
+botocore finds credentials like every AWS tool: in the environment, profiles, roles, and the metadata services of machines and containers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ _NOWHERE: Final = "there are no AWS credentials: AWS_ACCESS_KEY_ID and AWS_SECRE
 
 
 class AwsMskIam:
-    """region, profile: None for what the broker's name says, else the environment, else botocore. Raises ConfigError."""
+    """The mechanism AWS_MSK_IAM.
+
+    region: None for the region in the broker's name, else that of the environment, else botocore's. profile: None for botocore's default;
+    a profile needs botocore. Raises ConfigError.
+    """
 
     name = "AWS_MSK_IAM"
 
@@ -32,7 +36,7 @@ class AwsMskIam:
         self._region = region
 
     def begin(self, host: str) -> Exchange:
-        """Show a broker a signature for its name."""
+        """Authenticate to a broker with a signature for its host name."""
         answer = yield (yield BlockingStep(lambda: self._signed(host)))
         try:
             named = json.loads(answer)["request-id"]
@@ -49,12 +53,12 @@ class AwsMskIam:
         return signed_message(host, region, self._credentials(), self._clock.wall_ms(), self._user_agent)
 
     def _configured_region(self) -> str | None:
-        """Return the region that the program works in. The broker may stand in another one, so its own name counts before this."""
+        """Return the program's own region. The broker may be in another region, so the region in its name takes precedence."""
         named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         return named or (None if self._session is None else self._session.get_config_variable("region"))
 
     def _credentials(self) -> AwsCredentials:
-        """Return credentials as they are now: botocore fetches those of roles again before they end."""
+        """Return the current credentials. botocore renews the credentials of roles before they expire."""
         if self._session is None:
             return _of_environment()
         try:
@@ -68,7 +72,7 @@ class AwsMskIam:
 
 
 def _botocore_session(profile: str | None) -> Any:
-    """Return a session, None without botocore."""
+    """Return a session. None if botocore is not installed; raises ConfigError then if a profile is given."""
     try:
         from botocore.session import Session
     except ImportError as error:

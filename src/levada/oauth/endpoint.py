@@ -1,8 +1,8 @@
-"""A token from an OAuth 2 token endpoint, over HTTP: the one place of this package that does I/O. It runs in a helper's thread.
+"""Gets a token from an OAuth 2 token endpoint over HTTP. Only this module of the package sends requests. It runs in a helper thread.
 
-Whoever writes a configuration decides which address is asked, and with which secret (CVE-2025-27817). So there is no other scheme than
-https, unless the program itself has named the address; nothing is followed to another address; and an answer is short, quick, and of one
-form. Neither a secret nor a token is in any message.
+The author of a configuration decides which address gets a request, and with which secret (CVE-2025-27817). So only https is allowed, unless
+the program itself names the address. Redirects are not followed. Size, time and form of an answer are limited. No message contains a secret
+or a token.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _allowed: frozenset[str] | None = None
 
 
 def allow_token_endpoints(urls: Iterable[str] | None) -> None:
-    """Have this process ask these token endpoints and no others, whatever configurations say. None: any with https.
+    """Allow only these token endpoints in this process, whatever its configurations say. None: allow all with https.
 
-    Only an endpoint that is named here may have http://. Java has the system property org.apache.kafka.sasl.oauthbearer.allowed.urls
-    for it. Meant to be called once, at the start of a program.
+    An endpoint with http:// must be named here. Java has the system property org.apache.kafka.sasl.oauthbearer.allowed.urls for the same
+    purpose. Call this once, at the start of a program.
     """
     global _allowed
     if isinstance(urls, str):
@@ -50,7 +50,7 @@ def allow_token_endpoints(urls: Iterable[str] | None) -> None:
 
 
 def checked_url(url: str) -> SplitResult:
-    """Return the parts of a token endpoint's address. Raises ConfigError for one that must not be asked."""
+    """Return the parts of a token endpoint's address. Raises ConfigError for an address that is invalid or not allowed."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -59,7 +59,7 @@ def checked_url(url: str) -> SplitResult:
     if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
         raise ConfigError("'sasl.oauthbearer.token.endpoint.url': expected https://host/path")
     if parts.username is not None or parts.fragment:
-        raise ConfigError("'sasl.oauthbearer.token.endpoint.url': user, password and fragment have no place in it")
+        raise ConfigError("'sasl.oauthbearer.token.endpoint.url': it must not contain user, password or fragment")
     if _allowed is not None and url not in _allowed:
         raise ConfigError(
             f"'sasl.oauthbearer.token.endpoint.url': {url} is not among the addresses that this program allows "
@@ -67,15 +67,15 @@ def checked_url(url: str) -> SplitResult:
         )
     if parts.scheme == "http" and _allowed is None:
         raise ConfigError(
-            f"'sasl.oauthbearer.token.endpoint.url': {url} has no https, so everybody on the way could read the secret and the token; a "
-            "program that wants that names the address with levada.oauth.allow_token_endpoints([...])"
+            f"'sasl.oauthbearer.token.endpoint.url': {url} is not https, so the secret and the token could be read on the network; a "
+            "program can allow the address with levada.oauth.allow_token_endpoints([...])"
         )
     return parts
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """What an endpoint is asked. form: what changes with every request is made anew each time. basic: user and password, "" for none."""
+    """A request for a token. form: returns the form's fields; called for each request. basic: "user:password", or "" for none."""
 
     url: str
     form: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -84,7 +84,7 @@ class TokenRequest:
 
 
 def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) -> OAuthToken:
-    """Ask for a token. Raises TokenError: retriable where nobody has refused; ConfigError for an address that is not allowed."""
+    """Request a token. Raises ConfigError for an address that is not allowed; TokenError, retriable unless the endpoint refuses."""
     parts = checked_url(request.url)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": _FORM, "Cache-Control": "no-store"}
     if request.basic:
@@ -105,19 +105,22 @@ def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) ->
 
 @contextmanager
 def _deadline(connection: HTTPConnection) -> Iterator[HTTPConnection]:
-    """Connect, and end the connection at the end of the block, or at the deadline: an answer may trickle, and then no read times out."""
+    """Connect, and close the connection at the end of the block. Shut it down at the deadline.
+
+    The deadline is needed because no single read times out if the answer arrives in small pieces.
+    """
     late = Event()
     connected: list[socket] = []
 
     def cut() -> None:
         late.set()
         for sock in connected:
-            with suppress(OSError):  # It has ended by itself.
+            with suppress(OSError):  # The connection has ended already.
                 sock.shutdown(SHUT_RDWR)
 
     timer = Timer(DEADLINE_S, cut)
     timer.daemon = True
-    # At interpreter exit no thread can be started (Python 3.12), while a producer still flushes. Then each read alone is bounded.
+    # At interpreter exit Python 3.12 cannot start a thread, but a producer may still flush. Then only each read has a timeout.
     with suppress(RuntimeError):
         timer.start()
     try:
@@ -127,7 +130,7 @@ def _deadline(connection: HTTPConnection) -> Iterator[HTTPConnection]:
             raise TimeoutError
         yield connection
     except (OSError, HTTPException, TokenError):
-        # An answer that was cut may look like one that is wrong.
+        # An answer that the deadline has cut off may look like an invalid answer.
         if late.is_set():
             raise TimeoutError from None
         raise
@@ -137,7 +140,7 @@ def _deadline(connection: HTTPConnection) -> Iterator[HTTPConnection]:
 
 
 def _connection(parts: SplitResult, ca_location: str | None) -> HTTPConnection:
-    """Return a connection, through the proxy that the environment names, if any (https_proxy, http_proxy, no_proxy)."""
+    """Return a connection that is not opened yet. It uses the proxy of the environment, if any (https_proxy, http_proxy, no_proxy)."""
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     context = ssl.create_default_context(cafile=ca_location) if parts.scheme == "https" else None
     named = "" if proxy_bypass(host) else getproxies().get(parts.scheme, "")
@@ -148,7 +151,7 @@ def _connection(parts: SplitResult, ca_location: str | None) -> HTTPConnection:
         raise TokenError(f"the environment names no usable proxy for {parts.scheme}")
     through = (proxy.hostname, proxy.port or 80)
     connection = HTTPConnection(*through, timeout=DEADLINE_S) if context is None else _secured(*through, context)
-    # Of http, too, nothing but a tunnel: so a proxy is no other address to ask, and reads no more than it has to.
+    # A tunnel for http as well: so the proxy only forwards bytes, and the request goes to the endpoint itself.
     connection.set_tunnel(host, port, _proxy_login(proxy))
     return connection
 
@@ -173,7 +176,7 @@ def _read(response: HTTPResponse) -> bytes:
                 raise HTTPException(f"the answer is longer than {LARGEST_ANSWER} bytes")
     except IncompleteRead:
         raise HTTPException(_CUT_OFF) from None
-    # Python says so only of an answer in chunks. With a Content-Length, this is what has not come of it.
+    # Python raises IncompleteRead only for an answer in chunks. With Content-Length, `length` is the number of missing bytes.
     if response.length:
         raise HTTPException(_CUT_OFF)
     return bytes(body)
@@ -196,11 +199,11 @@ def _token_of(url: str, response: HTTPResponse, body: bytes, extensions: Mapping
 
 
 def _says_when_it_ends(token: str) -> bool:
-    """Whether the token is a JSON web token with an end of its own, which brokers go by; it is read where all tokens are."""
+    """Whether the token is a JSON web token that contains its expiry. Brokers use that; levada.oauth.token reads it for all tokens."""
     try:
         return jwt.expiry_s(token) is not None
     except jwt.JwtError:
-        # The end that it has is no time. Where it is read, that is an error.
+        # The token has an expiry that is not a valid time. `checked` raises the error for it.
         return True
 
 
@@ -220,6 +223,6 @@ def _document(body: bytes) -> Mapping[str, Any]:
 
 
 def _shown(answer: Mapping[str, Any], name: str) -> str:
-    """Return a field of a refusal as text of ours: what comes from elsewhere can break no log line, and is short."""
+    """Return a field of an error answer for a message: short, and escaped, so that the endpoint cannot forge log lines."""
     value = answer.get(name)
     return f", {value[:_LONGEST_REASON]!r}" if isinstance(value, str) and value else ""

@@ -1,4 +1,4 @@
-"""Ways to get a token without a function of the program's: the grants of a token endpoint, and tokens that nobody signs."""
+"""Ways to get a token without a function of the program: the grants of a token endpoint, and unsecured tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def client_credentials(
     ca_location: str | None,
     clock: Clock,
 ) -> Fetch:
-    """Return what asks with a client's id and secret (RFC 6749, KIP-768). encode_header: as the RFC wants it, and many endpoints do not."""
+    """Return a function that requests a token with a client's id and secret (RFC 6749, KIP-768).
+
+    encode_header: whether to URL-encode both; the RFC requires it, but many endpoints do not accept it.
+    """
     user, password = (quote_plus(client_id), quote_plus(client_secret)) if encode_header else (client_id, client_secret)
     form = {"grant_type": "client_credentials", **_scope(scope)}
     request = TokenRequest(url, lambda: form, f"{user}:{password}", ca_location)
@@ -37,7 +40,7 @@ def client_credentials(
 def jwt_bearer(
     url: str, settings: AssertionSettings, *, scope: str | None, extensions: Mapping[str, str], ca_location: str | None, clock: Clock
 ) -> Fetch:
-    """Return what asks with an assertion (RFC 7523, KIP-1139), a new one each time."""
+    """Return a function that requests a token with a new assertion each time (RFC 7523, KIP-1139)."""
 
     def form() -> Mapping[str, str]:
         return {"grant_type": _JWT_BEARER, "assertion": assertion(settings, clock.wall_ms() // 1000), **_scope(scope)}
@@ -47,7 +50,7 @@ def jwt_bearer(
 
 
 def unsecured(claims: Mapping[str, Any], lifetime_s: int, extensions: Mapping[str, str], clock: Clock) -> Fetch:
-    """Return what makes tokens without a signature, for brokers under test: whoever likes can be anybody."""
+    """Return a function that makes tokens without a signature, only for test brokers: any client can claim to be any user."""
 
     def made() -> OAuthToken:
         now_s = clock.wall_ms() / 1000

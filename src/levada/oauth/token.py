@@ -1,4 +1,4 @@
-"""Tokens of a program's own function, and what is looked at in every token before it is used."""
+"""Tokens from a program's own function, and the checks of every token before it is used."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from levada.errors import KafkaError, TokenError
 from levada.net.sasl import jwt, oauthbearer
 
 _LATEST_S: Final = 1e15
-"""Seconds since the epoch that no token reaches, and that can be counted in milliseconds."""
+"""Limit of expires_at in seconds since the epoch, so that it can be converted to milliseconds. No real token reaches it."""
 
 
 def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str, str]) -> OAuthToken:
-    """Call a program's provider: a function, or an object with token() and, if it likes, extensions(), as other clients have them.
+    """Call a program's provider: a function, or an object with token() and optionally extensions(), like in other clients.
 
-    finish: returns the result of an awaitable. Raises TokenError, which says whether another attempt makes sense: after an error of the
-    network it does, after any other it does not.
+    finish: waits for a result if it is an awaitable, and returns it. Raises TokenError: retriable after an error of the network (OSError),
+    not retriable after other errors.
     """
     function = getattr(provider, "token", provider)
     try:
@@ -30,15 +30,15 @@ def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str,
     except OSError as error:
         raise unanswered(f"the function that gives tokens raised {type(error).__name__}") from error
     except BaseException as error:
-        # SystemExit too: it would end the helper's thread and nothing else.
+        # SystemExit as well: it would only end the helper thread, without a message.
         raise TokenError(f"the function that gives tokens raised {type(error).__name__}") from error
     if not isinstance(found, OAuthToken):
-        raise TokenError(f"the function that gives tokens returned {type(found).__name__}; it returns str or levada.OAuthToken")
+        raise TokenError(f"the function that gives tokens returned {type(found).__name__}; it must return str or levada.OAuthToken")
     return found
 
 
 def checked(token: OAuthToken, now_s: float) -> tuple[float | None, OAuthToken]:
-    """Return for how many seconds a token is good from now on, None where nobody says, and the token. Raises TokenError."""
+    """Return the seconds until a token expires, None if its expiry is not known; and the token. Raises TokenError if it is not valid."""
     if fault := _wrong_type(token) or oauthbearer.fault_of(token.value, token.extensions):
         raise TokenError(f"the token cannot be sent: {fault}")
     try:
@@ -53,14 +53,14 @@ def checked(token: OAuthToken, now_s: float) -> tuple[float | None, OAuthToken]:
 
 
 def _wrong_type(token: Any) -> str:
-    """Return which field of a program's token is of another type than it has to be, "" for none. The text quotes nothing of it."""
+    """Return an error text if a field of a program's token has a wrong type, "" otherwise. The text contains nothing of the token."""
     if not isinstance(token.value, str):
-        return "it is no text"
+        return "it is not text"
     if token.expires_at is not None and not _is_moment(token.expires_at):
-        return "its expires_at is no number of seconds since the epoch"
+        return "its expires_at is not a number of seconds since the epoch"
     extensions = token.extensions
     if not isinstance(extensions, Mapping) or not all(isinstance(one, str) for pair in extensions.items() for one in pair):
-        return "its extensions are no mapping of text to text"
+        return "its extensions are not a mapping of text to text"
     return ""
 
 

@@ -1,8 +1,9 @@
-"""Clients in OpenTelemetry: their metrics, and traces that follow a record from its producer to the work on it. Needs the extra `otel`.
+"""OpenTelemetry: the metrics of clients, and traces that follow a record from its producer to its processing. Needs the extra `otel`.
 
-observe_metrics() gives a meter the metrics of clients. ProducerTracing and ConsumerTracing are interceptors; processing() and traced() make
-the span of the work on one record. Contexts travel in headers as the propagators of the process write them, by default those of W3C:
-traceparent, tracestate and baggage. Nothing of this is loaded, and nothing paid, by programs that do not import it.
+observe_metrics() exports the metrics of clients through a meter. ProducerTracing and ConsumerTracing are interceptors. processing() and
+traced() make a span for the processing of one record. The trace context is in the record's headers, in the form of the process's
+propagators; by default these are the W3C headers traceparent, tracestate and baggage. Programs that do not import this package have no
+cost from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The metrics of clients as observable instruments, under the names that KIP-714 gives them."""
+"""Exports the metrics of clients as observable instruments, under the names of KIP-714."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from levada.metrics.exported import Measured, Watched
 
 
 def observe_metrics(meter_provider: MeterProvider | None = None, clients: Iterable[Measured] | None = None) -> None:
-    """Have an OpenTelemetry meter observe the metrics of clients; call it once.
+    """Export the metrics of clients through an OpenTelemetry meter. Call this once.
 
-    meter_provider: None for the global one. clients: whose; None for all clients of this process, also those that are opened later.
-    Totals are observable counters, everything else gauges, named as in KIP-714: org.apache.kafka.producer.record.send.total. Attributes are
-    client_id, node_id, topic and partition. Clients are read once per collection, from whatever thread collects; one that is closed is left
-    out from then on, and so is an average or a maximum of nothing.
+    meter_provider: None for the global meter provider. clients: the clients to export; None for all clients of this process, also those
+    that are opened later. Totals are observable counters, other metrics are gauges. Names are those of KIP-714, such as
+    org.apache.kafka.producer.record.send.total. Attributes are client_id, node_id, topic and partition. Each collection reads the clients
+    once, on the thread that collects. It leaves out closed clients, and averages and maxima without a value.
     """
     meter = (meter_provider or get_meter_provider()).get_meter("levada", __version__)
     collection = _Collection(Watched(clients))
@@ -32,9 +32,10 @@ def observe_metrics(meter_provider: MeterProvider | None = None, clients: Iterab
 
 
 class _Collection:
-    """One reading of all clients, for all instruments of a collection.
+    """Reads all clients once for all instruments of a collection.
 
-    OpenTelemetry calls an instrument at a time and does not tell where a collection begins: it is when one asks that has been answered.
+    OpenTelemetry calls the instruments one by one, and does not tell when a collection begins. A new collection begins when an instrument
+    asks for the second time.
     """
 
     def __init__(self, watched: Watched) -> None:
@@ -44,7 +45,7 @@ class _Collection:
         self._read: dict[str, list[Observation]] = {}
 
     def observe(self, name: str, _: CallbackOptions) -> Sequence[Observation]:
-        """Return what is observed under a name."""
+        """Return the observations of an instrument, by its name."""
         with self._lock:
             if not self._answered or name in self._answered:
                 self._answered.clear()

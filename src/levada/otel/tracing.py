@@ -1,7 +1,7 @@
-"""Spans of records on their way: sent, received with a poll, and worked on, as OpenTelemetry's conventions for messaging name them.
+"""Spans for records: sent, received with a poll, and processed. Their names follow OpenTelemetry's conventions for messaging.
 
-A record carries the context of the span in which it was sent. Whoever works on it goes on with that trace; the span of a poll, which may
-have brought records of many traces, is linked to them.
+A record's headers contain the context of the span in which it was sent. The span of its processing continues this trace. The span of a poll
+may have records of many traces, so it is linked to their spans.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from levada.types import AnyRecord, ConsumerRecords, Headers, HeadersIn, RecordM
 R = TypeVar("R")
 
 MOST_LINKS = 128
-"""A poll's span is linked to so many records at most, as many as SDKs keep by default."""
+"""The most records to which the span of a poll is linked. SDKs keep this number of links by default."""
 
 
 def _tracer(provider: TracerProvider | None) -> Tracer:
@@ -60,7 +60,7 @@ class ProducerTracing(ProducerInterceptor):
         return record._replace(headers=with_context(headers, trace.set_span_in_context(span)))
 
     def on_send_arrow(self, topic: str) -> Headers:
-        """Begin one span for all rows of a call. The headers of each row get its context."""
+        """Begin one span for all rows of a call. Return its context as headers, which each row gets."""
         return with_context([], trace.set_span_in_context(self._begin(topic, {}, [])))
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, headers: Headers) -> None:
@@ -92,16 +92,16 @@ class ProducerTracing(ProducerInterceptor):
         self._end(pairs_of(headers), attributes, error)
 
     def close(self) -> None:
-        """End the spans of records that were never told of, as those whose context a later interceptor has taken away."""
+        """End the spans of records without an acknowledgement call, for example if a later interceptor has removed their context."""
         while self._open:
             self._open.popitem()[1].end()
 
 
 class ConsumerTracing(ConsumerInterceptor):
-    """Makes a span for each poll that brings records, linked to the spans in which they were sent.
+    """Makes a span for each poll that returns records, linked to the spans in which they were sent.
 
-    Give an object to each consumer, as one of its `interceptors`. The work on a record gets its span from processing() or traced().
-    tracer_provider: None for the global one.
+    Give each consumer its own ConsumerTracing, as one of its `interceptors`. processing() or traced() make the span for the processing of a
+    record. tracer_provider: default: the global tracer provider.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
@@ -113,12 +113,12 @@ class ConsumerTracing(ConsumerInterceptor):
         self._attributes = _attributes("poll", "receive", settings)
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Make a span."""
+        """Make a span for the poll."""
         self._received(len(records), {record.topic for record in records}, [record.headers for record in records[:MOST_LINKS]])
         return records
 
     def on_consume_arrow(self, batch: Any) -> None:
-        """Make a span; it is linked where the batch has the headers."""
+        """Make a span for the poll. It has links only if the batch has the column headers."""
         names = batch.schema.names
         topics = set(batch.column("topic").unique().to_pylist()) if "topic" in names else set()
         carried = batch.column("headers").slice(0, MOST_LINKS).to_pylist() if "headers" in names else []
@@ -136,10 +136,10 @@ class ConsumerTracing(ConsumerInterceptor):
 
 @contextmanager
 def processing(record: AnyRecord, tracer_provider: TracerProvider | None = None) -> Iterator[Span]:
-    """Make a span around the work on one record, of poll(), a loop, acks() or a share consumer: `with processing(record): ...`.
+    """Make a span for the processing of one record from any consumer: `with processing(record): ...`.
 
-    It is the current span within the block, and a child of the span in which the record was sent; baggage is the record's. Where another
-    span is current already, it is linked to that. What leaves the block is recorded, and comes out.
+    The new span is the current span within the block, and a child of the span in which the record was sent. The baggage is the record's. If
+    another span was current before, the new span is linked to it. An exception that leaves the block is recorded in the span and raised.
     """
     sent = context_of(record.headers)
     attributes: dict[str, AttributeValue] = {
@@ -165,14 +165,14 @@ def processing(record: AnyRecord, tracer_provider: TracerProvider | None = None)
 
 
 def traced(handler: Callable[[Any], R], tracer_provider: TracerProvider | None = None) -> Callable[[Any], R]:
-    """Return a handler for process() that runs within processing(record); a coroutine function becomes another one."""
+    """Return a handler for process() that runs the given handler within processing(record). A coroutine function stays one."""
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
         return _TracedCoroutine(handler, tracer_provider)  # type: ignore[return-value]
     return _Traced(handler, tracer_provider)
 
 
 class _Traced:
-    """A class, so that process(executor="process") can send it to its workers."""
+    """A class, because process(executor="process") must pickle it for its workers."""
 
     def __init__(self, handler: Callable[[Any], Any], provider: TracerProvider | None) -> None:
         self._handler = handler
@@ -193,7 +193,7 @@ _SYSTEM: Mapping[str, AttributeValue] = {"messaging.system": "kafka"}
 
 
 def _attributes(name: str, kind: str, settings: Mapping[str, str]) -> dict[str, AttributeValue]:
-    """Return what all spans of a client have."""
+    """Return the attributes that all spans of a client have. name, kind: name and type of the operation."""
     found: dict[str, AttributeValue] = {**_SYSTEM, "messaging.operation.name": name, "messaging.operation.type": kind}
     found["messaging.client.id"] = settings["client.id"]
     if group := settings.get("group.id"):
@@ -202,7 +202,7 @@ def _attributes(name: str, kind: str, settings: Mapping[str, str]) -> dict[str, 
 
 
 def _failed(span: Span, error: BaseException) -> None:
-    # An SDK takes the exception's text, which may fail to be made.
+    # An SDK calls str() on the exception, which may raise.
     with suppress(Exception):
         span.record_exception(error)
     span.set_attribute("error.type", type(error).__name__)
@@ -213,7 +213,7 @@ Pairs: TypeAlias = list[tuple[str, bytes | None]]
 
 
 class _Reader(Getter[Headers]):
-    """Reads headers. One that is null, or no text, is not there."""
+    """Reads context from headers. Null headers are skipped; invalid UTF-8 is replaced."""
 
     def get(self, carrier: Headers, key: str) -> list[str] | None:
         found = [value.decode("utf-8", "replace") for name, value in carrier if name == key and value is not None]
@@ -237,7 +237,7 @@ def pairs_of(headers: HeadersIn | None) -> Pairs:
 
 
 def with_context(headers: Headers, context: Context) -> Pairs:
-    """Return a record's headers with a context, instead of the one they may have had."""
+    """Return a record's headers with this context. It replaces a context that they may have."""
     own = propagate.get_global_textmap().fields
     pairs = [pair for pair in headers if pair[0] not in own]
     propagate.inject(pairs, context, _WRITER)
@@ -245,11 +245,11 @@ def with_context(headers: Headers, context: Context) -> Pairs:
 
 
 def context_of(headers: Headers) -> Context:
-    """Return the context that headers carry, an empty one where they carry none."""
+    """Return the context in a record's headers. It is empty if they have none."""
     return propagate.extract(headers, Context(), _READER)
 
 
 def links_to(*contexts: Context) -> list[Link]:
-    """Return links to the spans of contexts, each once, and none for a context without a span."""
+    """Return links to the spans of contexts. Each span is linked once. A context without a span gives no link."""
     spans = {span.span_id: span for context in contexts if (span := trace.get_current_span(context).get_span_context()).is_valid}
     return [Link(span) for span in spans.values()]

@@ -116,9 +116,9 @@ def test_an_end_that_is_no_time(end: object) -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"value": 5}, "it is no text"),
-        *(({"expires_at": given}, "expires_at is no number") for given in (math.inf, math.nan, -1e300, 10**400, "1", True)),
-        *(({"extensions": given}, "extensions are no mapping") for given in (None, 5, {"a": 5}, {5: "a"}, ["a"])),
+        ({"value": 5}, "it is not text"),
+        *(({"expires_at": given}, "expires_at is not a number") for given in (math.inf, math.nan, -1e300, 10**400, "1", True)),
+        *(({"extensions": given}, "extensions are not a mapping") for given in (None, 5, {"a": 5}, {5: "a"}, ["a"])),
     ],
 )
 def test_a_token_with_fields_of_other_types_says_which(fields: dict[str, Any], fault: str) -> None:
