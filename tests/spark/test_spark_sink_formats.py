@@ -361,7 +361,7 @@ class TestRegistry:
         ({"value.format": "csv"}, "option 'value.format': expected binary or json or avro or confluent-avro or protobuf or .*, got 'csv'"),
         (
             {"value.avro.schema": "{}"},
-            "option 'value.avro.schema' is for the option 'value.format'=avro or confluent-avro, and that is binary",
+            "option 'value.avro.schema' is for the option 'value.format'=avro or confluent-avro, but the format is binary",
         ),
         (
             {"schema.registry.url": "http://h"},

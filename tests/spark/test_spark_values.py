@@ -95,13 +95,13 @@ def test_the_schema_has_the_types() -> None:
     ("given", "text"),
     [
         ({"value.format": "json"}, "option 'value.format'=json needs the option 'value.schema', such as 'id long"),
-        ({"value.schema": "a int"}, "option 'value.schema' is for the option 'value.format'=json or csv, and that is binary"),
+        ({"value.schema": "a int"}, "option 'value.schema' is for the option 'value.format'=json or csv, but the format is binary"),
         ({"value.format": "yaml"}, "option 'value.format': expected binary or json or .*, got 'yaml'"),
         ({**JSON, "mode": "strict"}, "option 'mode': expected permissive or dropmalformed or failfast, got 'strict'"),
         ({"mode": "failfast"}, "option 'mode' is for the options 'value.format' and 'key.format'"),
         ({**JSON, "columns": "values"}, None),
         ({"value.format": "csv", "value.schema": "a int", "value.csv.sep": ""}, "option 'value.csv.sep': '' cannot separate tokens"),
-        ({"value.raw": "bytes"}, "option 'value.raw' is for the option 'value.format'=json or .*, and that is binary"),
+        ({"value.raw": "bytes"}, "option 'value.raw' is for the option 'value.format'=json or .*, but the format is binary"),
         ({**JSON, "value.raw": "offset"}, "option 'value.raw': a column cannot be called 'offset': another column has this name"),
         (
             {**JSON, "value.raw": "Timestamp_Type"},

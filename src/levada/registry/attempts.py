@@ -58,7 +58,7 @@ Attempts = Generator[Attempt | Pause, Answer | NoAnswer | None, tuple[RegistryUr
 
 
 class Addresses:
-    """The addresses of the registry, beginning with the one that answered last. Several threads may set it; the last one wins."""
+    """The addresses of the registry, beginning with the last one that answered. Several threads may change this; any order is valid."""
 
     def __init__(self, urls: Sequence[RegistryUrl]) -> None:
         self._urls = tuple(urls)

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 HAS_ADMISSION_CONTROL = find_spec("pyspark.sql.streaming.datasource") is not None
 PUSH_FILTERS: Any = getattr(DataSourceReader, "pushFilters", None)
-"""The method of the base class; None where Spark pushes no filters."""
+"""The method of the base class. None if this PySpark does not push filters to a source."""
 
 if TYPE_CHECKING or HAS_ADMISSION_CONTROL:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow

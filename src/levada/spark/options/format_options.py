@@ -88,7 +88,8 @@ def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) 
         users = [name for name, of_format in suffixes.items() if suffix in of_format]
         if given.get(suffix) is not None and given.format not in users:
             raise ConfigError(
-                f"option '{given.name(suffix)}' is for the option '{given.name('format')}'={' or '.join(users)}, and that is {given.format}"
+                f"option '{given.name(suffix)}' is for the option '{given.name('format')}'={' or '.join(users)}, "
+                f"but the format is {given.format}"
             )
 
 

@@ -142,7 +142,7 @@ class SourceOptions:
 
 
 class Spreads(Enum):
-    """The rows whose partitions the sink chooses."""
+    """The rows for which the sink chooses partitions, to spread them evenly."""
 
     NONE = "none"
     KEYLESS = "those without a key"
@@ -168,12 +168,12 @@ class SinkOptions:
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
-    """Read the options of a source. streaming: None where it is not known yet, for what either kind of query takes. Raises ConfigError."""
+    """Read the options of a source. streaming: None if not known yet; then the options of both kinds are accepted. Raises ConfigError."""
     own, client = split(given, Side("sink", SOURCE_OPTIONS, SINK_OPTIONS))
     group_id, commits_offsets = client.get(GROUP_ID, ""), boolean(own, "commitOffsets", False)
     starting_option, starting = _starting(own, streaming, group_id)
     if commits_offsets and not group_id:
-        raise ConfigError(f"option 'commitOffsets' needs the option 'kafka.{GROUP_ID}': the group whose offsets follow the query")
+        raise ConfigError(f"option 'commitOffsets' needs the option 'kafka.{GROUP_ID}': the group for which the stream commits its offsets")
     if commits_offsets or isinstance(starting, OfGroup):
         del client[GROUP_ID]
     client, config = _of_client(client, FORBIDDEN_TO_SOURCE, ConsumerConfig)
@@ -360,7 +360,9 @@ def _starting(own: Mapping[str, str], streaming: bool | None, group_id: str) -> 
         return "startingOffsets", LATEST if streaming else EARLIEST
     if own["startingOffsets"].strip().lower() == GROUP:
         if not group_id:
-            raise ConfigError(f"option 'startingOffsets'={GROUP} needs the option 'kafka.{GROUP_ID}': the group whose offsets are meant")
+            raise ConfigError(
+                f"option 'startingOffsets'={GROUP} needs the option 'kafka.{GROUP_ID}': the group at whose committed offsets to begin"
+            )
         return "startingOffsets", OfGroup(group_id)
     starting = parse_offsets(own["startingOffsets"], "startingOffsets")
     if streaming is False and (starting == LATEST or LATEST in _numbers(starting)):

@@ -78,7 +78,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     if "value" not in types:
         raise ConfigError(f"a levada sink needs a column 'value'; the rows have {', '.join(schema.fieldNames()) or 'none'}")
     if "timestamp" in types and not _is_accepted("timestamp", types["timestamp"]):
-        # Spark's own connector has no such column, so a job written for it may have one of any type.
+        # Spark's own connector ignores this column, so in a job written for that connector it may have any type.
         unused = types.pop("timestamp").simpleString()
         logger.warning("column 'timestamp' is not used, because it is %s; with type timestamp it would set the records' timestamps", unused)
     for name, found in types.items():

@@ -75,8 +75,8 @@ class PushFilters:
     If that is false, the default, Spark refuses every reader that overrides pushFilters. So this object pretends to be the method of the
     base class. (The check is in plan_data_source_read.py of PySpark 4.3.)
 
-    Spark 4.3 stores with the DataFrame what a reader planned after a push. Later uses of the DataFrame get this plan even if they have no
-    filters, and would miss rows. Therefore filters are used only with the option pushFilters.
+    Spark 4.3 stores the plan that a reader made after a push with the DataFrame. Later uses of the DataFrame get this plan even if they
+    have no filters, and would miss rows. Therefore filters are used only with the option pushFilters.
     """
 
     __func__ = staticmethod(PUSH_FILTERS)

@@ -1,4 +1,4 @@
-"""Filters of a batch query that reduce what is read: on topic, partition, offset, and the lower bound of the timestamp.
+"""Filters of a batch query that reduce the offset ranges to read: on topic, partition, offset, and lower bound of the timestamp.
 
 Spark applies every filter to the rows again. So the source may return rows that a filter rejects, but must return all that it accepts.
 

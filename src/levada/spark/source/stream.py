@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _look(self, begin: Offsets) -> tuple[Offsets, Losses]:
         """Return the ends of the logs, and the records lost since `begin`.
 
-        A broker with old metadata may report a loss that is none. So a loss is reported only if it remains after the retries.
+        A broker with old metadata may cause a false loss. So a loss is reported only if it remains after the retries.
         """
         left = self._options.fetch_offset_retries
         while True:
