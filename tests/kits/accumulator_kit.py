@@ -11,8 +11,9 @@ from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.logs import Log
 from levada.producer.append.buffer_pool import BufferPool
 from levada.producer.append.partition_queue import PartitionQueue
+from levada.producer.append.partitioning import Partitioning
 from levada.producer.append.producer_batch import ProducerBatch
-from levada.producer.append.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.append.record_accumulator import AccumulatorSettings, RecordAccumulator, ToSend
 from levada.producer.delivery.delivery import Delivery
 from levada.record.compression import Codec
 from levada.types import Node, PartitionInfo
@@ -37,21 +38,20 @@ class Clock:
         return self.ms
 
 
-SETTINGS: dict[str, Any] = {
-    "batch_size": 1000,
-    "linger_ms": 10,
-    "max_request_size": 5000,
-    "delivery_timeout_ms": 1000,
-    "codec": Codec.NONE,
-    "level": None,
-    "adaptive": True,
-    "availability_timeout_ms": 0,
-    "partitioning": PLAIN_PARTITIONING,
-}
+SETTINGS = AccumulatorSettings(
+    batch_size=1000,
+    linger_ms=10,
+    max_request_size=5000,
+    delivery_timeout_ms=1000,
+    codec=Codec.NONE,
+    level=None,
+    adaptive_partitioning=True,
+    availability_timeout_ms=0,
+)
 
 
 class Bench:
-    def __init__(self, *, memory: int = 1_000_000, **settings: Any) -> None:
+    def __init__(self, *, memory: int = 1_000_000, partitioning: Partitioning = PLAIN_PARTITIONING, **settings: Any) -> None:
         self.deferred: list[Callable[[], None]] = []
         self.settled: list[ProducerBatch] = []
         self.woken: list[bool] = []
@@ -59,6 +59,7 @@ class Bench:
         self.lock = threading.RLock()
         self.pool = BufferPool(memory)
         self.accumulator = RecordAccumulator(
+            SETTINGS._replace(**settings),
             pool=self.pool,
             rng=Random(1),
             defer=self.deferred.append,
@@ -66,8 +67,8 @@ class Bench:
             log=Log("levada.producer"),
             lock=self.lock,
             clock=self.clock,
+            partitioning=partitioning,
             wake=self.woken.append,
-            **{**SETTINGS, **settings},
         )
         self.accumulator.topic("t", a_snapshot())
 

@@ -8,33 +8,32 @@ from levada.broker.node.node import BrokerNode
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.core import ProducerCore
 from levada.producer.delivery.delivery import Delivery
-from levada.producer.send.sender import SenderSettings
 from levada.record.batch import Record, RecordBatch
 from levada.record.compression import Codec
 from levada.testing import Simulation
-from settings_kit import new_engine, producer_settings, sender_settings
+from settings_kit import PLAIN_PARTITIONING, new_engine, producer_settings
 from sim_kit import HOST, PORT
 
-SENDING = SenderSettings._fields
 PATIENCE_S = 600
 
 
 class SimProducer:
-    """Settings are those of ProducerCore, SenderSettings and Engine."""
+    """settings: as for producer_settings(), and partitioning."""
 
     def __init__(self, sim: Simulation, *, bootstrap: list[tuple[str, int]] | None = None, **settings: Any) -> None:
         self.sim = sim
         selectable = sim.network.selectable()
-        sending = sender_settings(**{name: settings.pop(name) for name in SENDING if name in settings})
+        partitioning = settings.pop("partitioning", PLAIN_PARTITIONING)
+        given = producer_settings(**settings)
         self.engine = new_engine(
             selectable=selectable,
             bootstrap=bootstrap or [(HOST, PORT)],
             random=sim.random,
-            request_timeout_ms=sending.request_timeout_ms,
-            max_in_flight=sending.max_in_flight,
+            request_timeout_ms=given.sender.request_timeout_ms,
+            max_in_flight=given.sender.max_in_flight,
         )
         self.driver = sim.driver(self.engine, selectable, name="the producer")
-        self.core = ProducerCore(self.engine, host=self.driver, random=sim.random, sending=sending, **producer_settings(**settings))
+        self.core = ProducerCore(given, self.engine, host=self.driver, random=sim.random, partitioning=partitioning)
         self.core.wait_with(self.driver.wait)
 
     def send(

@@ -17,13 +17,13 @@ from levada.config import ClientConfig
 from levada.errors import ClosedError
 
 
-def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
+def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
     """Return an engine on real sockets and its driver, which is not started."""
     name = client_name(config, kind)
     loop = running_loop(f"{kind} '{name}'")
     login = login_for(config, start_helper, finish_in(loop))
     selector = selector_for(config)
-    engine = engine_for(config, name, selector, Random(), **engine_settings)
+    engine = engine_for(config, name, selector, Random())
     login(engine, selector)
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")
 

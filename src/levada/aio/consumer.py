@@ -79,7 +79,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
         post = posting(of_decode_errors(parsed, awaited=True))
-        self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
+        self._engine, self._driver = _connect(parsed, "consumer")
         self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset, post=post)
         self._sole = SoleTask()
         self._driver.when_dropped = self._consuming.core.end_by_itself

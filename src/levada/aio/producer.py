@@ -16,7 +16,7 @@ from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
-from levada.api.producing import Producing, engine_settings
+from levada.api.producing import Producing
 from levada.api.record_offsets import OffsetsToCommit
 from levada.api.transacting import Transacting
 from levada.base.flow import CallerFlow
@@ -47,7 +47,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         **settings: Unpack[ProducerSettings[K_in, V_in]],
     ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
-        engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
+        engine, driver = _connect(parsed, "producer")
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._append = producing.append

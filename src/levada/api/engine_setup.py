@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,8 @@ from levada.client.driver_interface import Host
 from levada.client.engine import Engine
 from levada.client.metadata.metadata_source import Brokers, Controllers
 from levada.client.network.api_versions import BrokerVersions
-from levada.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from levada.client.settings import EngineSettings
+from levada.config import AdminConfig, ClientConfig, ProducerConfig
 from levada.config.security import TLS_PROTOCOLS
 from levada.errors import ConfigError
 from levada.logs import Log, of_a_client
@@ -37,7 +38,7 @@ _numbers = count(1)
 class Connector(Protocol[D]):
     """Makes the engine and the driver of a client; there is one per kind of driver."""
 
-    def __call__(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, D]:
+    def __call__(self, config: ClientConfig, kind: str) -> tuple[Engine, D]:
         """Return both, the driver not started. kind: "producer", ...: part of the client's default client.id."""
         ...
 
@@ -82,19 +83,11 @@ def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], Transport
     return TlsConnector(TlsSettings(**{field.name: getattr(config, f"ssl_{field.name}") for field in fields(TlsSettings)})).connect
 
 
-_ELSEWHERE: Mapping[str, Any] = {
-    "max_in_flight": ProducerConfig.OPTIONS["max.in.flight.requests.per.connection"].default,
-    "metadata_max_idle_ms": ProducerConfig.OPTIONS["metadata.max.idle.ms"].default,
-    "allow_auto_create_topics": ConsumerConfig.OPTIONS["allow.auto.create.topics"].default,
-}
-"""Values for other kinds of clients of settings that only one kind has."""
-
-
-def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random, **engine_settings: Any) -> Engine:
+def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random) -> Engine:
     """Build an engine over sockets, or over a simulated network."""
     ids = {name: getattr(config, name, None) for name in ("group_id", "transactional_id")}
-    settings = {**settings_for_engine(config), "log_fields": of_a_client(client_id, **ids), **engine_settings}
-    return Engine(selectable=selectable, bootstrap=bootstrap_of(config), client_id=client_id, random=random, **settings)
+    settings = settings_for_engine(config, client_id)
+    return Engine(settings, selectable=selectable, random=random, log_fields=of_a_client(client_id, **ids))
 
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
@@ -116,25 +109,36 @@ def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
     return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
 
 
-def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
-    """Return the configuration of an Engine, by the names of its parameters."""
-    return dict(
-        **_ELSEWHERE,
+def settings_for_engine(config: ClientConfig, client_id: str) -> EngineSettings:
+    """Return the configuration of an Engine."""
+    producer = config if isinstance(config, ProducerConfig) else None
+    return EngineSettings(
+        bootstrap=bootstrap_of(config),
+        source=Controllers() if _controllers(config) else Brokers(),
+        client_id=client_id,
         request_timeout_ms=config.request_timeout_ms,
+        max_in_flight=producer.max_in_flight_requests_per_connection if producer else _MAX_IN_FLIGHT,
         reconnect_backoff_ms=config.reconnect_backoff_ms,
         reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         metadata_max_age_ms=config.metadata_max_age_ms,
+        metadata_max_idle_ms=producer.metadata_max_idle_ms if producer else _METADATA_MAX_IDLE_MS,
         connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
         connection_setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
+        # Only consumers have the setting.
+        allow_auto_create_topics=getattr(config, "allow_auto_create_topics", producer is not None),
         rebootstrap=config.metadata_recovery_strategy == "rebootstrap",
         rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         bootstrap_wait=config.bootstrap_wait,
         security_protocol=config.security_protocol,
         fallback=fallback(config.broker_version_fallback),
-        source=Controllers() if _controllers(config) else Brokers(),
     )
+
+
+_MAX_IN_FLIGHT: int = ProducerConfig.OPTIONS["max.in.flight.requests.per.connection"].default
+_METADATA_MAX_IDLE_MS: int = ProducerConfig.OPTIONS["metadata.max.idle.ms"].default
+"""Only producers have these settings; other clients have their defaults."""
 
 
 def fallback(release: str) -> BrokerVersions | None:

@@ -28,11 +28,11 @@ from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.append.sealed import checked
 from levada.producer.append.slow_path import Limit
-from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings, left_behind, needs_end
+from levada.producer.core import ProducerCore, ProducerHost, left_behind, needs_end
 from levada.producer.delivery.arrow_delivery import ArrowOutcomes
 from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.joint_ack import settle_all, when_settled
-from levada.producer.send.sender import SenderSettings
+from levada.producer.settings import ProducerSettings
 from levada.record.compression import Codec
 from levada.serialization import to_bytes
 from levada.types import Headers, HeadersIn, PartitionInfo, SealedBatch
@@ -61,14 +61,6 @@ class CallbackHost(ProducerHost, Protocol):
     def in_callback(self) -> bool:
         """Whether the calling thread or task is the one that runs user callbacks."""
         ...
-
-
-def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
-    """Return the settings of a producer's engine beyond those of every client."""
-    return {
-        "max_in_flight": config.max_in_flight_requests_per_connection,
-        "metadata_max_idle_ms": config.metadata_max_idle_ms,
-    }
 
 
 class Producing:
@@ -477,42 +469,5 @@ def _records(count: int) -> str:
 
 
 def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:
-    return ProducerCore(engine, host=host, random=random, sending=settings_for_sender(config), **settings_for_core(config))
-
-
-def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
-    """Return the configuration of a ProducerCore, by the names of its parameters."""
-    return {
-        "enable_idempotence": config.enable_idempotence,
-        "buffer_memory": config.buffer_memory,
-        "linger_ms": config.linger_ms,
-        "max_request_size": config.max_request_size,
-        "delivery_timeout_ms": config.delivery_timeout_ms,
-        "max_block_ms": config.max_block_ms,
-        "retry_backoff_ms": config.retry_backoff_ms,
-        "retry_backoff_max_ms": config.retry_backoff_max_ms,
-        "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
-        "availability_timeout_ms": config.partitioner_availability_timeout_ms,
-        "transactional": transactional_settings(config),
-        "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
-    }
-
-
-def settings_for_sender(config: ProducerConfig) -> SenderSettings:
-    """Return the configuration of the Sender."""
-    return SenderSettings(
-        acks=config.acks,
-        retries=config.retries,
-        request_timeout_ms=config.request_timeout_ms,
-        batch_size=config.batch_size,
-        codec=Codec.parse(config.compression_type),
-        level=config.compression_level,
-        max_in_flight=config.max_in_flight_requests_per_connection,
-    )
-
-
-def transactional_settings(config: ProducerConfig) -> TransactionalSettings | None:
-    """Return the configuration of transactions, None without a transactional.id."""
-    if config.transactional_id is None:
-        return None
-    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms, config.transaction_timeout_clamp)
+    partitioning = Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
+    return ProducerCore(ProducerSettings.of(config), engine, host=host, random=random, partitioning=partitioning)

@@ -73,11 +73,6 @@ class ScanRequest(NamedTuple):
 
         return reader(schema, batches)
 
-    @property
-    def engine_settings(self) -> Mapping[str, Any]:
-        """The settings of a reading's engine beyond the configuration."""
-        return {"allow_auto_create_topics": self.config.allow_auto_create_topics}
-
     def part(self, ranges: Mapping[TopicPartition, Range], kept: RecordFilter | None) -> ScanRequest:
         """Return the request for a part of this one. It can be pickled, so it has no progress callback."""
         plan = ScanPlan(Ranges.of_assignments(ranges), kept, skips=self.plan.skips)

@@ -11,22 +11,24 @@ the lock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from random import Random
 from typing import Any, Protocol
 
 from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
-from levada.client.driver_interface import Deferred, Ended, LoopTime
+from levada.client.driver_interface import Deferred, DeferredLog, Ended, LoopTime
+from levada.client.failures import Failures
 from levada.client.metadata.metadata import Metadata
-from levada.client.metadata.metadata_source import MetadataSource
 from levada.client.metadata.metadata_updater import MetadataUpdater
-from levada.client.network.api_versions import BrokerVersions
 from levada.client.network.connection_states import ConnectionStates
+from levada.client.network.in_flight import InFlightRequests
 from levada.client.network.network_client import NetworkClient
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.destination import Destinations
 from levada.client.requests.flow_runner import FlowRunner
+from levada.client.settings import EngineSettings
+from levada.client.setup.flow import Setups
 from levada.logs import Log
 from levada.net.selectable import NetEvents, Selectable
 
@@ -52,69 +54,33 @@ class Holder(Protocol):
 
 
 class Engine:
-    """One client's metadata, connections, flows and pollers.
+    """One client's metadata, connections, flows and pollers. log_fields: the fields of all its log lines."""
 
-    The keyword arguments are named after the settings they come from, except log_fields: the fields of all log lines.
-    """
-
-    def __init__(
-        self,
-        *,
-        selectable: Selectable,
-        bootstrap: Sequence[tuple[str, int]],
-        client_id: str,
-        log_fields: Mapping[str, Any],
-        random: Random,
-        request_timeout_ms: int,
-        max_in_flight: int,
-        reconnect_backoff_ms: int,
-        reconnect_backoff_max_ms: int,
-        retry_backoff_ms: int,
-        retry_backoff_max_ms: int,
-        metadata_max_age_ms: int,
-        metadata_max_idle_ms: int,
-        connection_setup_timeout_ms: int,
-        connection_setup_timeout_max_ms: int,
-        allow_auto_create_topics: bool,
-        rebootstrap: bool,
-        rebootstrap_trigger_ms: int,
-        bootstrap_wait: bool,
-        security_protocol: str,
-        fallback: BrokerVersions | None,
-        source: MetadataSource,
-    ) -> None:
+    def __init__(self, settings: EngineSettings, *, selectable: Selectable, random: Random, log_fields: Mapping[str, Any]) -> None:
         self.now, self.random, self.loop_time, self.deferred = Now(), random, LoopTime(), Deferred(log_fields)
-        self.metadata = Metadata(
-            bootstrap,
-            random,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            max_age_ms=metadata_max_age_ms,
-            max_idle_ms=metadata_max_idle_ms,
-            allow_auto_create_topics=allow_auto_create_topics,
-        )
+        self.metadata = _metadata(settings, random)
+        log = self.deferred.log(NetworkClient.__module__)
         self.network = NetworkClient(
             selectable=selectable,
             metadata=self.metadata,
-            states=ConnectionStates(
-                random=random,
-                reconnect_backoff_ms=reconnect_backoff_ms,
-                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
-                setup_timeout_ms=connection_setup_timeout_ms,
-                setup_timeout_max_ms=connection_setup_timeout_max_ms,
-            ),
+            states=_connection_states(settings, random),
+            in_flight=InFlightRequests(settings.max_in_flight),
+            setups=Setups(settings.fallback, settings.request_timeout_ms),
+            failures=_failures(settings, log),
             random=random,
-            client_id=client_id,
-            log=self.deferred.log(NetworkClient.__module__),
-            request_timeout_ms=request_timeout_ms,
-            max_in_flight=max_in_flight,
-            bootstrap_wait=bootstrap_wait,
-            security_protocol=security_protocol,
-            fallback=fallback,
+            client_id=settings.client_id,
+            log=log,
+            request_timeout_ms=settings.request_timeout_ms,
         )
         self.flows = FlowRunner(self.network)
-        self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
-        self._updater = MetadataUpdater(self.metadata, source, self.network, rebootstrap=rebootstrap, trigger_ms=rebootstrap_trigger_ms)
+        self.coordinators = self._add_router(ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random))
+        self._updater = MetadataUpdater(
+            self.metadata,
+            settings.source,
+            self.network,
+            rebootstrap=settings.rebootstrap,
+            trigger_ms=settings.rebootstrap_trigger_ms,
+        )
         self._pollers, self.holders = list[Poller](), list[Holder]()
         self._closed = False
 
@@ -190,3 +156,30 @@ class Engine:
             parts.callback(self.network.close, ended)
             parts.callback(self.flows.close, ended)
             parts.callback(self.stop_taking, ended)
+
+
+def _metadata(settings: EngineSettings, random: Random) -> Metadata:
+    return Metadata(
+        settings.bootstrap,
+        random,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        retry_backoff_max_ms=settings.retry_backoff_max_ms,
+        max_age_ms=settings.metadata_max_age_ms,
+        max_idle_ms=settings.metadata_max_idle_ms,
+        allow_auto_create_topics=settings.allow_auto_create_topics,
+    )
+
+
+def _connection_states(settings: EngineSettings, random: Random) -> ConnectionStates:
+    return ConnectionStates(
+        random=random,
+        reconnect_backoff_ms=settings.reconnect_backoff_ms,
+        reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
+        setup_timeout_ms=settings.connection_setup_timeout_ms,
+        setup_timeout_max_ms=settings.connection_setup_timeout_max_ms,
+    )
+
+
+def _failures(settings: EngineSettings, log: DeferredLog) -> Failures:
+    has_fallback = settings.fallback is not None
+    return Failures(log, settings.security_protocol, has_fallback=has_fallback, waits=settings.bootstrap_wait)

@@ -463,8 +463,8 @@ class ConsumerCore:
 
     def _new_commits(self, settings: ConsumerSettings) -> Commits:
         return Commits(
+            settings=settings,
             member=self.member,
-            interval_ms=settings.auto_commit_interval_ms,
             subscription=self.subscription,
             finder=self._engine.coordinators,
             metadata=self._engine.metadata,
@@ -473,7 +473,6 @@ class ConsumerCore:
             announce=self._buffer.announce,
             now_ms=self._now_ms(),
             deferred=self._engine.deferred,
-            notes_committed=settings.notes_committed,
         )
 
     def _committed_positions(self, group_id: str, spawn: Spawn) -> CommittedPositions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from levada.base.clock import Clock, ExponentialBackoff
 from levada.base.flow import Flow, Wait
@@ -28,7 +28,8 @@ from levada.producer.delivery.delivery import Waiter
 from levada.producer.delivery.failed_sends import FailedSends
 from levada.producer.send.failures import Failures
 from levada.producer.send.idempotence import Idempotence
-from levada.producer.send.sender import Sender, SenderSettings
+from levada.producer.send.sender import Sender
+from levada.producer.settings import ProducerSettings, TransactionalSettings
 from levada.producer.transactions.coordinator_requests import CoordinatorRequests
 from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.marker_pause import MarkerPause
@@ -44,44 +45,22 @@ class ProducerHost(Host, Clock, Protocol):
         ...
 
 
-class TransactionalSettings(NamedTuple):
-    """The transaction settings."""
-
-    transactional_id: str
-    timeout_ms: int
-    clamps_timeout: bool
-
-
 class ProducerCore:
     """The core of one producer. host: runs the engine."""
 
     def __init__(
-        self,
-        engine: Engine,
-        *,
-        host: ProducerHost,
-        random: Random,
-        sending: SenderSettings,
-        enable_idempotence: bool,
-        buffer_memory: int,
-        linger_ms: int,
-        max_request_size: int,
-        delivery_timeout_ms: int,
-        max_block_ms: int,
-        retry_backoff_ms: int,
-        retry_backoff_max_ms: int,
-        adaptive_partitioning: bool,
-        availability_timeout_ms: int,
-        partitioning: Partitioning,
-        transactional: TransactionalSettings | None,
+        self, settings: ProducerSettings, engine: Engine, *, host: ProducerHost, random: Random, partitioning: Partitioning
     ) -> None:
-        backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
+        backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
+        transactional = settings.transactional
         self._engine = engine
         self._host = host
         self._log, log = engine.deferred.log(__name__), engine.log(__name__)
-        self.pool = BufferPool(buffer_memory)
-        self.idempotence = self._new_idempotence(backoff, is_transactional=transactional is not None) if enable_idempotence else None
+        self.pool = BufferPool(settings.buffer_memory)
+        is_transactional = transactional is not None
+        self.idempotence = self._new_idempotence(backoff, is_transactional=is_transactional) if settings.enable_idempotence else None
         self.accumulator = RecordAccumulator(
+            settings.accumulator,
             pool=self.pool,
             rng=random,
             defer=self._defer,
@@ -89,16 +68,8 @@ class ProducerCore:
             log=log,
             lock=host.lock,
             clock=host,
-            wake=self._wake,
-            batch_size=sending.batch_size,
-            linger_ms=linger_ms,
-            max_request_size=max_request_size,
-            delivery_timeout_ms=delivery_timeout_ms,
-            codec=sending.codec,
-            level=sending.level,
-            adaptive=adaptive_partitioning,
-            availability_timeout_ms=availability_timeout_ms,
             partitioning=partitioning,
+            wake=self._wake,
         )
         self.failed_sends = FailedSends(
             self.pool, self.accumulator.unread_failures, log, defer=self._defer, settled=self._failed_send_settled
@@ -108,10 +79,12 @@ class ProducerCore:
             idempotence=self.idempotence,
             engine=engine,
             backoff=backoff,
-            settings=sending,
+            settings=settings.sender,
             start=self._start,
         )
-        self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
+        self.appending = Appending(
+            self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=settings.max_block_ms
+        )
         self.transaction_manager = None if transactional is None else self._new_transaction_manager(transactional, backoff)
         self.append = self.accumulator.appender.send
         self._join(engine)

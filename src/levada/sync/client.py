@@ -50,7 +50,7 @@ class KafkaClient(HoldsConnections):
         self._core = ClientCore(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
-        self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
+        self._engine, self._driver = connect(config, kind)
         self._reporting = Reporting(config, self._engine, self._driver, kind)
         start(self, self._driver)
 

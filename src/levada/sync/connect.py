@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from random import Random
-from typing import Any
 
 from levada.api.engine_setup import client_name, engine_for, selector_for
 from levada.api.logins import check_blocking_provider, finish_nothing, login_for, start_helper
@@ -13,13 +12,13 @@ from levada.config import ClientConfig
 from levada.sync.driver import Driver
 
 
-def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
+def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
     """Return an engine on real sockets and its driver, which is not started."""
     name = client_name(config, kind)
     check_blocking_provider(config.sasl_oauth_token_provider)
     login = login_for(config, start_helper, finish_nothing)
     selector = selector_for(config)
-    engine = engine_for(config, name, selector, Random(), **engine_settings)
+    engine = engine_for(config, name, selector, Random())
     login(engine, selector)
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")
 

@@ -12,7 +12,7 @@ from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
-from levada.api.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.api.producing import LAST_CALLBACKS_S, Producing
 from levada.api.record_offsets import OffsetsToCommit
 from levada.api.transacting import Transacting
 from levada.base.flow import CallerFlow
@@ -80,7 +80,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         **settings: Unpack[ProducerSettings[K_in, V_in]],
     ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
-        engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
+        engine, driver = _connect(parsed, "producer")
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._core = producing.core

@@ -119,7 +119,7 @@ class _Reading:
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         post = posting(of_decode_errors(request.config, awaited=False))
-        engine, self.driver = connect(request.config, "scan", **request.engine_settings)
+        engine, self.driver = connect(request.config, "scan")
         self.flows = ScanReading(request, engine, self.driver, engine.random, post)
         start_driver(self, self.driver)
 

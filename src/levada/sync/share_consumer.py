@@ -56,7 +56,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         **settings: Unpack[ShareConsumerSettings[K, V]],
     ) -> None:
         parsed = ShareConsumerConfig.parse(config, **settings)
-        self._engine, self._driver = _connect(parsed, "share-consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
+        self._engine, self._driver = _connect(parsed, "share-consumer")
         self._sharing = Sharing(parsed, self._engine, self._driver, random=self._engine.random)
         self._sole = SoleThread(self._driver)
         start(self, self._driver)

@@ -79,12 +79,12 @@ class Simulation:
         self._drivers.append(driver)
         return driver
 
-    def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
+    def connect(self, config: ClientConfig, kind: str) -> tuple[Engine, SimDriver]:
         """Build the engine and the driver of a client in this simulation (levada.api.engine_setup.Connector)."""
         name = client_name(config, kind)
         login = login_for(config, run_here, finish_nothing)
         selectable = self.network.selectable()
-        engine = engine_for(config, name, selectable, self.random, **engine_settings)
+        engine = engine_for(config, name, selectable, self.random)
         login(engine, selectable)
         return engine, self.driver(engine, selectable, name=f"{kind} '{name}'")
 

@@ -12,15 +12,17 @@ from levada.client.engine import Engine
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.metadata_updater import MetadataUpdater
 from levada.client.network.network_client import NetworkClient
+from levada.client.settings import EngineSettings
 from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
 from levada.consumer.fetch.fetch_cursor import ReadOptions
 from levada.consumer.fetch.fetch_request import FetchSettings
 from levada.consumer.settings import ConsumerSettings
 from levada.net.selector import Selector
 from levada.producer.append.partitioning import Partitioning
-from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.append.record_accumulator import AccumulatorSettings, RecordAccumulator
 from levada.producer.core import ProducerCore
 from levada.producer.send.sender import SenderSettings
+from levada.producer.settings import ProducerSettings
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 
@@ -43,12 +45,12 @@ def test_C23_a_client_that_lost_its_cluster_begins_again() -> None:
 def test_D19_how_long_metadata_may_fail_is_a_setting() -> None:
     assert ProducerConfig.parse(SERVERS).metadata_recovery_rebootstrap_trigger_ms == 300_000
     config = ClientConfig.parse(SERVERS, metadata_recovery_rebootstrap_trigger_ms=5_000)
-    assert settings_for_engine(config)["rebootstrap_trigger_ms"] == 5_000
+    assert settings_for_engine(config, "c").rebootstrap_trigger_ms == 5_000
 
 
 COMPONENTS = [
-    *(Engine, NetworkClient, Metadata, MetadataUpdater, Selector),
-    *(ProducerCore, RecordAccumulator, Partitioning, SenderSettings),
+    *(Engine, EngineSettings, NetworkClient, Metadata, MetadataUpdater, Selector),
+    *(ProducerCore, ProducerSettings, RecordAccumulator, AccumulatorSettings, Partitioning, SenderSettings),
     *(ConsumerSettings, FetchSettings, ReadOptions),
 ]
 NO_SETTINGS = {"transport", "lookup", "poll", "waiter", "wake"}

@@ -52,11 +52,10 @@ from levada.types import Node
 class NetworkClient:
     """The requests and connections of one client.
 
-    update_due: whether a metadata request has to be sent first; MetadataUpdater sets it. fallback: the versions of brokers that cannot be
-    asked for them; None asks each broker. setups: sets up connections, logins included. ever_answered: whether a broker has answered a
-    request other than those of a set-up; a listener that refuses the login answers only those. changes: grows whenever it may have changed
-    whether a request can be sent. held_back: whether a request was refused only because a metadata request has to be sent first. in_flight,
-    states: public for metrics.
+    update_due: whether a metadata request has to be sent first; MetadataUpdater sets it. setups: sets up connections, logins included.
+    ever_answered: whether a broker has answered a request other than those of a set-up; a listener that refuses the login answers only
+    those. changes: grows whenever it may have changed whether a request can be sent. held_back: whether a request was refused only because
+    a metadata request has to be sent first. in_flight, states: public for metrics.
     """
 
     def __init__(
@@ -65,14 +64,13 @@ class NetworkClient:
         selectable: Selectable,
         metadata: Metadata,
         states: ConnectionStates,
+        in_flight: InFlightRequests,
+        setups: Setups,
+        failures: Failures,
         random: Random,
         client_id: str,
         log: DeferredLog,
         request_timeout_ms: int,
-        max_in_flight: int,
-        bootstrap_wait: bool,
-        security_protocol: str,
-        fallback: BrokerVersions | None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
         self.ever_answered = self.held_back = False
@@ -84,8 +82,9 @@ class NetworkClient:
         self.client_id = client_id
         self.log = log
         self._request_timeout_ms = request_timeout_ms
-        self.in_flight = InFlightRequests(max_in_flight)
-        self.setups = Setups(fallback, request_timeout_ms)
+        self.in_flight = in_flight
+        self.setups = setups
+        self._failures = failures
         choice = NodeChoice(metadata, states, self.in_flight, random, self._usable)
         self.least_loaded_node, self.shortest_delay_ms = choice.least_loaded_node, choice.shortest_delay_ms
         self.has_usable_node = choice.has_usable_node
@@ -93,7 +92,6 @@ class NetworkClient:
         self._known_snapshot = metadata.snapshot
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
         self._just_heard: Collection[Peer] = ()
-        self._failures = Failures(log, security_protocol, has_fallback=fallback is not None, waits=bootstrap_wait)
         self._correlation_id = 0
         self._ended: Ended | None = None
 

@@ -41,6 +41,7 @@ from levada.client.requests.retry import Retries
 from levada.consumer.group.membership import Membership
 from levada.consumer.group.requests import GroupSettings
 from levada.consumer.positions.subscription_state import RECREATED, PartitionState, SubscriptionState
+from levada.consumer.settings import ConsumerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BrokerError,
@@ -100,15 +101,14 @@ class Commit(NamedTuple):
 class Commits:
     """The commits of one consumer.
 
-    member: None without a group.id. interval_ms: auto.commit.interval.ms, None without auto-commit. announce: wakes a waiting poll(), so
-    that it sees a new due_ms.
+    member: None without a group.id. announce: wakes a waiting poll(), so that it sees a new due_ms.
     """
 
     def __init__(
         self,
         *,
+        settings: ConsumerSettings,
         member: Membership | None,
-        interval_ms: int | None,
         subscription: SubscriptionState,
         finder: CoordinatorFinder,
         metadata: Metadata,
@@ -117,16 +117,14 @@ class Commits:
         announce: Callable[[], None],
         now_ms: int,
         deferred: Deferred,
-        notes_committed: bool = False,
     ) -> None:
-        """notes_committed: whether newly_committed() is used."""
         self.unacked: Unacked | None = None
         """Records to be acknowledged one by one, with acks(): by default nothing is committed past the first one."""
-        self._notes_committed = notes_committed
+        self._notes_committed = settings.notes_committed
         self._committed: deque[Offsets] = deque()
         """Successful commits that newly_committed() has not returned yet, in order."""
         self._member = member
-        self._interval_ms = interval_ms
+        self._interval_ms = interval_ms = settings.auto_commit_interval_ms
         self._subscription = subscription
         self._finder = finder
         self._metadata = metadata

@@ -86,11 +86,25 @@ class ToSend(NamedTuple):
     ack: Ack | None = None
 
 
+class AccumulatorSettings(NamedTuple):
+    """The settings of a RecordAccumulator. Fields have the names of the options; times are in milliseconds."""
+
+    batch_size: int
+    linger_ms: int
+    max_request_size: int
+    delivery_timeout_ms: int
+    codec: Codec
+    level: int | None
+    adaptive_partitioning: bool
+    availability_timeout_ms: int
+
+
 class RecordAccumulator:
     """The queues of batches of one producer."""
 
     def __init__(
         self,
+        settings: AccumulatorSettings,
         *,
         pool: BufferPool,
         rng: random.Random,
@@ -99,16 +113,8 @@ class RecordAccumulator:
         log: Log,
         lock: AbstractContextManager[object],
         clock: Clock,
-        wake: Callable[[bool], None] = lambda due_now: None,
-        batch_size: int,
-        linger_ms: int,
-        max_request_size: int,
-        delivery_timeout_ms: int,
-        codec: Codec,
-        level: int | None,
-        adaptive: bool,
-        availability_timeout_ms: int,
         partitioning: Partitioning,
+        wake: Callable[[bool], None] = lambda due_now: None,
     ) -> None:
         """defer: runs functions later, in order and without the engine's lock; a batch's callbacks run in such a function.
 
@@ -125,17 +131,17 @@ class RecordAccumulator:
         self.closed = False
         self.refusal: Callable[[], KafkaError] | None = None
         self.transactions_begun = 0
-        self.delivery_timeout_ms = delivery_timeout_ms
+        self.delivery_timeout_ms = settings.delivery_timeout_ms
         self.next_expiry_ms = NEVER_MS
-        self.backlogs = Backlogs(linger_ms)
+        self.backlogs = Backlogs(settings.linger_ms)
         self._stalled_since: dict[int, int] = {}
         self._ended: Ended = closed
         self._rng = rng
         self._defer, self._settled, self._log = defer, settled, log
-        self._batch_size = max(batch_size, 1)
-        self._max_request_size = max_request_size
-        self._adaptive = adaptive
-        self._availability_timeout_ms = availability_timeout_ms
+        self._batch_size = max(settings.batch_size, 1)
+        self._max_request_size = settings.max_request_size
+        self._adaptive = settings.adaptive_partitioning
+        self._availability_timeout_ms = settings.availability_timeout_ms
         self.partitioning = partitioning
         self.appender = Appender(
             self.topics,
@@ -144,10 +150,10 @@ class RecordAccumulator:
             lock=lock,
             clock=clock,
             wake=wake,
-            batch_size=min(self._batch_size, max_request_size),
-            linger_ms=linger_ms,
-            codec=codec,
-            level=level,
+            batch_size=min(self._batch_size, settings.max_request_size),
+            linger_ms=settings.linger_ms,
+            codec=settings.codec,
+            level=settings.level,
         )
 
     @property
