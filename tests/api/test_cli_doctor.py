@@ -198,7 +198,7 @@ def test_a_group_whose_records_were_deleted(kafka: Any, new_topic: Callable[...,
         admin.alter_consumer_group_offsets(topic, {tp: 0})
         admin.delete_records({tp: 1})
     fault = next(one for one in faults(settings, topics=[topic], groups=[topic]) if one.status is Status.FAILED)
-    assert f"1 offset that it had not read are deleted already, in {topic}-0" in fault.found
+    assert f"it has not read 1 offset that retention deleted, in {topic}-0" in fault.found
 
 
 def test_a_group_that_does_not_exist(embedded: EmbeddedKafka) -> None:

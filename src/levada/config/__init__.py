@@ -1,4 +1,4 @@
-"""Every setting of the clients, declared once: name, type, default, bounds, meaning."""
+"""Declarations of all settings of the clients: name, type, default, bounds and meaning."""
 
 from levada.config.base import Config
 from levada.config.client import AdminConfig, ClientConfig

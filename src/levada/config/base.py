@@ -1,4 +1,4 @@
-"""How a Config class turns what a user wrote into typed attributes, or says what is wrong with it."""
+"""Config, the base class of all configurations: turns a user's settings into typed attributes, or raises ConfigError."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from levada.errors import ConfigError
 
 
 class Config:
-    """Base of the configurations. A subclass declares its keys as attributes; instances do not change.
+    """Base class of the configurations. A subclass declares its keys as attributes. Instances do not change.
 
-    Kafka's dotted name of a key is its attribute's name with dots: `linger_ms` is `linger.ms`. Both spellings are read,
-    and so are other clients' names for the same thing (`Option.aliases`).
+    An attribute's name is Kafka's dotted key with underscores: `linger_ms` is `linger.ms`. Both spellings are read, and so are other
+    clients' names of the same setting (`Option.aliases`).
     """
 
     WHO: ClassVar[str]
-    """Whose settings these are, in the words of an error."""
+    """The client that has these settings, for error messages, such as "a producer"."""
     EXAMPLE: ClassVar[str]
-    """A setting as a keyword, for the error where something else than settings was given."""
+    """A setting written as keyword. The error about an argument that is not a mapping quotes it."""
     ADVICE_ON_TEXT: ClassVar[str] = ""
-    """What to do instead of passing text where the settings belong."""
+    """Advice in the error about a text that was given in place of the settings."""
     OPTIONS: ClassVar[dict[str, Option]] = {}
     ALIASES: ClassVar[dict[str, str]] = {}
-    """Names that other clients have for an option, with ours."""
+    """Other clients' names of an option, each with our name."""
     NOT_YET: ClassVar[Mapping[str, str]] = {}
     """Keys of Kafka's own clients that levada refuses for now, with the reason and what to use instead."""
     FOREIGN: ClassVar[Mapping[str, str]] = {}
     """Keys of other clients, with what to use instead; see levada.config.other_clients."""
 
     INSTEAD: ClassVar[Mapping[str, str]] = {}
-    """Which option may be given instead of one that is required."""
+    """Required options, each with the option that may be given instead."""
 
     REFUSED: ClassVar[Mapping[str, str]] = {}
-    """Keys of similar clients that make no sense for this one, with the reason."""
+    """Keys of other levada clients that this client cannot have, with the reason."""
 
     KINDS: ClassVar[list[type[Config]]] = []
-    """All configurations there are, so that a key of another one can be told from a misspelt one."""
+    """All Config classes. They show whether an unknown key belongs to another client or is misspelt."""
 
     given: frozenset[str]
-    """Dotted names the user set, as opposed to defaults."""
+    """Dotted names of the options that the user set."""
     _written: Mapping[str, str]
-    """How the user spelt these."""
+    """The user's spelling of each option in `given`."""
 
     def __init_subclass__(cls) -> None:
         own = {key: value for key, value in vars(cls).items() if isinstance(value, Option)}
@@ -59,7 +59,7 @@ class Config:
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
-        """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or a contradiction."""
+        """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or contradicting settings."""
         if settings is not None and not isinstance(settings, Mapping):
             advice = cls.ADVICE_ON_TEXT if isinstance(settings, str) else ""
             raise ConfigError(f"settings are a mapping, or keywords such as {cls.EXAMPLE}; got {settings!r}{advice}")
@@ -95,7 +95,7 @@ class Config:
         object.__setattr__(self, attribute, value)
 
     def _named(self, name: str) -> str:
-        """Return an option's name for an error message. If the user wrote another client's name of the option, the result has both."""
+        """Return an option's name for an error message, and also the user's spelling if that is an alias."""
         return _named(name, self._written.get(name, name))
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Keys that every client has: how to reach a cluster, timeouts and back-off."""
+"""Keys that every client has: addresses of the cluster, timeouts and back-off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.config.security import SecurityConfig
 
 COMMON_NOT_YET = {
     "sasl.*": foreign.SASL,
-    "interceptor.classes": "interceptors are not there yet",
+    "interceptor.classes": "this client has no interceptors",
     "metric.reporters": foreign.METRICS,
     "metrics.*": foreign.METRICS,
 }
@@ -26,94 +26,99 @@ class ClientConfig(SecurityConfig):
     FOREIGN: ClassVar[Mapping[str, str]] = foreign.CLIENT
 
     bootstrap_servers: tuple[tuple[str, int], ...] = addresses(
-        "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them: "
-        "the client connects to the addresses in the brokers' advertised.listeners, which must be reachable from where it runs."
+        "Brokers for the first connection: host:port separated by commas, or a list. Two or three are enough; they name all others. "
+        "The client then connects to the addresses in the brokers' advertised.listeners, so these must be reachable for it."
     )
     client_id: str = text(
         "",
-        "Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1.",
+        "Name of this client in the broker's logs, metrics and quotas. Default: made from the kind of client, such as levada-producer-1.",
     )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
         ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-        "Try every address a host name resolves to, in turn, before giving up on it. resolve_canonical_bootstrap_servers_only does so "
-        "too, and replaces each name in bootstrap.servers by the full names of all its addresses (reverse look-up, KIP-235); making the "
-        "client waits for that.",
+        "Both values: try all addresses of a host name, one after another, before the connection counts as failed. "
+        "resolve_canonical_bootstrap_servers_only also replaces each name in bootstrap.servers by the canonical names of all its "
+        "addresses (reverse DNS look-up, KIP-235); the client's constructor waits for these look-ups.",
     )
-    request_timeout_ms: int = milliseconds(30_000, "Time a broker has to answer one request before the connection is given up.", low=1)
-    default_api_timeout_ms: int = milliseconds(60_000, "Time a blocking call may take when it is given no timeout of its own.", low=1)
-    connections_max_idle_ms: int = milliseconds(540_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)
-    reconnect_backoff_ms: int = milliseconds(50, "Pause before the first new attempt to connect to a node; doubles with each failure.")
+    request_timeout_ms: int = milliseconds(
+        30_000, "Time limit for the answer to one request. After it the client closes the connection.", low=1
+    )
+    default_api_timeout_ms: int = milliseconds(60_000, "Time limit of a blocking call that is given no timeout argument.", low=1)
+    connections_max_idle_ms: int = milliseconds(540_000, "Close a connection that was not used for this long.", high=INT64_MAX)
+    reconnect_backoff_ms: int = milliseconds(50, "Pause before the client connects to a node again; doubles with each failure.")
     reconnect_backoff_max_ms: int = milliseconds(1_000, "Longest pause between attempts to connect to a node.")
     retry_backoff_ms: int = milliseconds(100, "Pause before a failed request is sent again; doubles with each failure.")
     retry_backoff_max_ms: int = milliseconds(1_000, "Longest pause before a failed request is sent again.")
     socket_connection_setup_timeout_ms: int = milliseconds(
-        10_000, "Time a TCP connection may take to be made; doubles with each failure.", low=1
+        10_000, "Time limit for establishing a TCP connection; doubles with each failure.", low=1
     )
-    socket_connection_setup_timeout_max_ms: int = milliseconds(30_000, "Longest time a TCP connection may take to be made.", low=1)
+    socket_connection_setup_timeout_max_ms: int = milliseconds(
+        30_000, "Upper limit of socket.connection.setup.timeout.ms as it doubles.", low=1
+    )
     socket_keepalive_idle_ms: int = milliseconds(
         60_000,
-        "Idle time after which the system asks whether the peer is still there (SO_KEEPALIVE); after three questions without an answer, "
-        "10 s apart, the connection is lost. 0 leaves the times to the system, often two hours. Linux; elsewhere it may have no effect. "
-        "Not a Kafka setting.",
+        "Idle time after which the system sends TCP keepalive probes (SO_KEEPALIVE). After three unanswered probes, 10 s apart, the "
+        "connection is lost. 0 keeps the system's times, often two hours. For Linux; may have no effect elsewhere. Not a Kafka setting.",
     )
     socket_user_timeout_ms: int = milliseconds(
         0,
-        "Time after which the system gives a connection up whose peer confirms no bytes, or takes none (TCP_USER_TIMEOUT); 0 leaves that "
-        "to request.timeout.ms. A broker that enforces a quota takes none for as long as it throttles. Linux only. Not a Kafka setting.",
+        "The system closes a connection if the broker acknowledges no TCP data, or accepts none, for this long (TCP_USER_TIMEOUT). 0: "
+        "only request.timeout.ms applies. A broker that enforces a quota accepts no data while it throttles. Linux only. Not a Kafka "
+        "setting.",
     )
     send_buffer_bytes: int = size_bytes(
         -1,
-        "Kernel send buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).",
+        "Size of a socket's send buffer. -1: the system adapts the size to the connection; a fixed size switches that off.",
         low=-1,
     )
     receive_buffer_bytes: int = size_bytes(
         -1,
-        "Kernel receive buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).",
+        "Size of a socket's receive buffer. -1: the system adapts the size to the connection; a fixed size switches that off.",
         low=-1,
     )
     broker_version_fallback: str = choice(
         "",
         ("", "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0"),
-        "Release of brokers that do not say what they speak: name it for brokers before 0.10.0, and for no others. "
-        "Without it every broker is asked (ApiVersions).",
-        advice="name the release without its last number; brokers of later releases are asked, so leave it out for them",
+        "Release of brokers before 0.10.0, which do not know ApiVersions. Leave it out for newer brokers: the client asks each broker for "
+        "its versions.",
+        advice="name the release without its last number; leave it out for later releases, which are asked for their versions",
     )
     metadata_max_age_ms: int = milliseconds(
         300_000,
-        "Refresh metadata at least this often, to see new brokers and partitions.",
+        "Refresh metadata at least once in this time, to see new brokers and partitions.",
         low=1,
         aliases=("topic.metadata.refresh.interval.ms",),
     )
     bootstrap_wait: bool = boolean(
         True,
-        "What calls do while none of bootstrap.servers can be reached: true waits until their time is over; false raises BootstrapError, "
-        "or AuthenticationError, once every address has failed. It has no effect once a broker has answered. Not a Kafka setting.",
+        "Effect on calls while none of bootstrap.servers can be reached. true: they wait until their timeout. false: they raise "
+        "BootstrapError or AuthenticationError once every address has failed. Has no effect after the first broker has answered. Not a "
+        "Kafka setting.",
     )
     metadata_recovery_strategy: str = choice(
         "rebootstrap",
         ("rebootstrap", "none"),
-        "What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899).",
+        "If no known broker answers: connect to bootstrap.servers again (rebootstrap), or wait for the known brokers (none). KIP-899.",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(
-        300_000, "Begin again from bootstrap.servers, too, when known brokers have given no metadata for this long (KIP-1102)."
+        300_000, "Also connect to bootstrap.servers again if the known brokers have returned no metadata for this long (KIP-1102)."
     )
     max_response_bytes: int = size_bytes(
         1 << 30,
-        "Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement.",
+        "Refuse a response whose size field is larger than this. Not a Kafka setting: Kafka's own client accepts any size.",
         low=1024,
         aliases=("receive.message.max.bytes",),
     )
 
     enable_metrics_push: bool = boolean(
         False,
-        "Send those metrics to the brokers that they ask for (KIP-714): what metrics() returns, under the names that the KIP derives from "
-        "it. Kafka's own client does so by default.",
+        "Send metrics to the brokers if these subscribe to them (KIP-714): the metrics that metrics() returns, under the names that the "
+        "KIP derives from theirs. Kafka's own client does so by default.",
     )
 
     def _check(self) -> None:
         super()._check()
-        # Kafka keeps a fixed delay when only the base is raised above the maximum's default.
+        # If only the base is set, above the maximum's default, Java's client uses the base as a fixed delay.
         for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
             base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")
             if base > most:
@@ -127,13 +132,13 @@ class AdminConfig(ClientConfig):
     INSTEAD: ClassVar[Mapping[str, str]] = {"bootstrap.servers": "bootstrap.controllers"}
 
     bootstrap_controllers: tuple[tuple[str, int], ...] = addresses(
-        "Controllers of a cluster in KRaft mode (Kafka 3.7 or newer), instead of bootstrap.servers: for the quorum, features and settings "
-        "while brokers are down (KIP-919). They know no topics and no groups.",
+        "Controllers of a KRaft cluster (Kafka 3.7 or newer), instead of bootstrap.servers (KIP-919): to manage the quorum, features and "
+        "settings while brokers are down. Controllers do not answer requests about topics and groups.",
         required=False,
     )
 
-    connections_max_idle_ms: int = milliseconds(300_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)
-    retries: int = integer(2**31 - 1, "How often a retriable failure is tried again, within the time of the call.")
+    connections_max_idle_ms: int = milliseconds(300_000, "Close a connection that was not used for this long.", high=INT64_MAX)
+    retries: int = integer(2**31 - 1, "Number of retries of a request that failed with a retriable error, within the call's timeout.")
 
     def _check(self) -> None:
         self._check_one_of("bootstrap.servers", "bootstrap.controllers")

@@ -37,14 +37,14 @@ ASSIGNORS: Mapping[str, str] = {
     "cooperative-sticky": "cooperative-sticky",
     f"{_JAVA}CooperativeStickyAssignor": "cooperative-sticky",
 }
-"""The assignors that have names, by theirs and by Java's classes."""
+"""The built-in assignors: their own names and the names of Java's classes, each with levada's name."""
 
 BROKERS_DECIDE: Mapping[str, str] = {
     "session.timeout.ms": "it is the group's consumer.session.timeout.ms, which kafka-configs.sh changes",
     "heartbeat.interval.ms": "it is the group's consumer.heartbeat.interval.ms, which kafka-configs.sh changes",
     "partition.assignment.strategy": "the brokers share out partitions, as group.remote.assignor says",
 }
-"""Options of members of classic groups, and whose they are where the brokers share out partitions (KIP-848)."""
+"""Options of members of classic groups, each with the setting that replaces it with group.protocol=consumer (KIP-848)."""
 
 
 class ConsumerConfig(ClientConfig):
@@ -61,104 +61,110 @@ class ConsumerConfig(ClientConfig):
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.CONSUMER}
 
     key_deserializer: Callable[..., Any] | None = function(
-        "Turns a key's bytes into an object; without one, keys are bytes or None.", "Callable[[bytes], K]"
+        "Function that turns a key's bytes into an object. Without it, keys are bytes or None.", "Callable[[bytes], K]"
     )
     value_deserializer: Callable[..., Any] | None = function(
-        "Turns a value's bytes into an object; without one, values are bytes or None.", "Callable[[bytes], V]"
+        "Function that turns a value's bytes into an object. Without it, values are bytes or None.", "Callable[[bytes], V]"
     )
     on_decode_error: str | DeadLetter = on_decode_error(
-        "What is done about a record whose key or value does not deserialize: raise an error with its bytes, again until seek() moves "
-        "past it; skip it with a warning; hand it out with null in place of what failed; or write it to a dead-letter topic, and go on "
-        "once that is acknowledged. In poll_arrow() it is about the columns given as text. Not a Kafka setting."
+        "Reaction to a record whose key or value cannot be deserialized. raise: raise an error with its bytes, on every poll until seek() "
+        "moves past the record. skip: skip it with a warning. null: return it with None in place of the key or value. DeadLetter: write it "
+        "to a dead-letter topic, and continue once that is acknowledged. For poll_arrow() it applies to text columns. Not a Kafka setting."
     )
     interceptors: tuple[ConsumerInterceptor, ...] = objects(
-        "Objects that see the records of each poll() before the program does, and what was committed, in this order. "
-        "poll_arrow() is refused with one that has no on_consume_arrow(), since it would not see the rows.",
+        "Objects that see the records of each poll() before the program, and the committed offsets; called in this order (KIP-42). "
+        "poll_arrow() raises an error if an interceptor has no on_consume_arrow(), because that interceptor would not see the records.",
         ConsumerInterceptor,
     )
     group_id: str | None = text(
         None,
-        "Group that subscribe() makes the consumer a member of, and for which offsets are committed. Assigned partitions without a "
-        "position begin at what it has committed.",
+        "Group that the consumer joins with subscribe(), and that it commits offsets for. A partition without a position begins at the "
+        "group's committed offset.",
     )
     group_instance_id: str | None = text(
         None,
-        "Makes a member of the group static (KIP-345): it does not leave with close(), and a consumer with the same id that comes back "
-        "within session.timeout.ms gets its partitions again without a rebalance. Each member needs one of its own.",
+        "Makes the consumer a static member of the group (KIP-345): it does not leave with close(), and a consumer with the same id that "
+        "joins within session.timeout.ms gets the same partitions without a rebalance. Each member needs a different id.",
     )
     group_protocol: str = choice(
         "classic",
         ("classic", "consumer"),
-        "How a group comes to its assignment. consumer (KIP-848, Kafka since 4.0): the brokers share out partitions, and only those that "
-        "move are given up; session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy are the brokers' settings then. "
-        "A group goes from one to the other member by member.",
+        "Rebalance protocol of the group. consumer (KIP-848, since Kafka 4.0): the brokers assign partitions, and members give up only the "
+        "partitions that move; session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy are then settings of the "
+        "brokers. A group can change its protocol member by member.",
     )
     group_remote_assignor: str | None = text(
-        None, "The brokers' assignor, with group.protocol=consumer: uniform or range; without it they choose, which is uniform by default."
+        None, "For group.protocol=consumer: the brokers' assignor, uniform or range. Default: the brokers choose, by default uniform."
     )
     partition_assignment_strategy: tuple[str | PartitionAssignor, ...] = named_objects(
         ("range", "cooperative-sticky"),
-        "How a group shares out partitions, in order of preference; the members agree on one that all of them have. The group is "
-        "cooperative (KIP-429) where every one supports that, so leave out range to be so. Objects: see levada.PartitionAssignor.",
+        "Assignors in order of preference. The group uses one that all members have. Rebalances are cooperative (KIP-429) only if all "
+        "assignors in the list support that, so leave out range for cooperative rebalances. For assignors of your own see "
+        "levada.PartitionAssignor.",
         ASSIGNORS,
         PartitionAssignor,
     )
     session_timeout_ms: int = milliseconds(
-        45_000, "A member of which the group's coordinator hears nothing for so long is taken for dead; brokers bound it.", low=1
-    )
-    heartbeat_interval_ms: int = milliseconds(3_000, "Time between heartbeats to the coordinator; below session.timeout.ms.", low=1)
-    max_poll_interval_ms: int = milliseconds(
-        300_000,
-        "A member that does not ask for records for so long leaves its group, and joins again with its next call. It also bounds how long "
-        "the others wait for it in a rebalance.",
+        45_000,
+        "The coordinator removes a member from which it received no heartbeat for this long. Brokers set its minimum and maximum.",
         low=1,
     )
-    exclude_internal_topics: bool = boolean(True, "Whether a subscription by pattern leaves out topics such as __consumer_offsets.")
+    heartbeat_interval_ms: int = milliseconds(3_000, "Time between heartbeats to the coordinator. Must be below session.timeout.ms.", low=1)
+    max_poll_interval_ms: int = milliseconds(
+        300_000,
+        "A member that does not poll for this long leaves its group, and joins again with its next poll. It also limits how long the "
+        "other members wait for this one in a rebalance.",
+        low=1,
+    )
+    exclude_internal_topics: bool = boolean(
+        True, "Whether a subscription by pattern leaves out internal topics such as __consumer_offsets."
+    )
     enable_auto_commit: bool = boolean(
         True,
-        "Whether positions are committed by calls for records, every auto.commit.interval.ms, and at close(). Never more than was handed "
-        "out by earlier calls. Without a group.id it is off.",
+        "Whether poll() commits positions, every auto.commit.interval.ms, and close() too. Only records that earlier polls returned count "
+        "as read. Off without a group.id.",
         aliases=("auto.commit.enable",),
     )
     auto_commit_interval_ms: int = milliseconds(5_000, "Time between automatic commits.")
     auto_offset_reset: str = reset_policy(
         "latest",
-        "Where to begin without a position and without a committed offset, or when the position is out of range or of a deleted topic. "
-        "by_duration: and an ISO 8601 duration, as by_duration:PT6H: at the first record of the last six hours, at the end without one "
-        "(KIP-1106). none raises.",
+        "Where to begin if there is no committed offset, or if the position is out of range or belongs to a deleted topic. "
+        "by_duration:<ISO 8601 duration> begins at the first record of that duration before now, or at the end if there is none "
+        "(KIP-1106); by_duration:PT6H means the last six hours. none raises an error.",
         other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )
     stop_at_end: bool = boolean(
         False,
-        "Whether a loop over the consumer ends once all partitions are read to where they ended when it began. Not a Kafka setting.",
+        "Whether a loop over the consumer ends once it has read all partitions to their end offsets at the start of the loop. Not a Kafka "
+        "setting.",
     )
     consumer_timeout_ms: int = milliseconds(
         -1,
-        "A loop over the consumer ends when no record came for this long; -1: never. Java's consumer does not have it; the one before it "
-        "had, and kafka-python has.",
+        "A loop over the consumer ends if no record came for this long; -1: never. kafka-python has this setting, Java's consumer has not.",
         low=-1,
     )
-    max_poll_records: int = integer(500, "Records one poll() returns at most.", low=1)
-    fetch_min_bytes: int = size_bytes(1, "The broker answers a fetch once it has this much, or fetch.max.wait.ms has passed.")
-    fetch_max_bytes: int = size_bytes(52_428_800, "Soft limit of one fetch response; the first batch always passes.")
-    fetch_max_wait_ms: int = milliseconds(500, "How long the broker may wait for fetch.min.bytes.", aliases=("fetch.wait.max.ms",))
+    max_poll_records: int = integer(500, "Maximum number of records that one poll() returns.", low=1)
+    fetch_min_bytes: int = size_bytes(1, "The broker answers a fetch once it has this much data, or after fetch.max.wait.ms.")
+    fetch_max_bytes: int = size_bytes(52_428_800, "Soft limit of one fetch response. The first batch is returned even if it is larger.")
+    fetch_max_wait_ms: int = milliseconds(500, "How long the broker waits for fetch.min.bytes.", aliases=("fetch.wait.max.ms",))
     max_partition_fetch_bytes: int = size_bytes(
-        1_048_576, "Soft limit of one partition's share of a fetch response.", aliases=("fetch.message.max.bytes",)
+        1_048_576, "Soft limit of one partition's data in a fetch response.", aliases=("fetch.message.max.bytes",)
     )
     fetch_buffer_bytes: int = size_bytes(
         64 << 20,
-        "Fetched data, of paused partitions too, that may be held before nothing more is fetched but what is needed to go on. A response "
-        "that is on its way then still comes in. Not a Kafka setting; librdkafka's is queued.max.messages.kbytes.",
+        "Limit of fetched data that the program has not read yet, including that of paused partitions. Above it the consumer fetches only "
+        "what the next poll() needs. Fetches in flight may exceed the limit. Not a Kafka setting; librdkafka has "
+        "queued.max.messages.kbytes.",
     )
     isolation_level: str = choice(
-        "read_uncommitted", ("read_uncommitted", "read_committed"), "Whether records of open and aborted transactions are seen."
+        "read_uncommitted", ("read_uncommitted", "read_committed"), "read_committed hides the records of open and aborted transactions."
     )
-    check_crcs: bool = boolean(True, "Verify each batch's checksum before it is read.")
+    check_crcs: bool = boolean(True, "Verify the checksum of each record batch.")
     max_decompressed_bytes: int = size_bytes(
-        64 << 20, "Largest size one batch may decompress to. Not a Kafka setting: it bounds the harm of a hostile batch.", low=1024
+        64 << 20, "Largest decompressed size of a record batch. Not a Kafka setting; it protects against malicious batches.", low=1024
     )
-    client_rack: str = text("", "Rack of this client; brokers may point to a replica in the same one (KIP-392).")
-    allow_auto_create_topics: bool = boolean(True, "Whether asking for an unknown topic may create it, where the broker allows that.")
+    client_rack: str = text("", "Rack of this client. Brokers may let it fetch from a replica in the same rack (KIP-392).")
+    allow_auto_create_topics: bool = boolean(True, "Whether a metadata request may create an unknown topic, if the broker allows that.")
 
     def _check(self) -> None:
         super()._check()

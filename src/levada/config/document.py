@@ -1,4 +1,4 @@
-"""docs/CONFIGURATION.md, made from the declarations: `python -m levada.config.document > docs/CONFIGURATION.md`."""
+"""Writes docs/CONFIGURATION.md from the declarations: `python -m levada.config.document > docs/CONFIGURATION.md`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ INTRODUCTION = """\
 
 Generated from `src/levada/config` by `make docs`; a test keeps it current.
 
-Keys are Kafka's own. Give them as keywords (`linger_ms=5`), or as a mapping with dots (`{"linger.ms": 5}`); values may be text, as in a
-properties file. A key or value that makes no sense fails at construction and says what was probably meant. Durations are milliseconds,
-sizes bytes.
+Keys are Kafka's own. Give them as keywords (`linger_ms=5`), or as a mapping with dots (`{"linger.ms": 5}`). Values may be text, like in a
+properties file. A client with an unknown key or an invalid value fails at construction, and the error says what was probably meant.
+Durations are in milliseconds, sizes in bytes.
 
-Names that librdkafka has for the same setting are read as well. Where its unit or meaning differs, and for settings of kafka-python and
-aiokafka that have no counterpart, the error says what to use (`src/levada/config/other_clients.py`). Keywords are typed
-(`levada.config.typed`) on every client, so that an editor completes them and a type checker finds a misspelt one; the mapping takes any
-text."""
+librdkafka's names for the same setting are read as well. If a setting of librdkafka has another unit or meaning, or a setting of
+kafka-python or aiokafka has no counterpart, the error says what to use (`src/levada/config/other_clients.py`). The keywords of every
+client are typed (`levada.config.typed`): an editor completes them, and a type checker finds misspelt ones. A mapping is not checked by
+them."""
 
 
 def document() -> str:
-    """Return the whole page."""
+    """Return the page as Markdown."""
     return "\n\n".join([INTRODUCTION, *(_section(config) for config in CONFIGS)]) + "\n"
 
 
@@ -47,7 +47,7 @@ def _section(config: type[Config]) -> str:
     rows = [_row(option) for _, option in sorted(config.OPTIONS.items())]
     head = ["| key | type | default | values | meaning |", "|---|---|---|---|---|"]
     refused = [f"- `{key}`: {reason}." for key, reason in sorted(config.NOT_YET.items())]
-    return "\n".join([f"## {title}", "", *head, *rows, *(["", "Refused for now:", "", *refused] if refused else [])])
+    return "\n".join([f"## {title}", "", *head, *rows, *(["", "Not supported yet:", "", *refused] if refused else [])])
 
 
 def _row(option: Option) -> str:

@@ -1,6 +1,6 @@
-"""sasl.jaas.config, read as data: which of the login modules that Kafka's users have, and its options. No class is ever loaded.
+"""Reads sasl.jaas.config as data: the name of a login module, and its options. No class is ever loaded.
 
-org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="secret";
+An example: org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="secret";
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ MECHANISMS = {
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
     "software.amazon.msk.auth.iam.IAMLoginModule": ("AWS_MSK_IAM",),
 }
-"""The mechanisms of each login module that there is here."""
+"""The supported login modules, each with its SASL mechanisms."""
 
 _OPTION = re.compile(r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
 
 
 class Login(NamedTuple):
-    """module: its class, in Java; options: what it was given."""
+    """A login module and its options. module: the name of its Java class."""
 
     module: str
     options: dict[str, str]
 
 
 def read(text: str) -> Login:
-    """Read one entry. Raises ValueError, which quotes nothing of it: it holds a password.
+    """Return the login in the text. Raises ValueError, which does not quote options, since these hold a password.
 
-    Kafka's classes as a Spark platform has renamed them (kafkashaded.org.apache.kafka...) are known, too.
+    Some Spark platforms rename Kafka's classes to kafkashaded.org.apache.kafka...; these names are accepted too.
     """
     head = re.match(r"\s*(?:kafkashaded\.)?([\w.$]+)\s+(required|requisite|sufficient|optional)\b", text, re.IGNORECASE)
     if head is None:

@@ -1,4 +1,4 @@
-"""Keys of OAUTHBEARER: where the token comes from, and when the next one is fetched, by Java's names (KIP-255, KIP-768, KIP-1139)."""
+"""Keys of OAUTHBEARER, under Java's names: the source of tokens, and when a new one is fetched (KIP-255, KIP-768, KIP-1139)."""
 
 from __future__ import annotations
 
@@ -35,91 +35,104 @@ _SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredToken:
-    """What a token without a signature is to say."""
+    """The content of a token without a signature: its claims, and its lifetime in seconds."""
 
     claims: Mapping[str, Any] = field(repr=False)
     lifetime_s: int
 
 
 class OAuthConfig(Config):
-    """Settings of tokens to log in with."""
+    """Settings of OAUTHBEARER tokens."""
 
     unsecured_token: UnsecuredToken | None = None
-    """Out of sasl.jaas.config."""
+    """Read from sasl.jaas.config."""
 
     sasl_oauth_token_provider: Callable[[], str | Awaitable[str]] | None = token_provider(
-        "For OAUTHBEARER: a function that returns a token as text, or a levada.OAuthToken, or an object with token() and extensions() as "
-        "other Python clients have it. It runs in a thread of its own; on asyncio a coroutine function works too, and runs in the client's "
-        "loop. One token serves all connections of a client, until most of its lifetime is over. Not a setting of Java's client.",
+        "For OAUTHBEARER: a function that returns a token as text or as levada.OAuthToken, or an object with token() and extensions(), "
+        "like in other Python clients. It runs in a thread of its own. With asyncio it may be a coroutine function, which runs in the "
+        "client's loop. All connections of a client share one token until most of its lifetime is over. Not a setting of Java's client.",
     )
     sasl_oauthbearer_token_endpoint_url: str | None = text(
         None,
-        "Where tokens are given out (KIP-768). https:// only, unless the program allows the address with "
-        "levada.oauth.allow_token_endpoints(). A proxy is taken from the environment.",
+        "URL that issues tokens (KIP-768). Only https://, unless the program allows the address with "
+        "levada.oauth.allow_token_endpoints(). A proxy is read from the environment.",
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = text(
         None,
-        "This client's name at the token endpoint. Java's sasl.jaas.config with clientId and clientSecret works too.",
+        "Client id for the token endpoint. Java's sasl.jaas.config with clientId and clientSecret works too.",
         aliases=("sasl.oauthbearer.client.id",),
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = text(
-        None, "Its secret there.", aliases=("sasl.oauthbearer.client.secret",), secret=True
+        None, "Client secret for the token endpoint.", aliases=("sasl.oauthbearer.client.secret",), secret=True
     )
-    sasl_oauthbearer_scope: str | None = text(None, "The scope to ask for.")
+    sasl_oauthbearer_scope: str | None = text(None, "OAuth scope to request from the token endpoint.")
     sasl_oauthbearer_header_urlencode: bool = boolean(
-        False, "Encode client id and secret in the request's header as RFC 6749 wants it; many endpoints want them as they are."
+        False,
+        "URL-encode the client id and secret in the Authorization header, as RFC 6749 requires. Many endpoints expect them unencoded.",
     )
     sasl_oauthbearer_extensions: Mapping[str, str] = pairs(
-        "Extensions for the broker (KIP-342), name=value separated by commas, or a mapping. Java has them in sasl.jaas.config."
+        "SASL extensions that are sent to the broker (KIP-342): name=value separated by commas, or a mapping. Java has them in "
+        "sasl.jaas.config."
     )
     sasl_oauthbearer_jwt_retriever_class: str = java_class(
         ("DefaultJwtRetriever", _CLIENT_CREDENTIALS, _JWT_BEARER),
-        "Which grant the token endpoint is asked for, by the name of Java's class: that of client credentials, or that of assertions. "
-        "Default: of assertions where a sasl.oauthbearer.assertion setting is given. No class is loaded.",
-        advice="for a token in a file give sasl.oauth.token.provider a function that reads it",
+        "Grant type to request from the token endpoint, by the name of Java's class: client credentials (ClientCredentialsJwtRetriever) or "
+        "assertions (JwtBearerJwtRetriever). Default: assertions if a sasl.oauthbearer.assertion setting is given, else client "
+        "credentials. No class is loaded.",
+        advice="for a token in a file, set sasl.oauth.token.provider to a function that reads it",
     )
-    sasl_oauthbearer_assertion_file: str | None = file_name("File with a finished assertion to show instead of a secret.")
+    sasl_oauthbearer_assertion_file: str | None = file_name("File with a signed assertion (JWT) to send instead of a client secret.")
     sasl_oauthbearer_assertion_private_key_file: str | None = file_name(
-        "File with the private key, in PEM, that assertions are signed with. Needs levada[oauth]."
+        "PEM file with the private key that signs assertions. Needs levada[oauth]."
     )
-    sasl_oauthbearer_assertion_private_key_passphrase: str | None = text(None, "Passphrase of that key.", secret=True)
-    sasl_oauthbearer_assertion_algorithm: str = choice("RS256", ("RS256", "ES256"), "How assertions are signed.")
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = text(
+        None, "Passphrase of sasl.oauthbearer.assertion.private.key.file.", secret=True
+    )
+    sasl_oauthbearer_assertion_algorithm: str = choice("RS256", ("RS256", "ES256"), "Algorithm that signs assertions.")
     sasl_oauthbearer_assertion_template_file: str | None = file_name(
-        'File with {"header": {...}, "payload": {...}} in JSON, to which the other assertion settings are added.'
+        'File with {"header": {...}, "payload": {...}} in JSON. The other assertion settings are added to it.'
     )
-    sasl_oauthbearer_assertion_claim_aud: str | None = text(None, "Claim aud of assertions: for whom they are.")
-    sasl_oauthbearer_assertion_claim_iss: str | None = text(None, "Claim iss of assertions: who signs them.")
-    sasl_oauthbearer_assertion_claim_sub: str | None = text(None, "Claim sub of assertions: whom they are about.")
-    sasl_oauthbearer_assertion_claim_exp_seconds: int = integer(300, "For how long an assertion is good.", low=1, high=86_400, unit="s")
+    sasl_oauthbearer_assertion_claim_aud: str | None = text(None, "Claim aud of assertions: their audience.")
+    sasl_oauthbearer_assertion_claim_iss: str | None = text(None, "Claim iss of assertions: their issuer.")
+    sasl_oauthbearer_assertion_claim_sub: str | None = text(None, "Claim sub of assertions: their subject.")
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = integer(300, "Lifetime of an assertion.", low=1, high=86_400, unit="s")
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = integer(
-        60, "Since when an assertion is good already, before now: for clocks that differ.", high=3_600, unit="s"
+        60, "An assertion is valid from this long before now, in case clocks differ.", high=3_600, unit="s"
     )
-    sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(False, "Give each assertion an id of its own (claim jti).")
+    sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(False, "Add a unique id to each assertion (claim jti).")
     https_ca_location: str | None = file_name(
-        "File with the certificates of the authorities to trust for the token endpoint. Default: those that the system trusts. "
-        "Not a setting of Java's client, which has ssl settings within sasl.jaas.config.",
+        "File with the certificates of the authorities to trust for the token endpoint. Default: the system's. "
+        "Not a setting of Java's client, which has ssl settings in sasl.jaas.config.",
     )
     sasl_login_callback_handler_class: str = java_class(
         ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler"),
-        "Taken so that Java's settings work as they are. No class is loaded: the other settings say where a token comes from.",
-        advice="for tokens of your own give sasl.oauth.token.provider a function",
+        "Accepted so that Java's settings work unchanged. No class is loaded: the other settings select the source of tokens.",
+        advice="for tokens from another source, set sasl.oauth.token.provider to a function",
     )
-    sasl_login_refresh_window_factor: float = fraction(0.8, "Fetch the next token after this part of the lifetime.", low=0.5, high=1.0)
-    sasl_login_refresh_window_jitter: float = fraction(0.05, "Up to this part of the lifetime later, at random.", low=0.0, high=0.25)
-    sasl_login_refresh_min_period_seconds: int = integer(60, "Fetch the next token no sooner than after this time.", high=900, unit="s")
+    sasl_login_refresh_window_factor: float = fraction(
+        0.8, "Fetch the next token after this fraction of the token's lifetime.", low=0.5, high=1.0
+    )
+    sasl_login_refresh_window_jitter: float = fraction(
+        0.05, "Fetch it later by a random time, up to this fraction of the lifetime.", low=0.0, high=0.25
+    )
+    sasl_login_refresh_min_period_seconds: int = integer(
+        60, "Fetch the next token no sooner than this long after the last.", high=900, unit="s"
+    )
     sasl_login_refresh_buffer_seconds: int = integer(
         300,
-        "Fetch the next token no later than this before the end. Where this and the least period together are longer than the lifetime, "
-        "neither counts.",
+        "Fetch the next token at least this long before the token expires. This and sasl.login.refresh.min.period.seconds are both ignored "
+        "if their sum is longer than the lifetime.",
         high=3_600,
         unit="s",
     )
-    sasl_login_retry_backoff_ms: int = milliseconds(100, "Pause before a token is asked for again after a failure; doubles with each.")
-    sasl_login_retry_backoff_max_ms: int = milliseconds(10_000, "Longest such pause.", high=INT32_MAX)
+    sasl_login_retry_backoff_ms: int = milliseconds(
+        100, "Pause before the client requests a token again after a failure; doubles with each."
+    )
+    sasl_login_retry_backoff_max_ms: int = milliseconds(10_000, "Longest pause before the client requests a token again.", high=INT32_MAX)
 
     @property
     def token_source(self) -> str:
-        """Where tokens come from: "provider", "client credentials", "assertion" or "unsecured"; "" nowhere."""
+        """The source of tokens: "provider", "client credentials", "assertion" or "unsecured"; "" if none is set."""
         if self.sasl_oauth_token_provider is not None:
             return "provider"
         if self.sasl_oauthbearer_token_endpoint_url is None:
@@ -129,7 +142,7 @@ class OAuthConfig(Config):
         return "assertion" if by_assertion else "client credentials"
 
     def _check_tokens(self) -> None:
-        """Check the settings of OAUTHBEARER together, once sasl.jaas.config was read."""
+        """Check the settings of OAUTHBEARER together. Call it after sasl.jaas.config was read."""
         source = self.token_source
         if not source:
             raise ConfigError(f"sasl.mechanism=OAUTHBEARER needs {_SOURCES}")
@@ -148,7 +161,7 @@ class OAuthConfig(Config):
                 raise ConfigError(f"an assertion needs either '{_ASSERTION}file' or '{_ASSERTION}private.key.file'")
 
     def _take_oauth_login(self, options: Mapping[str, str]) -> None:
-        """Take what sasl.jaas.config has for OAuthBearerLoginModule. Raises ConfigError."""
+        """Take over the options of OAuthBearerLoginModule from sasl.jaas.config. Raises ConfigError."""
         named = {
             "clientId": "sasl_oauthbearer_client_credentials_client_id",
             "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
@@ -172,7 +185,7 @@ def _unsecured(options: Mapping[str, str]) -> UnsecuredToken:
         elif name.startswith(_NUMBER):
             claims[name.removeprefix(_NUMBER)] = _number(name, value)
         elif name.startswith(_LIST):
-            # As in Java, the first character separates the others.
+            # The first character is the separator, like in Java.
             claims[name.removeprefix(_LIST)] = value[1:].split(value[0]) if value else []
     principal = options.get(_PRINCIPAL, "sub")
     if not claims.get(principal):
@@ -184,4 +197,4 @@ def _number(name: str, value: str) -> float:
     try:
         return int(value) if value.lstrip("-").isdecimal() else float(value)
     except ValueError:
-        raise ConfigError(f"'sasl.jaas.config': {name} is no number") from None
+        raise ConfigError(f"'sasl.jaas.config': {name} must be a number") from None

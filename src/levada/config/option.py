@@ -1,7 +1,7 @@
 """One configuration key: its type, default, bounds and meaning, declared once.
 
-Values arrive as Python objects or as text (Java properties, Spark options), so every kind reads both. A kind is a function from a raw
-value to a typed one that raises ValueError with the reason; who calls it adds the key's name.
+Values arrive as Python objects or as text (Java properties, Spark options), so every kind reads both. Each kind has a function that turns
+a raw value into a typed value, or raises ValueError with the reason. Its caller adds the key's name to the error.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Read = Callable[[Any], Any]
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 LONGEST_TEXT = 2**15 - 1
-"""The length of text in a request has 16 bits."""
+"""Longest text in bytes: requests store the length of a text in 16 bits, as a signed number."""
 HIDDEN = "[hidden]"
-"""Stands for a secret wherever a setting is shown, as in Kafka's own logs."""
+"""Shown instead of a secret value, like in Kafka's own logs."""
 
 
 class Secret(str):
-    """Text that is used as text and shown by nobody: whatever lists variables, such as a debugger or a log of tracebacks, uses repr()."""
+    """A str whose repr() hides its value. Debuggers and logged tracebacks show variables by repr()."""
 
     __slots__ = ()
 
@@ -38,8 +38,10 @@ class Secret(str):
 class Option:
     """A key of a Config class.
 
-    annotation: what a type checker may expect of a value given as keyword, as source. aliases: names of the same setting in other clients,
-    with dots. secret: its value is shown nowhere. name: Kafka's dotted spelling, filled in from the attribute's name.
+    kind: the type as docs/CONFIGURATION.md shows it, with the unit. read: turns a raw value into a typed one, or raises ValueError.
+    bounds: the allowed values, in words. annotation: source of the type annotation, for a value given as keyword. aliases: names of the
+    same setting in other clients, with dots. secret: if true, the value is never shown. name: Kafka's dotted spelling, derived from the
+    attribute's name.
     """
 
     kind: str
@@ -55,7 +57,7 @@ class Option:
 
 
 def read_int(value: Any) -> int:
-    """Read a whole number; booleans and fractions are refused."""
+    """Return a whole number, given as int or as text. Booleans and fractions raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"expected a whole number, got {value!r}")
     try:
@@ -88,7 +90,7 @@ def size_bytes(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, a
 
 
 def boolean(default: bool, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a switch; the words true and false are read too."""
+    """Declare a switch: a bool, or the text "true" or "false"."""
 
     def read(value: Any) -> bool:
         if isinstance(value, bool):
@@ -102,7 +104,7 @@ def boolean(default: bool, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
 
 
 def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> Any:
-    """Declare free text. It goes to brokers as UTF-8. A secret one is not quoted in errors either."""
+    """Declare free text that can be encoded as UTF-8. Errors about a secret text do not quote it."""
 
     def read(value: Any) -> str | None:
         if value is None and default is None:
@@ -115,7 +117,7 @@ def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret
         except UnicodeEncodeError:
             raise ValueError(f"expected text that can be written as UTF-8, got {shown}") from None
         if size > LONGEST_TEXT:
-            raise ValueError(f"must take at most {LONGEST_TEXT} bytes, takes {size}")
+            raise ValueError(f"must be at most {LONGEST_TEXT} bytes long, is {size}")
         return Secret(value) if secret else value
 
     annotation = "str" if default is not None else "str | None"
@@ -123,13 +125,13 @@ def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret
 
 
 def file_name(doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare the name of a file. Whoever opens one with a zero byte gets a ValueError, which does not tell the option."""
+    """Declare the name of a file. A name with a zero byte is refused here, because the error of open() would not name the option."""
     option = text(None, doc, aliases=aliases)
 
     def read(value: Any) -> str | None:
         name: str | None = option.read(value)
         if name is not None and "\0" in name:
-            raise ValueError(f"a file's name has no zero byte, got {name!r}")
+            raise ValueError(f"a file's name has no zero byte; got {name!r}")
         return name
 
     return replace(option, read=read)
@@ -144,9 +146,9 @@ def choice(
     aliases: tuple[str, ...] = (),
     other_words: Mapping[str, str] | None = None,
 ) -> Any:
-    """Declare one of a few words, upper or lower case; "" among them is leaving the key out.
+    """Declare one of a few words, in upper or lower case. The choice "" means that the key is not set.
 
-    advice: for who gives another word. other_words: words of other clients, each with the one of ours that means the same.
+    advice: appended to the error for any other word. other_words: words of other clients, each with our word of the same meaning.
     """
     by_folded = {word.lower(): word for word in choices} | dict(other_words or {})
     named = ", ".join(word for word in choices if word)
@@ -161,7 +163,7 @@ def choice(
 
 
 def fraction(default: float, doc: str, *, low: float, high: float) -> Any:
-    """Declare a part of a whole, within [low, high]."""
+    """Declare a number within [low, high] that may have a fraction."""
 
     def read(value: Any) -> float:
         try:
@@ -176,7 +178,10 @@ def fraction(default: float, doc: str, *, low: float, high: float) -> Any:
 
 
 def java_class(known: Sequence[str], doc: str, *, advice: str) -> Any:
-    """Declare the name of one of Java's classes, which stands for what it does; nothing is loaded. advice: for who gives another."""
+    """Declare a choice among Java class names, with or without package. No class is loaded.
+
+    advice: appended to the error for any other name.
+    """
 
     def read(value: Any) -> str:
         name = value.strip().rpartition(".")[2] if isinstance(value, str) else ""
@@ -188,7 +193,7 @@ def java_class(known: Sequence[str], doc: str, *, advice: str) -> Any:
 
 
 def pairs(doc: str) -> Any:
-    """Declare names with values: a mapping, or text as name=value,name=value."""
+    """Declare names with values: a mapping, or text like name=value,name=value."""
 
     def read(value: Any) -> Mapping[str, str]:
         if isinstance(value, str):
@@ -201,11 +206,11 @@ def pairs(doc: str) -> Any:
 
 
 def token_provider(doc: str) -> Any:
-    """Declare a function that gives tokens, or an object with such a method."""
+    """Declare a function that returns tokens, or an object with a method token()."""
 
     def read(value: Any) -> Any:
         if value is not None and not callable(value) and not callable(getattr(value, "token", None)):
-            # Whoever gives the token itself here does not want to see it in an error.
+            # The value may be the token itself, so the error does not show it.
             raise ValueError(f"expected a function that returns a token, or an object with token(), got {type(value).__name__}")
         if isinstance(value, type):
             raise ValueError(f"expected a function that returns a token; {value.__name__} is a class: make an object of it")
@@ -216,7 +221,7 @@ def token_provider(doc: str) -> Any:
 
 
 def mechanism(names: Sequence[str], doc: str, *, advice: str, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a mechanism of SASL: one of ours by name, "" for none, or an object with a name and begin()."""
+    """Declare a SASL mechanism: the name of a built-in one, "" for none, or an object with a name and begin()."""
     named = choice("", ("", *names), doc, advice=advice)
 
     def read(value: Any) -> Any:
@@ -231,7 +236,7 @@ def mechanism(names: Sequence[str], doc: str, *, advice: str, aliases: tuple[str
 
 
 def reset_policy(default: str, doc: str, *, other_words: Mapping[str, str]) -> Any:
-    """Declare auto.offset.reset: a word, or by_duration: and an ISO 8601 duration (KIP-1106)."""
+    """Declare auto.offset.reset: a word, or "by_duration:" followed by an ISO 8601 duration (KIP-1106)."""
     named = "latest, earliest, by_duration:<duration>, none"
     by_folded = {word: word for word in ("latest", "earliest", "none")} | dict(other_words)
 
@@ -268,9 +273,9 @@ def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[s
 
 
 def function(doc: str, annotation: str, *, advice: str = "class names are not looked up") -> Any:
-    """Declare a Python callable; it cannot be given as text, so no configuration file can name code to run.
+    """Declare a Python callable. Text is refused, so that no configuration file can name code to run.
 
-    annotation: its type, as source. advice: for who gives text.
+    annotation: source of its type annotation. advice: appended to the error for values that are not callable.
     """
 
     def read(value: Any) -> Any:
@@ -282,7 +287,7 @@ def function(doc: str, annotation: str, *, advice: str = "class names are not lo
 
 
 def objects(doc: str, base: type, *, advice: str = "class names are not looked up") -> Any:
-    """Declare a list of objects of a class; it cannot be given as text, so no configuration file can name code to run."""
+    """Declare a list of instances of a class. Text is refused, so that no configuration file can name code to run."""
 
     def read(value: Any) -> tuple[Any, ...]:
         items = (value,) if isinstance(value, base) else value
@@ -298,7 +303,7 @@ def objects(doc: str, base: type, *, advice: str = "class names are not looked u
 
 
 def on_decode_error(doc: str) -> Any:
-    """Declare what is done about a record that does not deserialize: a word, or an object that says where it goes."""
+    """Declare the reaction to a record that cannot be deserialized: a word, or a DeadLetter with the topic to write it to."""
     named = "raise, skip, null"
 
     def read(value: Any) -> str | DeadLetter:
@@ -321,7 +326,7 @@ def _checked_dead_letter(to: DeadLetter) -> DeadLetter:
 
 
 def named_objects(default: Sequence[str], doc: str, names: Mapping[str, str], base: type) -> Any:
-    """Declare a list in which some objects have names; others are given themselves. names: every spelling, with the name it means."""
+    """Declare a list of built-in objects, given by name, and of the user's own objects. names: every accepted spelling, with its name."""
     known = ", ".join(dict.fromkeys(names.values()))
 
     def read_one(item: Any) -> Any:
@@ -341,7 +346,7 @@ def named_objects(default: Sequence[str], doc: str, names: Mapping[str, str], ba
         found = tuple(read_one(item) for item in items)
         called = [item if isinstance(item, str) else item.NAME for item in found]
         if not found:
-            raise ValueError("must name one at least")
+            raise ValueError("must name at least one")
         if twice := [name for name in called if called.count(name) > 1]:
             raise ValueError(f"{twice[0]!r} is given twice")
         return found
@@ -351,7 +356,10 @@ def named_objects(default: Sequence[str], doc: str, names: Mapping[str, str], ba
 
 
 def names(default: Sequence[str], doc: str, *, known: Sequence[str] = (), advice: str = "", aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a list of words, as text with commas or as a sequence. known: the only ones there are; advice: for who gives another."""
+    """Declare a list of words: text with commas, or a sequence.
+
+    known: the only words allowed; () allows all. advice: appended to the error for any other word.
+    """
 
     def read(value: Any) -> tuple[str, ...]:
         items = value.split(",") if isinstance(value, str) else value
@@ -362,14 +370,14 @@ def names(default: Sequence[str], doc: str, *, known: Sequence[str] = (), advice
             expected = f"some of {', '.join(known)}" if known else "words separated by commas, or a list of them"
             raise ValueError(f"expected {expected}; got {wrong[0]!r}" + (f"; {advice}" if advice else ""))
         if known and not words:
-            raise ValueError(f"must name one at least: {', '.join(known)}")
+            raise ValueError(f"must name at least one: {', '.join(known)}")
         return words
 
     return Option("list", read, tuple(default), doc, ", ".join(known), "str | Sequence[str]", aliases=aliases)
 
 
 def tls_context(doc: str) -> Any:
-    """Declare an ssl.SSLContext of the user's own."""
+    """Declare an ssl.SSLContext that the user made."""
 
     def read(value: Any) -> Any:
         if value is not None and not hasattr(value, "wrap_bio"):
@@ -380,7 +388,7 @@ def tls_context(doc: str) -> Any:
 
 
 def addresses(doc: str, *, required: bool = True) -> Any:
-    """Declare a list of host:port, as text with commas or as a sequence; becomes a tuple of (host, port)."""
+    """Declare a list of host:port, given as text with commas or as a sequence. Its value is a tuple of (host, port) pairs."""
     annotation = "str | Sequence[str | tuple[str, int]]"
     return Option(
         "list",

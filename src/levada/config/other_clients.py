@@ -1,8 +1,8 @@
-"""Names of settings in other clients that are no other spelling of one of ours: what to use instead, and what is different about it.
+"""Settings of other clients that levada does not have under another name. Each has advice on what to use instead.
 
-A setting that means the same under another name, in the same unit, is an alias, declared with its option. These here would be wrong
-if they were read as ours: another unit, another meaning, or nothing that could be set. They are answered with a ConfigError.
-librdkafka's names are those of its CONFIGURATION.md, the others keyword arguments of kafka-python and aiokafka.
+An alias, declared with its option, is another client's name for a setting with the same meaning and unit. The settings in this file have
+another unit or another meaning, or levada has nothing like them. They raise ConfigError with the advice. librdkafka's names are those of
+its CONFIGURATION.md; the others are keyword arguments of kafka-python and aiokafka.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Mapping
 from typing import Final
 
 SASL: Final = "levada has PLAIN, SCRAM, OAUTHBEARER, GSSAPI and AWS_MSK_IAM, each with settings under Java's names"
-METRICS: Final = "call metrics() when you want to know; enable.metrics.push=true tells the brokers what they ask for"
+METRICS: Final = "call metrics(); enable.metrics.push=true sends the brokers the metrics that they subscribe to"
 
-_TOKENS: Final = "pass sasl.oauth.token.provider a function without arguments that returns levada.OAuthToken(token, expires_at_seconds)"
-_UNSECURED: Final = "for tokens without a signature give sasl.jaas.config with OAuthBearerLoginModule and unsecuredLoginStringClaim_sub"
-_OPENSSL: Final = "TLS is OpenSSL's; give a context of your own as ssl.context"
+_TOKENS: Final = "set sasl.oauth.token.provider to a function without arguments that returns levada.OAuthToken(token, expires_at_seconds)"
+_UNSECURED: Final = "for tokens without a signature set sasl.jaas.config with OAuthBearerLoginModule and unsecuredLoginStringClaim_sub"
+_OPENSSL: Final = "levada's TLS is OpenSSL; give an ssl.SSLContext of your own as ssl.context"
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"
 _ALWAYS_ON: Final = "it is always on"
-_TICKETS: Final = "tickets are fetched with sasl.kerberos.keytab, and again before they end"
+_TICKETS: Final = "levada fetches tickets with sasl.kerberos.keytab, and renews them before they expire"
 _NO_PLACE: Final = "levada has nothing like it"
-_PROXY: Final = "proxies are not there yet"
-_TOPIC_SETTINGS: Final = "levada has no settings per topic; give them with the others"
+_PROXY: Final = "levada does not support proxies yet"
+_TOPIC_SETTINGS: Final = "levada has no settings per topic; give them as settings of the client"
 
 CLIENT: Final[Mapping[str, str]] = {
-    "api.version": "leave it out; brokers are asked for what they speak. For brokers before 0.10.0 see broker.version.fallback",
-    "api.version.fallback.ms": "brokers are asked for what they speak on every connection; before 0.10.0 set broker.version.fallback",
-    "api.version.request": "brokers are asked for what they speak on every connection; before 0.10.0 set broker.version.fallback",
+    "api.version": "leave it out; levada asks each broker for its versions. For brokers before 0.10.0 see broker.version.fallback",
+    "api.version.fallback.ms": "levada asks for versions on every connection; for brokers before 0.10.0 set broker.version.fallback",
+    "api.version.request": "levada asks for versions on every connection; for brokers before 0.10.0 set broker.version.fallback",
     "api.version.request.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request",
     "background.event.cb": _NO_PLACE,
-    "bootstrap.timeout.ms": "a client is made without waiting for a broker; calls take timeouts, default default.api.timeout.ms",
+    "bootstrap.timeout.ms": "constructors do not wait for a broker; each call takes a timeout, by default default.api.timeout.ms",
     "broker.address.family": _NO_PLACE,
     "broker.address.ttl": "host names are looked up for each new connection",
     "client.software.name": _NO_PLACE,
@@ -41,9 +41,9 @@ CLIENT: Final[Mapping[str, str]] = {
     "default.topic.conf": _TOPIC_SETTINGS,
     "default.topic.config": _TOPIC_SETTINGS,
     "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
-    "enable.ssl.certificate.verification": "certificates are always verified; trust the broker's own by ssl.truststore.location",
+    "enable.ssl.certificate.verification": "certificates are always verified; to trust a self-signed one, set ssl.truststore.location",
     "enabled.events": _NO_PLACE,
-    "error.cb": "errors come out of the call that they are about, and the rest is logged",
+    "error.cb": "the call that fails raises the error; other errors are logged",
     "kafka.client": _NO_PLACE,
     "log.cb": _LOGGING,
     "log.level": _LOGGING,
@@ -60,22 +60,22 @@ CLIENT: Final[Mapping[str, str]] = {
     "open.cb": _NO_PLACE,
     "plugin.library.paths": _NO_PLACE,
     "proxy.url": _PROXY,
-    "reconnect.backoff.jitter.ms": "pauses vary by a fifth by themselves; see reconnect.backoff.ms",
+    "reconnect.backoff.jitter.ms": "pauses always vary by 20 %; see reconnect.backoff.ms",
     "resolve.cb": _NO_PLACE,
-    "sasl.kerberos.domain.name": "a broker's principal has the host name that it advertises; leave it out",
+    "sasl.kerberos.domain.name": "leave it out; a broker's principal contains its advertised host name",
     "sasl.kerberos.kinit.cmd": _TICKETS,
     "sasl.kerberos.min.time.before.relogin": _TICKETS,
     "sasl.kerberos.ticket.renew.jitter": _TICKETS,
     "sasl.kerberos.ticket.renew.window.factor": _TICKETS,
-    "selector": "the system's best one is taken",
+    "selector": "levada takes the system's best selector",
     "socket.blocking.max.ms": _NO_PLACE,
     "socket.cb": _NO_PLACE,
     "socket.keepalive.enable": _ALWAYS_ON,
-    "socket.max.fails": "a connection is given up at the first request that gets no answer in time",
+    "socket.max.fails": "levada closes a connection at the first request that times out",
     "socket.nagle.disable": _ALWAYS_ON,
     "socket.options": "see send.buffer.bytes, receive.buffer.bytes, socket.keepalive.idle.ms and socket.user.timeout.ms",
-    "socket.receive.buffer.bytes": "did you mean 'receive.buffer.bytes'? There -1 leaves the size to the system, not 0",
-    "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? There -1 leaves the size to the system, not 0",
+    "socket.receive.buffer.bytes": "did you mean 'receive.buffer.bytes'? Its value for the system's choice is -1, not 0",
+    "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? Its value for the system's choice is -1, not 0",
     "socket.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request, and its default is half as long: 30 s",
     "socks5.proxy": _PROXY,
     "security.providers": _OPENSSL,
@@ -92,10 +92,10 @@ CLIENT: Final[Mapping[str, str]] = {
     "ssl.sigalgs.list": _OPENSSL,
     "statistics.interval.ms": METRICS,
     "stats.cb": METRICS,
-    "throttle.cb": "throttling is obeyed by itself",
+    "throttle.cb": "levada obeys throttling by itself",
     "topic.metadata.propagation.max.ms": _NO_PLACE,
-    "topic.metadata.refresh.fast.interval.ms": "did you mean 'retry.backoff.ms'? It is the pause before metadata is asked for again, too",
-    "topic.metadata.refresh.sparse": "metadata is always asked for only the topics in use",
+    "topic.metadata.refresh.fast.interval.ms": "did you mean 'retry.backoff.ms'? It is also the pause before metadata is requested again",
+    "topic.metadata.refresh.sparse": "levada always requests metadata only for the topics in use",
 }
 
 PRODUCER: Final[Mapping[str, str]] = {
@@ -103,15 +103,15 @@ PRODUCER: Final[Mapping[str, str]] = {
     "delivery.report.only.error": _CALLBACK,
     "dr.cb": _CALLBACK,
     "dr.msg.cb": _CALLBACK,
-    "enable.gapless.guarantee": "records stay in order per partition; a failed one is told by its handle, and later ones go on",
+    "enable.gapless.guarantee": "records stay in order per partition; a failed record's handle has the error, and later records are sent",
     "max.batch.size": "did you mean 'batch.size'?",
     "msg.order.cmp": _NO_PLACE,
     "on.delivery": _CALLBACK,
     "partitioner.cb": "did you mean 'partitioner'? It is called with (topic, key, partition count)",
     "produce.offset.report": _ALWAYS_ON,
-    "queue.buffering.backpressure.threshold": "batches grow by themselves while a broker is busy; see batch.size and linger.ms",
+    "queue.buffering.backpressure.threshold": "batches grow while a broker is busy, without a setting; see batch.size and linger.ms",
     "queue.buffering.max.kbytes": "did you mean 'buffer.memory'? It counts bytes, 1,024 to librdkafka's kbyte",
-    "queue.buffering.max.messages": "did you mean 'buffer.memory'? It bounds records by their bytes, not by their number",
+    "queue.buffering.max.messages": "did you mean 'buffer.memory'? It limits the bytes of records, not their number",
     "queuing.strategy": "records are sent in the order of send()",
     "sticky.partitioning.linger.ms": "records without a key change partition after batch.size bytes (KIP-794)",
 }
@@ -121,18 +121,18 @@ CONSUMER: Final[Mapping[str, str]] = {
     "consume.cb": "iterate over the consumer, or call poll()",
     "coordinator.query.interval.ms": _NO_PLACE,
     "default.offset.commit.callback": "pass a callback to commit_async()",
-    "enable.auto.offset.store": "what poll() returned is committed; to choose yourself, set enable.auto.commit=false, and commit(offsets)",
-    "enable.incremental.fetch.sessions": "they are used wherever the broker has them (KIP-227)",
-    "enable.partition.eof": "did you mean 'stop.at.end'? It ends a loop over the consumer; see scan(), too",
+    "enable.auto.offset.store": "all returned records are committed; to choose, set enable.auto.commit=false, and commit(offsets)",
+    "enable.incremental.fetch.sessions": "levada uses them if the broker supports them (KIP-227)",
+    "enable.partition.eof": "did you mean 'stop.at.end'? It ends a loop over the consumer; see also scan()",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",
     "fetch.queue.backoff.ms": _NO_PLACE,
     "on.commit": "pass a callback to commit_async()",
     "offset.commit.cb": "pass a callback to commit_async()",
-    "offset.store.method": "offsets are stored by brokers only",
-    "offset.store.path": "offsets are stored by brokers only",
-    "offset.store.sync.interval.ms": "offsets are stored by brokers only",
+    "offset.store.method": "only brokers store offsets",
+    "offset.store.path": "only brokers store offsets",
+    "offset.store.sync.interval.ms": "only brokers store offsets",
     "queued.max.messages.kbytes": "did you mean 'fetch.buffer.bytes'? It counts bytes, 1,024 to librdkafka's kbyte",
-    "queued.min.messages": "there is one fetch under way per broker while its last one is read",
+    "queued.min.messages": "levada sends the next fetch to a broker while the program reads its last answer",
     "rebalance.cb": "pass a RebalanceListener to subscribe(), or callables as on_assigned, on_revoked and on_lost",
     "rebalance.timeout.ms": "did you mean 'max.poll.interval.ms'?",
     "topic.blacklist": _NO_PLACE,

@@ -1,4 +1,4 @@
-"""Keys of the producer, and the rules between them (behaviour K21-K23)."""
+"""Keys of the producer, and the rules between them."""
 
 from __future__ import annotations
 
@@ -29,62 +29,66 @@ class ProducerConfig(ClientConfig):
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.PRODUCER}
 
     key_serializer: Callable[..., Any] | None = function(
-        "Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None.", "Callable[[K_in], Sendable | None]"
+        "Function that turns a key into bytes. Without it, keys are bytes, str (sent as UTF-8) or None.",
+        "Callable[[K_in], Sendable | None]",
     )
     value_serializer: Callable[..., Any] | None = function(
-        "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None.", "Callable[[V_in], Sendable | None]"
+        "Function that turns a value into bytes. Without it, values are bytes, str (sent as UTF-8) or None.",
+        "Callable[[V_in], Sendable | None]",
     )
     interceptors: tuple[ProducerInterceptor, ...] = objects(
-        "Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor. "
-        "send_arrow() is refused with one that has no on_send_arrow(), since it would not see the rows.",
+        "Objects that see each record before serialization, and its outcome (KIP-42): see levada.ProducerInterceptor. send_arrow() raises "
+        "an error if an interceptor has no on_send_arrow(), because that interceptor would not see the records.",
         ProducerInterceptor,
     )
     partitioner: Callable[..., Any] | None = function(
-        "Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, "
-        "partition_rows(topic, keys, partition_count) -> integers; levada.RoundRobin() is one. "
-        "Default: Java's: murmur2 of the key, sticky without one.",
+        "Function that chooses a partition: partitioner(topic, key, partition_count) -> int. For Arrow columns its method "
+        "partition_rows(topic, keys, partition_count) -> integers is called, if it has one. An example is levada.RoundRobin(). Default: "
+        "Java's partitioner: murmur2 of the key, or sticky for records without a key.",
         "Callable[[str, bytes | None, int], int]",
-        advice="Java's partitioner is the default, so leave it out (librdkafka's murmur2_random), or give a function",
+        advice="Java's partitioner is the default and equals librdkafka's murmur2_random: leave 'partitioner' out, or give a function",
     )
     partitioner_adaptive_partitioning_enable: bool = boolean(
-        True, "Send fewer keyless records to partitions whose broker is behind (KIP-794)."
+        True, "Send fewer keyless records to partitions with a longer queue of unsent batches (KIP-794)."
     )
     partitioner_availability_timeout_ms: int = milliseconds(
-        0, "Leave out partitions whose broker has taken no data for this long, for keyless records; 0 switches that off.", high=INT64_MAX
+        0,
+        "Send no keyless records to partitions whose broker has accepted no data for this long; 0 switches that off.",
+        high=INT64_MAX,
     )
     partitioner_ignore_keys: bool = boolean(False, "Spread records over partitions without looking at their keys.")
     acks: int = words(
         {"all": -1, "-1": -1, "1": 1, "0": 0},
         -1,
-        "Which replicas must have a record before it counts as written: all in-sync ones, the leader, or none.",
+        "Replicas that must have a record before it is acknowledged: all in-sync replicas (all), the leader (1), or none (0).",
         aliases=("request.required.acks",),
     )
-    enable_idempotence: bool = boolean(True, "Write every record exactly once and in order per partition, whatever is retried (KIP-679).")
+    enable_idempotence: bool = boolean(True, "Retries write no record twice, and keep the order in each partition (KIP-679).")
     retries: int = integer(
-        INT32_MAX, "How often a batch is sent again; delivery.timeout.ms is the better bound.", aliases=("message.send.max.retries",)
+        INT32_MAX, "Maximum retries of a batch. Prefer delivery.timeout.ms as limit.", aliases=("message.send.max.retries",)
     )
     max_in_flight_requests_per_connection: int = integer(
-        5, "Requests under way to one broker at a time; above 5 idempotence is not possible.", low=1, aliases=("max.in.flight",)
+        5, "Maximum number of produce requests in flight to one broker. Idempotence allows at most 5.", low=1, aliases=("max.in.flight",)
     )
     delivery_timeout_ms: int = milliseconds(
         120_000,
-        "Time from send() until a record is acknowledged or has failed, retries included (KIP-91).",
+        "Maximum time from send() until a record is acknowledged or fails, including retries (KIP-91).",
         aliases=("message.timeout.ms",),
     )
-    max_block_ms: int = milliseconds(60_000, "Time send() may wait for metadata and for free memory in the buffer.", high=INT64_MAX)
+    max_block_ms: int = milliseconds(60_000, "Maximum time that send() waits for metadata and for free buffer memory.", high=INT64_MAX)
     buffer_memory: int = size_bytes(
         33_554_432,
-        "Memory for records that wait to be sent. While it is used up send() waits, up to max.block.ms; then the record fails.",
+        "Memory for records that are not yet acknowledged. While it is full, send() waits up to max.block.ms; then the record fails.",
         high=INT64_MAX,
     )
     batch_size: int = size_bytes(
-        262_144, "Largest record batch of one partition, before compression. Batches grow as they fill, so small ones cost no more memory."
+        262_144, "Largest record batch of one partition, before compression. A batch takes only as much memory as its records need."
     )
     linger_ms: int = milliseconds(
-        5, "Wait this long for a batch to fill before it is sent.", high=INT64_MAX, aliases=("queue.buffering.max.ms",)
+        5, "Time that a batch waits for more records before it is sent.", high=INT64_MAX, aliases=("queue.buffering.max.ms",)
     )
     max_request_size: int = size_bytes(
-        1_048_576, "Largest record (before compression) and largest request.", aliases=("message.max.bytes",)
+        1_048_576, "Largest record, before compression, and largest request.", aliases=("message.max.bytes",)
     )
     compression_type: str = choice(
         "none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for record batches.", aliases=("compression.codec",)
@@ -94,23 +98,24 @@ class ProducerConfig(ClientConfig):
     compression_zstd_level: int = integer(3, "zstd level.", low=-131_072, high=22)
     transactional_id: str | None = text(
         None,
-        "Name under which this producer's transactions are kept, the same after a restart, and of one producer at a time: a new one ends "
-        "the open transaction of the one before and fences it. Needs idempotence. Default: no transactions.",
+        "Id of this producer's transactions. Use the same id after a restart, and only one producer per id at a time: a new producer "
+        "aborts the open transaction of the one before and fences it. Needs idempotence. Default: no transactions.",
     )
     transaction_timeout_ms: int = milliseconds(
         60_000,
-        "The coordinator aborts a transaction that is open for longer; at most the broker's transaction.max.timeout.ms.",
+        "The coordinator aborts a transaction that is open for longer than this. At most the brokers' transaction.max.timeout.ms.",
         low=1,
     )
     transaction_timeout_clamp: bool = boolean(
         False,
-        "Where the brokers allow less than transaction.timeout.ms, ask for half as much until they agree, instead of failing. Not in Java.",
+        "If transaction.timeout.ms is above the brokers' maximum, halve it until the brokers accept it, instead of failing. Not in Java's "
+        "client.",
     )
-    metadata_max_idle_ms: int = milliseconds(300_000, "Forget a topic's metadata when nothing was sent to it for this long.", low=5_000)
+    metadata_max_idle_ms: int = milliseconds(300_000, "Drop a topic's metadata if no record was sent to it for this long.", low=5_000)
 
     @property
     def compression_level(self) -> int | None:
-        """The level of the chosen codec, None for a codec without levels."""
+        """The compression level of the chosen codec, or None if the codec has no levels."""
         level: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
         return level
 

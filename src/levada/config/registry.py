@@ -1,4 +1,4 @@
-"""Keys of the Schema Registry client and of its serializers, as Confluent's clients name them."""
+"""Keys of the Schema Registry client and of its serializers, under the names of Confluent's clients."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from levada.config.option import (
 from levada.errors import ConfigError
 
 _PEM = "keys and certificates are read from PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location, or ssl.context"
-_OAUTH = "fetching OAuth tokens is not there yet; give bearer.auth.token.provider, a function that returns one"
-_PROXY = "proxies are not there yet"
+_OAUTH = "set bearer.auth.token.provider to a function that returns an OAuth token"
+_PROXY = "levada connects to a registry without proxy"
 
 DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryUrl:
-    """One address of a registry. user_info: "user:password" that stood in it; never shown.
+    """One address of a registry.
 
-    path: what stands before each endpoint, without a slash at its end.
+    path: the part of the URL before each endpoint, without a trailing slash. user_info: "user:password" from the URL; never shown.
     """
 
     scheme: str
@@ -50,7 +50,7 @@ class RegistryUrl:
 
 
 def _prefixed(name: str) -> tuple[str, ...]:
-    """Java's serializers read security settings with this prefix, too."""
+    """Return the name of a security setting with the prefix that Java's serializers also accept."""
     return (f"schema.registry.{name}",)
 
 
@@ -61,7 +61,7 @@ def _urls(doc: str) -> Any:
 def _read_urls(value: Any) -> tuple[RegistryUrl, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
-        raise ValueError("expected 'http://host:port' or 'https://host:port', several separated by commas, or a list of such")
+        raise ValueError("expected 'http://host:port' or 'https://host:port', several separated by commas, or a list of addresses")
     found = tuple(_read_url(item.strip()) for item in items if item.strip())
     if not found:
         raise ValueError("names no registry; give at least one http://host:port")
@@ -117,46 +117,55 @@ class RegistryConfig(Config):
     }
 
     schema_registry_url: tuple[RegistryUrl, ...] = _urls(
-        "Addresses of the registry, http:// or https://, separated by commas, or a list. The next one is tried when one cannot be reached."
+        "Addresses of the registry, http:// or https://, separated by commas, or a list. If an address cannot be reached, the client tries "
+        "the next."
     )
     basic_auth_credentials_source: str = choice(
         "",
         ("", "URL", "USER_INFO"),
-        "Where user and password come from: from the URL, or from basic.auth.user.info. Default: the one of both that has some.",
+        "Source of user and password: the URL, or basic.auth.user.info (USER_INFO). Default: whichever of the two has them.",
         advice="SASL_INHERIT is not there yet; give basic.auth.user.info",
         aliases=_prefixed("basic.auth.credentials.source"),
     )
-    basic_auth_user_info: str | None = text(None, "user:password.", aliases=_prefixed("basic.auth.user.info"), secret=True)
+    basic_auth_user_info: str | None = text(
+        None, "User and password, as user:password.", aliases=_prefixed("basic.auth.user.info"), secret=True
+    )
     bearer_auth_token: str | None = text(None, "Token for `Authorization: Bearer`.", aliases=_prefixed("bearer.auth.token"), secret=True)
     bearer_auth_token_provider: Callable[[], str] | None = function(
-        "Returns the token for `Authorization: Bearer`; called for each request, so it should keep a token while that is valid.",
+        "Function that returns the token for `Authorization: Bearer`. It is called for each request, so it should cache a valid token.",
         "Callable[[], str]",
     )
     ssl_ca_location: str | None = file_name(
-        "PEM file of the authorities to trust. Default: those of the system.", aliases=_prefixed("ssl.ca.location")
+        "PEM file with the certificates of the authorities to trust. Default: the system's.", aliases=_prefixed("ssl.ca.location")
     )
     ssl_certificate_location: str | None = file_name(
-        "PEM file of this client's certificate.", aliases=_prefixed("ssl.certificate.location")
+        "PEM file with this client's certificate.", aliases=_prefixed("ssl.certificate.location")
     )
     ssl_key_location: str | None = file_name(
-        "PEM file of this client's key. Default: it is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
+        "PEM file with this client's key. Default: the key is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
     )
     ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
     ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings.")
-    http_connect_timeout_ms: int = milliseconds(10_000, "Time a connection may take to be made, TLS included.", low=1)
-    http_read_timeout_ms: int = milliseconds(30_000, "Time the registry may be silent while an answer is waited for.", low=1)
-    default_api_timeout_ms: int = milliseconds(60_000, "Time a call may take, with all its retries.", low=1)
-    max_retries: int = integer(3, "How often all addresses are tried again when none gave an answer, or only 408, 429, 500, 502, 503, 504.")
-    retries_wait_ms: int = milliseconds(1_000, "Pause before the first new attempt; doubles with each.")
-    retries_max_wait_ms: int = milliseconds(20_000, "Longest pause before a new attempt, also where the registry names one (Retry-After).")
-    cache_capacity: int = integer(1_000, "Schemas and subjects that are kept in memory, of each kind.", low=1)
+    http_connect_timeout_ms: int = milliseconds(10_000, "Time limit for a connection to be established, including TLS.", low=1)
+    http_read_timeout_ms: int = milliseconds(
+        30_000, "Longest time without data from the registry while the client waits for an answer.", low=1
+    )
+    default_api_timeout_ms: int = milliseconds(60_000, "Time limit of a call, including all its retries.", low=1)
+    max_retries: int = integer(
+        3, "Number of retries, each over all addresses, if none answered or all answered 408, 429, 500, 502, 503 or 504."
+    )
+    retries_wait_ms: int = milliseconds(1_000, "Pause before the first retry; doubles with each.")
+    retries_max_wait_ms: int = milliseconds(
+        20_000, "Longest pause before a retry, even if the registry asks for a longer one (Retry-After)."
+    )
+    cache_capacity: int = integer(1_000, "Maximum number of schemas, and of subjects, in the client's cache.", low=1)
     cache_latest_ttl_sec: int = integer(
         300,
-        "How long the latest version of a subject is taken to be the latest; 0 asks each time.",
+        "How long the latest version of a subject is cached; 0 asks the registry each time.",
         unit="s",
         aliases=("latest.cache.ttl.sec",),
     )
-    max_response_bytes: int = size_bytes(64 << 20, "Refuse an answer that is larger.", low=1024)
+    max_response_bytes: int = size_bytes(64 << 20, "Largest answer that the client accepts.", low=1024)
 
     def _check(self) -> None:
         self._check_credentials()
@@ -170,16 +179,18 @@ class RegistryConfig(Config):
         if len(given) > 1:
             raise ConfigError(f"'{given[0]}' and '{given[1]}' exclude each other")
         if in_url and given:
-            raise ConfigError(f"'schema.registry.url' has a user and '{given[0]}' is set; give one of both")
+            raise ConfigError(f"'schema.registry.url' has a user and '{given[0]}' is set; give only one of them")
         source = self.basic_auth_credentials_source
         if source == "USER_INFO" and self.basic_auth_user_info is None:
             raise ConfigError("basic.auth.credentials.source=USER_INFO needs 'basic.auth.user.info'")
         if source == "URL" and self.basic_auth_user_info is not None:
-            raise ConfigError("basic.auth.credentials.source=URL does not read 'basic.auth.user.info'; leave it out, or say USER_INFO")
+            raise ConfigError("basic.auth.credentials.source=URL does not read 'basic.auth.user.info'; leave that out, or set USER_INFO")
         if self.basic_auth_user_info is not None and ":" not in self.basic_auth_user_info:
-            raise ConfigError("'basic.auth.user.info': expected user:password, and there is no colon")
+            raise ConfigError("'basic.auth.user.info': expected user:password, but there is no colon")
         if self.bearer_auth_token is not None and not _is_header_text(self.bearer_auth_token):
-            raise ConfigError("'bearer.auth.token': a token is printable ASCII without white space; was a line end read from a file?")
+            raise ConfigError(
+                "'bearer.auth.token': a token must be printable ASCII without white space; does it end with a line end from a file?"
+            )
 
     def _check_tls(self) -> None:
         files = [name for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location") if name in self.given]
@@ -239,15 +250,15 @@ class SerializerConfig(Config):
     EXAMPLE: ClassVar[str] = "auto_register_schemas=False"
 
     auto_register_schemas: bool = boolean(
-        True, "Register the schema when the first value is written. Otherwise it has to be registered already."
+        True, "Register the schema when the first value is serialized. If false, the schema must be registered already."
     )
-    use_latest_version: bool = boolean(False, "Write with the latest version of the subject. Switches auto.register.schemas off.")
-    use_schema_id: int | None = _schema_id("Write with the schema of this id. Switches auto.register.schemas off.")
-    normalize_schemas: bool = boolean(False, "Let the registry bring the schema into its normal form before it compares or registers it.")
+    use_latest_version: bool = boolean(False, "Serialize with the latest schema of the subject. Switches auto.register.schemas off.")
+    use_schema_id: int | None = _schema_id("Serialize with the schema of this id. Switches auto.register.schemas off.")
+    normalize_schemas: bool = boolean(False, "The registry normalizes the schema before it looks it up or registers it.")
     subject_name_strategy: Any = _strategy(
         "TopicName",
-        "Under which subject a schema stands: <topic>-key or <topic>-value, the record's full name, or <topic>-<full name>; "
-        "or strategy(topic, field, record_name) -> subject.",
+        "Subject of a schema. TopicName: <topic>-key or <topic>-value. RecordName: the record's full name. TopicRecordName: <topic>-<full "
+        "name>. Or a function: strategy(topic, field, record_name) -> subject.",
     )
 
     def _check(self) -> None:
@@ -264,5 +275,5 @@ class JSONSerializerConfig(SerializerConfig):
     """Settings of JSONSerializer."""
 
     json_fail_invalid_schema: bool = boolean(
-        False, "Refuse values that do not fit their JSON Schema; needs levada[jsonschema].", aliases=("validate",)
+        False, "Refuse values that are invalid by their JSON Schema. Needs levada[jsonschema].", aliases=("validate",)
     )

@@ -1,4 +1,4 @@
-"""Keys of secured connections: TLS, by Java's names, with those of other clients read as well."""
+"""Keys of TLS and SASL, under Java's names. Names of other clients are read as aliases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_PEM = 1 << 20
 
 
 def _pem(doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> Any:
-    """Declare text in PEM, which is longer than any other text: a chain, or a bundle of authorities."""
+    """Declare text in PEM: a certificate chain, a bundle of authorities, or a key. It may be longer than other texts."""
 
     def read(value: Any) -> str | None:
         if value is None:
@@ -35,60 +35,62 @@ def _pem(doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> An
 
 
 class SecurityConfig(OAuthConfig):
-    """Settings of secured connections."""
+    """Settings of TLS and SASL."""
 
     security_protocol: str = choice(
         "PLAINTEXT",
         PROTOCOLS,
-        "How to talk to the brokers: with SSL, which is TLS, or without, and with SASL, which is a login, or without.",
+        "Whether connections use TLS (SSL and SASL_SSL) and log in (SASL_PLAINTEXT and SASL_SSL).",
     )
     sasl_mechanism: Any = mechanism(
         MECHANISMS,
-        "How to log in. Needed with SASL_PLAINTEXT and SASL_SSL; unlike in Java's client, where it is GSSAPI, there is no default. An "
-        "object is a mechanism of your own (levada.SaslMechanism).",
+        "SASL mechanism to log in with. Required with SASL_PLAINTEXT and SASL_SSL: there is no default, unlike in Java's client, where it "
+        "is GSSAPI. Give an object for a mechanism of your own (levada.SaslMechanism).",
         advice="an object with name and begin() is a mechanism of your own",
         aliases=("sasl.mechanisms",),
     )
     sasl_username: str | None = text(
-        None, "User of PLAIN and SCRAM. Not a setting of Java's client, which has sasl.jaas.config.", aliases=("sasl.plain.username",)
+        None, "User for PLAIN and SCRAM. Not a setting of Java's client, which has sasl.jaas.config.", aliases=("sasl.plain.username",)
     )
     sasl_password: str | None = text(None, "Password of sasl.username.", aliases=("sasl.plain.password",), secret=True)
     sasl_tokenauth: bool = boolean(
         False,
-        "sasl.username is the id of a delegation token, and sasl.password its hmac in base64; for SCRAM (KIP-48). Not a setting of Java's "
-        "client, which has tokenauth in sasl.jaas.config.",
+        "For SCRAM: true if sasl.username is the id of a delegation token, and sasl.password the token's HMAC in base64 (KIP-48). Not a "
+        "setting of Java's client, which has tokenauth in sasl.jaas.config.",
     )
     sasl_jaas_config: str | None = text(
         None,
-        "What to log in with as Java's client takes it: PlainLoginModule or ScramLoginModule with username, password and tokenauth, "
-        "OAuthBearerLoginModule with clientId, clientSecret and scope, Krb5LoginModule with keyTab, principal and serviceName, or "
-        "IAMLoginModule. It is read as data, and no class is loaded.",
+        "Login module and its options, in the format of Java's client: PlainLoginModule or ScramLoginModule with username, password and "
+        "tokenauth; OAuthBearerLoginModule with clientId, clientSecret and scope; Krb5LoginModule with keyTab, principal and serviceName; "
+        "or IAMLoginModule. It is read as data, and no class is loaded.",
         secret=True,
     )
     sasl_client_callback_handler_class: str = java_class(
         ("IAMClientCallbackHandler",),
-        "Taken so that Java's settings for AWS_MSK_IAM work as they are. No class is loaded.",
+        "Accepted so that Java's settings for AWS_MSK_IAM work unchanged. No class is loaded.",
         advice="leave it out",
     )
     sasl_kerberos_service_name: str | None = text(
         None,
-        "For GSSAPI: the first part of the brokers' principals; their host is the second. Default: serviceName of sasl.jaas.config, else "
-        "kafka, where Java's client has no default.",
+        "For GSSAPI: the first part of the brokers' principals; the second part is the broker's host. Default: serviceName in "
+        "sasl.jaas.config, else kafka. Java's client has no default.",
     )
     sasl_kerberos_principal: str | None = text(
         None,
-        "For GSSAPI: as whom to log in. Default: the first one in sasl.kerberos.keytab, else the one whose tickets kinit has fetched. "
-        "Java's client has it in sasl.jaas.config.",
+        "For GSSAPI: the principal to log in as. Default: the first principal in sasl.kerberos.keytab, else the principal of the tickets "
+        "that kinit fetched. Java's client has it in sasl.jaas.config.",
     )
     sasl_kerberos_keytab: str | None = file_name(
-        "For GSSAPI: file with the key of sasl.kerberos.principal. Tickets are fetched with it into memory, and again before they end. "
-        "Java's client has it in sasl.jaas.config. Default: the tickets of kinit.",
+        "For GSSAPI: file with the key of sasl.kerberos.principal. The client fetches tickets with it into memory, and renews them before "
+        "they expire. Java's client has it in sasl.jaas.config. Default: use the tickets of kinit.",
     )
     sasl_aws_region: str | None = text(
-        None, "For AWS_MSK_IAM: the region to sign for. Default: as in the broker's name, or as botocore finds it. Not a Kafka setting."
+        None,
+        "For AWS_MSK_IAM: the AWS region to sign requests for. Default: the region in the broker's host name, else the one that botocore "
+        "finds. Not a Kafka setting.",
     )
     sasl_aws_profile: str | None = text(
-        None, "For AWS_MSK_IAM: the profile whose credentials to use. Default: as botocore finds them. Not a Kafka setting."
+        None, "For AWS_MSK_IAM: the profile whose credentials to use. Default: the credentials that botocore finds. Not a Kafka setting."
     )
     ssl_truststore_location: str | None = file_name(
         "File with the certificates of the authorities to trust. Default: those that the system trusts.",
@@ -97,21 +99,21 @@ class SecurityConfig(OAuthConfig):
     ssl_truststore_type: str = choice(
         "PEM",
         ("PEM", "PKCS12"),
-        "What ssl.truststore.location is. PKCS12 needs the package cryptography: levada[pkcs12].",
-        advice="a Java keystore is converted by keytool -importkeystore ... -deststoretype PKCS12",
+        "Format of ssl.truststore.location. PKCS12 needs the package cryptography: levada[pkcs12].",
+        advice="convert a Java keystore with keytool -importkeystore ... -deststoretype PKCS12",
     )
     ssl_truststore_password: str | None = text(None, "Password of ssl.truststore.location; for PKCS12.", secret=True)
     ssl_truststore_certificates: str | None = _pem(
         "The certificates of the authorities to trust, as text, instead of a file.", aliases=("ssl.ca.pem", "ssl.cadata")
     )
     ssl_keystore_location: str | None = file_name(
-        "File with this client's certificate, the chain that it was signed with, and its key; brokers with ssl.client.auth want it."
+        "File with this client's certificate, the chain that it was signed with, and its key, for brokers with ssl.client.auth."
     )
     ssl_keystore_type: str = choice(
         "PEM",
         ("PEM", "PKCS12"),
-        "What ssl.keystore.location is. PKCS12 needs the package cryptography: levada[pkcs12].",
-        advice="a Java keystore is converted by keytool -importkeystore ... -deststoretype PKCS12",
+        "Format of ssl.keystore.location. PKCS12 needs the package cryptography: levada[pkcs12].",
+        advice="convert a Java keystore with keytool -importkeystore ... -deststoretype PKCS12",
     )
     ssl_keystore_password: str | None = text(None, "Password of ssl.keystore.location; for PKCS12.", secret=True)
     ssl_keystore_certificate_chain: str | None = _pem(
@@ -121,7 +123,7 @@ class SecurityConfig(OAuthConfig):
         "This client's key, as text, with ssl.keystore.certificate.chain.", aliases=("ssl.key.pem",), secret=True
     )
     ssl_certificate_location: str | None = file_name(
-        "File with this client's certificate and its chain in PEM, where the key is in a file of its own. Not a setting of Java's client.",
+        "PEM file with this client's certificate and its chain, if the key is in another file. Not a setting of Java's client.",
         aliases=("ssl.certfile",),
     )
     ssl_key_location: str | None = file_name(
@@ -129,21 +131,21 @@ class SecurityConfig(OAuthConfig):
     )
     ssl_key_password: str | None = text(None, "Password of an encrypted key.", aliases=("ssl.password",), secret=True)
     ssl_enabled_protocols: tuple[str, ...] = names(
-        ("TLSv1.2", "TLSv1.3"), "Versions of TLS to speak.", known=("TLSv1.2", "TLSv1.3"), advice="older ones are not safe"
+        ("TLSv1.2", "TLSv1.3"), "Versions of TLS to accept.", known=("TLSv1.2", "TLSv1.3"), advice="older versions are not safe"
     )
     ssl_cipher_suites: tuple[str, ...] = names(
-        (), "Cipher suites for TLS 1.2, by OpenSSL's names. Default: OpenSSL's own choice.", aliases=("ssl.ciphers",)
+        (), "Cipher suites for TLS 1.2, under OpenSSL's names. Default: OpenSSL's choice.", aliases=("ssl.ciphers",)
     )
     ssl_endpoint_identification_algorithm: str = choice(
         "https",
         ("https",),
-        "The name or address that a client connects to has to be in the broker's certificate.",
-        advice="if that cannot be: ssl.dangerously.accept.any.host.name=true",
+        "Always https: the host name or address that the client connects to must be in the broker's certificate.",
+        advice="to accept certificates of any name, set ssl.dangerously.accept.any.host.name=true",
     )
     ssl_dangerously_accept_any_host_name: bool = boolean(
         False,
-        "Accept a trusted certificate of any name. Whoever has one of the same authority can then read and change everything. "
-        "Not a Kafka setting.",
+        "Accept a trusted certificate with any host name. Anyone with a certificate of the same authority can then read and change all "
+        "traffic. Not a Kafka setting.",
     )
     ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings. Not a Kafka setting.")
 
@@ -165,7 +167,7 @@ class SecurityConfig(OAuthConfig):
 
     @property
     def mechanism_name(self) -> str:
-        """What brokers call the mechanism, "" where there is none."""
+        """The SASL mechanism's name, or "" if none is set."""
         name: str = self.sasl_mechanism if isinstance(self.sasl_mechanism, str) else self.sasl_mechanism.name
         return name
 
@@ -193,7 +195,7 @@ class SecurityConfig(OAuthConfig):
                 raise ConfigError(f"sasl.mechanism={self.sasl_mechanism} needs '{name}'")
 
     def _check_goes_with_mechanism(self) -> None:
-        """What belongs to another mechanism is a mistake: it is the one that is believed to be in use."""
+        """Raise ConfigError for a setting of another mechanism: the user probably believes that the other mechanism is in use."""
         belongs = {
             "sasl.username": OF_PASSWORDS,
             "sasl.password": OF_PASSWORDS,

@@ -1,4 +1,4 @@
-"""Keys of the share consumer. Those that mean the same for KafkaConsumer are declared there."""
+"""Keys of the share consumer. Keys with the same meaning in KafkaConsumer are copied from ConsumerConfig."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_OFFSETS = "a share group has no committed offsets; records are acknowledged,
 
 
 def _as_consumer(name: str) -> Any:
-    """Declare a key as KafkaConsumer has it."""
+    """Declare a key like in ConsumerConfig."""
     return ConsumerConfig.OPTIONS[name]
 
 
@@ -33,15 +33,15 @@ class ShareConsumerConfig(ClientConfig):
         "heartbeat.interval.ms": _BROKERS_DECIDE.format("share.heartbeat.interval.ms"),
         "enable.auto.commit": _NO_OFFSETS,
         "auto.commit.interval.ms": _NO_OFFSETS,
-        "group.instance.id": "members of share groups are never static: nobody waits for one to come back",
-        "group.protocol": "share groups have one protocol only",
-        "group.remote.assignor": "the brokers have one assignor for share groups",
-        "partition.assignment.strategy": "the brokers share out partitions, and several members may have the same one",
-        "interceptor.classes": "share consumers have no interceptors, in Java neither",
-        "interceptors": "share consumers have no interceptors, in Java neither",
-        "stop.at.end": "what a share group reads has no end that one member could know",
-        "max.partition.fetch.bytes": "brokers bound a share fetch by max.poll.records and fetch.max.bytes",
-        "fetch.buffer.bytes": "no more is fetched before all of it was handed out; see max.poll.records",
+        "group.instance.id": "members of share groups are never static",
+        "group.protocol": "share groups have only one protocol",
+        "group.remote.assignor": "the brokers have only one assignor for share groups",
+        "partition.assignment.strategy": "the brokers assign the partitions, and may assign a partition to several members",
+        "interceptor.classes": "share consumers have no interceptors, like in Java",
+        "interceptors": "share consumers have no interceptors, like in Java",
+        "stop.at.end": "a member of a share group cannot know when the group has read all records",
+        "max.partition.fetch.bytes": "brokers limit a share fetch by max.poll.records and fetch.max.bytes",
+        "fetch.buffer.bytes": "the consumer fetches again only after poll() has returned all fetched records; see max.poll.records",
         "exclude.internal.topics": "topics are subscribed to by name",
     }
 
@@ -50,35 +50,37 @@ class ShareConsumerConfig(ClientConfig):
     on_decode_error: str = choice(
         "raise",
         ("raise", "skip", "null"),
-        "What is done about a record whose key or value does not deserialize: raise an error with its bytes, and release the record unless "
-        "it is acknowledged otherwise; skip it with a warning, and reject it; or hand it out with null in place of what failed. In "
-        "poll_arrow() it is about the columns given as text. Not a Kafka setting.",
-        advice="a dead-letter topic: take null, send what has a decode_error there, and acknowledge it as rejected",
+        "Reaction to a record whose key or value cannot be deserialized. raise: raise an error with its bytes, and release the record "
+        "unless the program acknowledges it otherwise. skip: skip it with a warning, and reject it. null: return it with None in place of "
+        "the key or value. For poll_arrow() it applies to text columns. Not a Kafka setting.",
+        advice="for a dead-letter topic: take null, send what has a decode_error there, and acknowledge it as rejected",
     )
-    group_id: str | None = text(None, "Share group that subscribe() makes the consumer a member of.")
+    group_id: str | None = text(None, "Share group that the consumer joins with subscribe().")
     share_acknowledgement_mode: str = choice(
         "implicit",
         ("implicit", "explicit"),
-        "implicit: the next call for records, commit() and close() accept everything that was handed out. explicit: acknowledge() says "
-        "of every record what became of it, before more are asked for.",
+        "implicit: the next poll, commit() and close() accept all records that were returned. explicit: the program calls acknowledge() "
+        "for every record before the next poll.",
     )
     share_acquire_mode: str = choice(
         "batch_optimized",
         ("batch_optimized", "record_limit"),
-        "What max.poll.records bounds. batch_optimized: brokers acquire whole record batches, so it may be more. record_limit: never more "
-        "is locked for this consumer, and one broker is asked after the other (KIP-1206, Kafka 4.2).",
+        "Meaning of max.poll.records. batch_optimized: brokers acquire whole record batches, so a fetch may acquire more records. "
+        "record_limit: brokers never acquire more for this consumer, and it fetches from one broker after the other (KIP-1206, Kafka 4.2).",
     )
     max_poll_interval_ms: int = milliseconds(
-        300_000, "A member that does not ask for records for so long leaves its group, and joins again with its next call.", low=1
+        300_000, "A member that does not poll for this long leaves its group, and joins again with its next poll.", low=1
     )
-    max_poll_records: int = integer(500, "Records one poll() returns at most, and about how many brokers acquire for one fetch.", low=1)
+    max_poll_records: int = integer(
+        500, "Maximum number of records that one poll() returns, and roughly the number that brokers acquire per fetch.", low=1
+    )
     consumer_timeout_ms: int = _as_consumer("consumer.timeout.ms")
     fetch_min_bytes: int = _as_consumer("fetch.min.bytes")
     fetch_max_bytes: int = _as_consumer("fetch.max.bytes")
     fetch_max_wait_ms: int = _as_consumer("fetch.max.wait.ms")
     check_crcs: bool = _as_consumer("check.crcs")
     max_decompressed_bytes: int = _as_consumer("max.decompressed.bytes")
-    client_rack: str = text("", "Rack of this client, which the brokers' assignor is told.")
+    client_rack: str = text("", "Rack of this client, for the brokers' assignor.")
     allow_auto_create_topics: bool = _as_consumer("allow.auto.create.topics")
 
     def _check(self) -> None:

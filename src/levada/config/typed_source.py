@@ -1,4 +1,4 @@
-"""src/levada/config/typed.py, made from the declarations: `python -m levada.config.typed_source > src/levada/config/typed.py`."""
+"""Writes src/levada/config/typed.py from the declarations: `python -m levada.config.typed_source > src/levada/config/typed.py`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ CONFIGS: tuple[type[Config], ...] = (
 )
 
 PARAMETERS: Mapping[type[Config], str] = {ConsumerConfig: "K, V", ShareConsumerConfig: "K, V", ProducerConfig: "K_in, V_in"}
-"""The types of keys and values that the annotations of a client's options name."""
+"""The type variables of keys and values in the annotations of a client's options."""
 
 KAFKA_CLIENT: Mapping[type[Config], str] = {ClientConfig: "Settings of KafkaClient."}
-"""Who else has the settings of a base class."""
+"""Docstrings of settings whose class also serves another client than its own docstring names."""
 
 WIDTH = 140
 
 HEAD = '''\
 """The settings of each client as keywords, for type checkers and editors: `def __init__(self, ..., **settings: Unpack[ProducerSettings])`.
 
-Written by `make docs` (levada.config.typed_source) from the declarations beside it; do not edit. A test keeps it current. Nothing imports
-it at run time. Values are named with one type each; a mapping may also hold text, as from a properties file.
+`make docs` (levada.config.typed_source) writes this file from the declarations beside it; do not edit. A test keeps it current. Nothing
+imports it at run time. Keywords have one type each; a mapping may also hold text, like a properties file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from levada.types import K, V
 
 
 def source() -> str:
-    """Return the whole module."""
+    """Return the module's source."""
     return "\n\n\n".join([HEAD.rstrip(), *map(_class, CONFIGS)]) + "\n"
 
 

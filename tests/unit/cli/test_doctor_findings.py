@@ -165,7 +165,7 @@ def seen(
         (seen(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE), Status.WARNING, "is being rebalanced"),
         (seen(GroupState.EMPTY, members=0, committed=4), Status.WARNING, "it has no members, and 6 records to read"),
         (seen(members=3, idle=1), Status.WARNING, "1 of 3 members have no partition"),
-        (seen(committed=1, start=4), Status.FAILED, "3 offsets that it had not read are deleted already, in t-0"),
+        (seen(committed=1, start=4), Status.FAILED, "it has not read 3 offsets that retention deleted, in t-0"),
     ],
 )
 def test_what_is_wrong_with_a_group(group: groups.Seen, status: Status, text: str) -> None:

@@ -1,4 +1,4 @@
-"""levada doctor: what is wrong with a cluster, or with the way to it, and what to do about it."""
+"""levada doctor finds faults of a cluster, and of the connection to it, and advises what to do."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def doctor(
     invocation: Invocation,
     topics: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Examine only this topic; repeat it for more.")] = None,
     groups: Annotated[list[str] | None, typer.Option("--group", "-g", help="Examine only this group; repeat it for more.")] = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Time that each question may take.", min=0.1)] = 5.0,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Time limit of each request.", min=0.1)] = 5.0,
 ) -> Exit:
-    """Connect step by step, and say what is wrong and what to do about it. The exit code is 1 if a step failed.
+    """Check the connection and the cluster step by step. Print each fault and what to do about it. The exit code is 1 if a step failed.
 
-    Steps: dns, tcp, tls, versions, login, metadata, clock, listeners, leaders, replicas, groups.
+    Steps: dns, tcp, tls, versions, login, metadata, listeners, clock, leaders, replicas, groups, transactions.
     """
     settings = invocation.client_settings(AdminConfig)
     findings = examine(settings, Scope(topics or (), groups or (), timeout), SystemClock().wall_ms)
@@ -44,7 +44,7 @@ def doctor(
 
 
 def _told(finding: Finding) -> Finding:
-    """Print a finding as soon as there is one: a step may take its time."""
+    """Print a finding and return it. Called for each finding as it comes: later steps may take long."""
     typer.echo(escaped(f"{_SIGNS[finding.status]:4}  {finding.step:9}  {finding.about}: {finding.found}"))
     if finding.advice:
         typer.echo(escaped(f"{'':17}-> {finding.advice}"))

@@ -1,1 +1,1 @@
-"""`levada doctor`: what is wrong with a cluster, or with the way to it, and what to do about it."""
+"""`levada doctor` finds faults of a cluster, and of the connection to it, and advises what to do."""

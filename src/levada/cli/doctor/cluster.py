@@ -1,4 +1,4 @@
-"""What doctor says of a cluster that it can ask: its nodes and listeners, clocks, leaders and replicas. Pure."""
+"""Findings about a cluster that answers: its nodes, listeners, clock, leaders and replicas. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -11,37 +11,46 @@ from levada.cli.doctor.probe import Reached, Resolved
 from levada.cli.text import counted, named
 
 CLOCK_LIMIT_MS = 5_000
-"""Tokens, certificates, retention and timestamps of records go wrong by about as much as clocks differ."""
+"""Greatest clock difference that is not reported, in ms. A larger one disturbs tokens, certificates, retention and record timestamps."""
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "host.docker.internal")
 
 
 def members(cluster: ClusterDescription) -> list[Finding]:
-    """Return the findings about who belongs to the cluster."""
+    """Return the findings about the cluster's brokers and its controller."""
     about = f"cluster {cluster.cluster_id}" if cluster.cluster_id else "cluster"
     if not cluster.nodes:
-        return [Finding(Step.METADATA, Status.FAILED, about, "the brokers name no node", "look at the brokers' logs: do they register?")]
+        return [
+            Finding(Step.METADATA, Status.FAILED, about, "the metadata names no broker", "look at the brokers' logs: do they register?")
+        ]
     named_nodes = named([str(node.id) for node in cluster.nodes])
     found = [Finding(Step.METADATA, Status.OK, about, f"{counted(len(cluster.nodes), 'broker')}: {named_nodes}")]
     if cluster.controller is None:
-        advice = "look at the controllers' logs: topics cannot be made or changed, and no leader is elected"
+        advice = "look at the controllers' logs: topics cannot be created or changed, and no leader is elected"
         found.append(Finding(Step.METADATA, Status.FAILED, about, "no controller is named", advice))
     return found
 
 
 def clock(node: str, theirs_ms: int, before_ms: int, after_ms: int) -> Finding:
-    """Return the finding about a broker's clock. before_ms, after_ms: this machine's, around the question; all since the epoch."""
+    """Compare a broker's clock with this machine's. All times are in ms since the epoch.
+
+    theirs_ms: the broker's time. before_ms, after_ms: this machine's time before the request and after the answer.
+    """
     ahead_ms = max(0, theirs_ms - after_ms) - max(0, before_ms - theirs_ms)
     if abs(ahead_ms) <= CLOCK_LIMIT_MS:
         most_ms = max(abs(theirs_ms - before_ms), abs(theirs_ms - after_ms))
-        return Finding(Step.CLOCK, Status.OK, node, f"differs from this machine's by {most_ms / 1000:.1f} s at most")
+        return Finding(Step.CLOCK, Status.OK, node, f"its clock differs from this machine's by at most {most_ms / 1000:.1f} s")
     direction = "ahead of" if ahead_ms > 0 else "behind"
     text = f"the broker's clock is {abs(ahead_ms) / 1000:.1f} s {direction} this machine's"
-    advice = "set both by NTP: certificates, tokens, retention and offsets by time go wrong by as much"
+    advice = "set both clocks by NTP: certificates, tokens, retention and offsets by time are wrong by this difference"
     return Finding(Step.CLOCK, Status.FAILED, node, text, advice)
 
 
 def listener(node: Node, name: Resolved, reached: Sequence[Reached], error: KafkaError | None, *, bootstrap: Iterable[str]) -> Finding:
-    """Return the finding about where a broker says that it listens. bootstrap: the hosts through which the cluster was reached."""
+    """Return the finding about a broker's advertised listener.
+
+    name, reached: results of resolving its host name and of connecting to each of its addresses. error: why the broker did not answer
+    a request there, or None. bootstrap: the hosts in bootstrap.servers.
+    """
     about = f"broker {node.id} at {node.address}"
     if name.fault is not None:
         return Finding(Step.LISTENERS, Status.FAILED, about, f"its name does not resolve: {name.fault}", _advertised(node, bootstrap))
@@ -49,10 +58,10 @@ def listener(node: Node, name: Resolved, reached: Sequence[Reached], error: Kafk
         faults = "; ".join(dict.fromkeys(str(one.fault) for one in reached))
         return Finding(Step.LISTENERS, Status.FAILED, about, f"it cannot be reached there: {faults}", _advertised(node, bootstrap))
     if error is not None:
-        text = f"a connection is possible, and then: {error}"
+        text = f"it accepts connections, but a request failed: {error}"
         advice = "advertised.listeners must name the listener that clients like this one use"
         return Finding(Step.LISTENERS, Status.FAILED, about, text, advice)
-    return Finding(Step.LISTENERS, Status.OK, about, "it can be reached where it says that it listens")
+    return Finding(Step.LISTENERS, Status.OK, about, "it can be reached at its advertised address")
 
 
 def _advertised(node: Node, bootstrap: Iterable[str]) -> str:
@@ -72,10 +81,10 @@ def _is_local(host: str) -> bool:
 
 
 def leaders(partitions: Sequence[PartitionInfo]) -> list[Finding]:
-    """Return the findings about partitions' leaders, one for each topic that lacks some."""
+    """Return one finding for each topic with leaderless partitions, or a single finding if all partitions have leaders."""
     without = [info for info in partitions if info.leader < 0]
     if not without:
-        return [Finding(Step.LEADERS, Status.OK, "all topics", f"every one of {counted(len(partitions), 'partition')} has a leader")]
+        return [Finding(Step.LEADERS, Status.OK, "all topics", f"each of {counted(len(partitions), 'partition')} has a leader")]
     return [
         Finding(
             Step.LEADERS,
@@ -83,14 +92,17 @@ def leaders(partitions: Sequence[PartitionInfo]) -> list[Finding]:
             f"topic {topic}",
             f"no leader for {_partitions(infos)}: nothing can be read or written there; "
             f"replicas on brokers {named(_brokers(info.replicas for info in infos))}",
-            "start the brokers that have the replicas; if they are lost for good: an unclean election, which loses records",
+            "start the brokers that have the replicas; if these are lost for good, run an unclean election, which may lose records",
         )
         for topic, infos in _by_topic(without).items()
     ]
 
 
 def replicas(partitions: Sequence[PartitionInfo], min_in_sync: Mapping[str, int]) -> list[Finding]:
-    """Return the findings about partitions that lack replicas in sync. min_in_sync: min.insync.replicas, of topics where it is known."""
+    """Return the findings about out-of-sync replicas, of partitions that have a leader.
+
+    min_in_sync: min.insync.replicas by topic; 1 is assumed for topics that are missing.
+    """
     led = [info for info in partitions if info.leader >= 0]
     few = [info for info in led if len(info.isr) < min_in_sync.get(info.topic, 1)]
     lagging = [info for info in led if len(info.isr) < len(info.replicas) and info not in few]

@@ -1,4 +1,4 @@
-"""What doctor says of one address on the way to it: its name, its port, TLS, versions and login. Pure."""
+"""Findings about one bootstrap address: host name, port, TLS, versions and login. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from levada.errors import (
 
 _ADVICE_ON_LOGIN = (
     "the user or the password is wrong, or the broker does not know this user for this sasl.mechanism: check sasl.username and "
-    "sasl.password; `levada users list`, run by somebody who may log in, shows for which mechanisms of SCRAM a user was created"
+    "sasl.password; `levada users list`, run as a user that can log in, shows for which SCRAM mechanisms each user was created"
 )
 
 
 def resolved(host: str, found: Resolved) -> Finding:
-    """Return the finding about a host name."""
+    """Return the finding about the DNS look-up of a host name."""
     if found.fault is not None:
-        advice = "check the spelling in bootstrap.servers, this machine's DNS and /etc/hosts; inside containers, names differ from outside"
+        advice = "check the spelling in bootstrap.servers, this machine's DNS and /etc/hosts; inside a container, host names may differ"
         return Finding(Step.DNS, Status.FAILED, host, f"the name does not resolve: {found.fault}", advice)
     return Finding(Step.DNS, Status.OK, host, f"{', '.join(found.addresses)} ({found.took_ms:.0f} ms)")
 
 
 def reached(address: str, found: Sequence[Reached]) -> Finding:
-    """Return the finding about a port, on all addresses that the name has."""
+    """Return the finding about a port. found: the result of connecting, for each address of the host name."""
     good = [one for one in found if one.fault is None]
     bad = [one for one in found if one.fault is not None]
-    # Brokers often listen on one of the two addresses that "localhost" has; a client tries both.
+    # "localhost" often has two addresses, and a broker listens on one of them. A client tries both.
     if good and bad and not all(ip_address(one.address.partition("%")[0]).is_loopback for one in bad):
         failing = ", ".join(f"{one.address} ({one.fault})" for one in bad)
-        text = f"only some addresses of this name accept connections; not: {failing}"
-        return Finding(Step.TCP, Status.WARNING, address, text, "take the others out of the DNS entry, or let the broker listen on them")
+        text = f"some addresses of this name accept no connections: {failing}"
+        return Finding(Step.TCP, Status.WARNING, address, text, "remove these from the DNS entry, or let the broker listen on them")
     if good:
         return Finding(Step.TCP, Status.OK, address, f"accepts connections ({good[0].took_ms:.0f} ms)")
     text = "; ".join(dict.fromkeys(f"{one.address}: {one.fault}" for one in bad))
@@ -48,19 +48,19 @@ def reached(address: str, found: Sequence[Reached]) -> Finding:
 
 def _advice_on_tcp(found: Sequence[Reached]) -> str:
     if any("refused" in (one.fault or "").lower() for one in found):
-        return "nothing listens there: is the broker up, and is the port that of its listener?"
-    return "a firewall, a security group or a route keeps packets back, or the host is down"
+        return "nothing listens there: is the broker up, and is this the port of its listener?"
+    return "a firewall, a security group or a route drops packets, or the host is down"
 
 
 def connected(address: str, error: KafkaError | None, security_protocol: str) -> list[Finding]:
-    """Return what a client's attempt to ask for metadata says about TLS, versions and login. error: None where it succeeded."""
+    """Return the findings about TLS, versions and login after a client asked for metadata. error: why that failed, or None."""
     if error is None:
         return _well_until(Step.METADATA, address, security_protocol)
     return [*_well_until(_step_of(error), address, security_protocol), _failed(address, error)]
 
 
 def _well_until(step: Step, address: str, security_protocol: str) -> list[Finding]:
-    """Return findings for the steps that must have gone well before this one."""
+    """Return the good findings of the steps before this one: a client reaches this step only after they succeeded."""
     texts: Mapping[Step, str | None] = {
         Step.TLS: "the certificate is accepted" if security_protocol in TLS_PROTOCOLS else None,
         Step.VERSIONS: "a Kafka broker answers",
@@ -96,7 +96,7 @@ def _advice(error: KafkaError) -> str:
     if isinstance(error, UnsupportedSaslMechanismError):
         return "set sasl.mechanism to one that the listener offers"
     if isinstance(error, SslAuthenticationError):
-        # The client's own words say already which setting is about it.
+        # The error's text already names the setting to check.
         return ""
     if isinstance(error, AuthenticationError):
         return _ADVICE_ON_LOGIN

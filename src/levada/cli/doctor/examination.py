@@ -1,4 +1,4 @@
-"""The examination itself: asks what each step needs, and hands it to the functions that judge it."""
+"""Runs the steps of `levada doctor`: sends the requests of each step, and passes the answers to the functions that make findings."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from levada.config import AdminConfig
 
 
 class Way(NamedTuple):
-    """An address that works, and the cluster as it describes it."""
+    """A bootstrap address that works, and the description of the cluster that it returned."""
 
     address: str
     cluster: ClusterDescription
 
 
 def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Yield what is found, step by step, as soon as it is known. wall_ms: this machine's clock, in ms since the epoch.
+    """Yield the findings step by step, each as soon as it is known. wall_ms: returns this machine's time in ms since the epoch.
 
-    Raises ConfigError for settings that no client takes.
+    Raises ConfigError for invalid settings.
     """
     config = AdminConfig.parse(settings)
     ways: list[Way] = []
@@ -89,7 +89,7 @@ def _listener(admin: KafkaAdmin, node: Node, bootstrap: Sequence[str], timeout: 
 
 
 def _at(settings: Mapping[str, Any], addresses: Sequence[str]) -> dict[str, Any]:
-    """Return the settings with other addresses, however the ones in them are spelt."""
+    """Return the settings with bootstrap.servers replaced, whichever of its spellings and aliases they use."""
     spelt = {"bootstrap.servers", *(alias for alias, name in AdminConfig.ALIASES.items() if name == "bootstrap.servers")}
     others = {name: value for name, value in settings.items() if name.replace("_", ".") not in spelt}
     return {**others, "bootstrap.servers": addresses}

@@ -1,9 +1,10 @@
-"""What doctor looks at, in which order, and what it finds.
+"""The steps of `levada doctor`, their order, and the findings that they return.
 
-Each step needs those before it: nobody logs in to a host whose name does not resolve. DNS to LOGIN are done for each address in
-bootstrap.servers; one that fails at a step is not examined further. When none is left the examination ends there, and the steps after it
-are not reported. Otherwise the cluster is asked through the addresses that work, and every later step is done whatever the one before it
-found: a partition without a leader says nothing about groups.
+The steps DNS to LOGIN are done for each address in bootstrap.servers. Each of them needs the one before: a client cannot log in to a host
+whose name does not resolve. An address that fails at a step is not examined further. If no address works, doctor stops and does not
+report the later steps. Otherwise doctor asks the cluster through the addresses that work. If no broker can be reached at its advertised
+listener, doctor stops after LISTENERS. Every other step is done whatever the steps before it found: a partition without a leader says
+nothing about groups.
 """
 
 from __future__ import annotations
@@ -14,36 +15,36 @@ from typing import NamedTuple
 
 
 class Step(StrEnum):
-    """What is examined, in order."""
+    """The steps. The comment below each says what holds if the step succeeds."""
 
     DNS = "dns"
     """The host names in bootstrap.servers have addresses."""
     TCP = "tcp"
-    """Something accepts connections there."""
+    """A process accepts connections at these addresses."""
     TLS = "tls"
     """Both sides agree on whether there is TLS, and the certificates are accepted."""
     VERSIONS = "versions"
-    """A Kafka broker answers, and its versions of the protocol suit."""
+    """A Kafka broker answers, and supports versions of the protocol that this client supports."""
     LOGIN = "login"
-    """The broker lets this user in."""
+    """The broker accepts this user's login."""
     METADATA = "metadata"
-    """The brokers name the cluster's nodes and its controller."""
+    """The metadata names the cluster's brokers and its controller."""
     CLOCK = "clock"
-    """This machine's clock and the brokers' agree."""
+    """The controller's clock agrees with this machine's."""
     LISTENERS = "listeners"
-    """Every broker can be reached where the cluster says that it listens."""
+    """Every broker can be reached at its advertised listener."""
     LEADERS = "leaders"
     """Every partition has a leader."""
     REPLICAS = "replicas"
     """Every replica is in sync."""
     GROUPS = "groups"
-    """Groups of consumers have members, and what they have committed can still be read."""
+    """Consumer groups have members, and the records at their committed offsets still exist."""
     TRANSACTIONS = "transactions"
-    """No transaction has been open for long: readers of committed records wait for it."""
+    """No transaction has been open for long. Consumers with isolation.level=read_committed wait for open transactions."""
 
 
 class Status(StrEnum):
-    """How a step ended. WARNING: it works, and may not for long."""
+    """The result of a step. WARNING: it works now, but may fail soon."""
 
     OK = "ok"
     WARNING = "warning"
@@ -51,9 +52,10 @@ class Status(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What a step found about something.
+    """One result of a step.
 
-    about: an address, a broker, a partition, a group. found: in one sentence. advice: what to do, "" where there is nothing to do.
+    about: the address, broker, topic, group or transaction that was examined. found: the result in one sentence. advice: what to do, or ""
+    if there is nothing to do.
     """
 
     step: Step
@@ -64,6 +66,6 @@ class Finding(NamedTuple):
 
 
 def worst(findings: Iterable[Finding]) -> Status:
-    """Return the worst status there is, OK for none."""
+    """Return the worst status of all findings, or OK if there are none."""
     order = tuple(Status)
     return max((finding.status for finding in findings), key=order.index, default=Status.OK)

@@ -1,4 +1,4 @@
-"""What doctor says of groups of consumers. Pure."""
+"""Findings about consumer groups. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE,
 
 
 class Seen(NamedTuple):
-    """A group as it was seen twice, a moment apart. idle_members: how many have no partition. lags: where it is."""
+    """A group that was described twice.
+
+    states: at the first and at the second look, a moment later. idle_members: the number of members without a partition. lags: the lag of
+    each partition.
+    """
 
     group: str
     states: tuple[GroupState, GroupState]
@@ -24,7 +28,7 @@ class Seen(NamedTuple):
 
 
 def examined(groups: Sequence[Seen]) -> list[Finding]:
-    """Return the findings about groups, the good ones in one sentence."""
+    """Return the findings about groups. All healthy groups share one finding."""
     found = [finding for group in groups for finding in _of(group)]
     well = [group.group for group in groups if not any(finding.about == _about(group) for finding in found)]
     if well:
@@ -40,14 +44,14 @@ def _of(group: Seen) -> list[Finding]:
     found = []
     before, now = group.states
     if now is GroupState.DEAD:
-        found.append(_finding(group, Status.FAILED, "it does not exist", "check the name; `levada groups list` has all"))
+        found.append(_finding(group, Status.FAILED, "it does not exist", "check the name; `levada groups list` prints all groups"))
     if before in _REBALANCING and now in _REBALANCING:
         advice = "look for a member that does not call poll() within max.poll.interval.ms, and for members that come and go"
-        found.append(_finding(group, Status.WARNING, f"it is being rebalanced ({now}): its members wait", advice))
+        found.append(_finding(group, Status.WARNING, f"it is being rebalanced ({now}), and its members wait", advice))
     behind = total(group.lags)
     if not group.members and behind:
         text = f"it has no members, and {counted(behind, 'record')} to read"
-        found.append(_finding(group, Status.WARNING, text, "start its consumers, or delete the group if nobody needs it"))
+        found.append(_finding(group, Status.WARNING, text, "start its consumers, or delete the group if it is no longer used"))
     if group.idle_members:
         text = f"{group.idle_members} of {counted(group.members, 'member')} have no partition: there are more members than partitions"
         found.append(_finding(group, Status.WARNING, text, "stop those members, or add partitions"))
@@ -57,8 +61,8 @@ def _of(group: Seen) -> list[Finding]:
 
 def _of_lost(group: Seen, lost: Sequence[PartitionLag]) -> Finding:
     where = named([f"{lag.topic}-{lag.partition}" for lag in lost])
-    text = f"{counted(sum(lag.lost for lag in lost), 'offset')} that it had not read are deleted already, in {where}"
-    advice = "its readers are slower than retention: make them faster, or retention.ms longer; `levada groups reset` moves the group on"
+    text = f"it has not read {counted(sum(lag.lost for lag in lost), 'offset')} that retention deleted, in {where}"
+    advice = "its consumers are slower than retention: make them faster, or retention.ms longer; `levada groups reset` sets new offsets"
     return _finding(group, Status.FAILED, text, advice)
 
 

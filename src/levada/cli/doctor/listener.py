@@ -1,7 +1,7 @@
-"""What a listener speaks, from what it answers to a TLS handshake and to two requests of Kafka's protocol; and what that means.
+"""Which security.protocol a listener needs, derived from its answers to a TLS handshake and to two Kafka requests.
 
-A client knows only its own security.protocol: where that does not fit, the other side closes the connection and says no more. doctor asks
-in both ways and can name the right one.
+If a client uses the wrong security.protocol, the broker closes the connection and gives no reason. doctor therefore tries with TLS and
+without, and can name the right security.protocol.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ LOGIN_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Speaks(Enum):
-    """What the bytes say that were received."""
+    """The protocol of the bytes that an address answered."""
 
     KAFKA = "Kafka's protocol"
-    HTTP = "HTTP: this is a web server"
+    HTTP = "HTTP, like a web server"
     SSH = "SSH"
-    OTHER = "another protocol than Kafka's"
+    OTHER = "another protocol"
     NOTHING = "nothing"
 
 
 class Listener(NamedTuple):
-    """What is known of a listener.
+    """The properties of a listener that doctor found.
 
-    has_tls: whether it completed a TLS handshake. speaks: what came back for ApiVersions. mechanisms: of SASL, () where it has no
-    login, None where that was not found out.
+    has_tls: whether the listener answered a TLS handshake. speaks: the protocol of its answer to ApiVersions. mechanisms: its SASL
+    mechanisms; () if it has no login, None if unknown.
     """
 
     has_tls: bool
@@ -38,7 +38,7 @@ class Listener(NamedTuple):
 
     @property
     def protocol(self) -> str | None:
-        """The security.protocol that suits it, None where that is not known."""
+        """The security.protocol that this listener needs, or None if unknown."""
         if self.speaks is not Speaks.KAFKA or self.mechanisms is None:
             return None
         return {
@@ -50,26 +50,26 @@ class Listener(NamedTuple):
 
 
 def mismatch(address: str, listener: Listener, ours: str) -> Finding | None:
-    """Return what is wrong between a listener and our security.protocol, None where they fit."""
+    """Return the finding if a listener does not accept our security.protocol, else None."""
     if listener.speaks is not Speaks.KAFKA:
         return _no_broker(address, listener)
     if listener.has_tls != (ours in TLS_PROTOCOLS):
         found = "this listener speaks TLS" if listener.has_tls else "this listener does not speak TLS"
-        return Finding(Step.TLS, Status.FAILED, address, f"{found}, and security.protocol={ours} does not fit", _set(listener, ours))
+        return Finding(Step.TLS, Status.FAILED, address, f"{found}, but this client has security.protocol={ours}", _set(listener, ours))
     if listener.mechanisms is not None and bool(listener.mechanisms) != (ours in LOGIN_PROTOCOLS):
         found = "this listener wants a login" if listener.mechanisms else "this listener has no login"
-        return Finding(Step.LOGIN, Status.FAILED, address, f"{found}, and security.protocol={ours} does not fit", _set(listener, ours))
+        return Finding(Step.LOGIN, Status.FAILED, address, f"{found}, but this client has security.protocol={ours}", _set(listener, ours))
     return None
 
 
 def _no_broker(address: str, listener: Listener) -> Finding | None:
     if listener.speaks is Speaks.NOTHING:
-        # With TLS, the handshake was answered: a certificate of the client may be what is missing, and the client's own error tells.
+        # The TLS handshake was answered, so the listener may require a client certificate. The client's own error will say so.
         if listener.has_tls:
             return None
-        found = "something accepts connections and does not answer Kafka's protocol, with TLS or without"
+        found = "a process accepts connections but does not answer Kafka's protocol, neither with TLS nor without"
         return Finding(Step.VERSIONS, Status.FAILED, address, found, "check the port in bootstrap.servers, and what runs there")
-    found = f"it speaks {listener.speaks.value}, and is no Kafka listener"
+    found = f"this is not a Kafka listener: it speaks {listener.speaks.value}"
     return Finding(Step.VERSIONS, Status.FAILED, address, found, "check the port in bootstrap.servers")
 
 

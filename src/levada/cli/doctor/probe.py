@@ -1,4 +1,4 @@
-"""Looks at one address from outside: names, connections, and what a listener answers. The one module of doctor that opens sockets."""
+"""Tests one address: resolves its name, connects, and asks the listener. doctor opens sockets of its own only in this module."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from levada.protocol.schema import Request
 
 CLIENT_ID = "levada-doctor"
 _NO_MECHANISM = "levada-doctor-asks-which"
-"""No listener has it, so that a broker names those that it has and logs nobody in."""
+"""No listener has this mechanism. The broker therefore answers with the mechanisms that it has, and starts no login."""
 _MOST_BYTES = 1 << 20
 _SIZE = struct.Struct(">i")
 
 
 class Reached(NamedTuple):
-    """What became of a connection. fault: why there is none, None where there is one. took_ms: how long that took."""
+    """The result of connecting to one address. fault: why that failed, or None. took_ms: duration of the attempt in ms."""
 
     address: str
     fault: str | None
@@ -32,7 +32,7 @@ class Reached(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a name stands for. fault: why that is not known, None where it is."""
+    """The result of a DNS look-up. fault: why that failed, or None. took_ms: duration of the look-up in ms."""
 
     addresses: tuple[str, ...]
     fault: str | None
@@ -40,7 +40,7 @@ class Resolved(NamedTuple):
 
 
 def resolve(host: str) -> Resolved:
-    """Ask the system what addresses a name has."""
+    """Return the addresses of a host name, from the system's resolver."""
     begun = time.monotonic()
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -50,12 +50,12 @@ def resolve(host: str) -> Resolved:
 
 
 def reach(addresses: Sequence[str], port: int, timeout: float) -> list[Reached]:
-    """Connect to each address of a name, one after another, and hang up. timeout: seconds for each."""
+    """Connect to each address, one after another, and close the connection at once. timeout: seconds for each address."""
     return [_reach(address, port, timeout) for address in addresses]
 
 
 def listen(host: str, port: int, timeout: float) -> Listener:
-    """Find out what is spoken at an address that accepts connections. timeout: seconds for each of up to four connections."""
+    """Find out which protocol an address speaks, and whether with TLS. timeout: seconds for each of three connections."""
     has_tls = _completes_handshake(host, port, timeout)
     answer = _ask(host, port, timeout, ApiVersionsRequest(), 0, with_tls=has_tls)
     speaks = _speaks(answer)
@@ -79,14 +79,14 @@ def _completes_handshake(host: str, port: int, timeout: float) -> bool:
         with socket.create_connection((host, port), timeout) as connection, _unverified().wrap_socket(connection, server_hostname=host):
             return True
     except ssl.SSLError as error:
-        # Who refuses in TLS's own words speaks it, such as a listener that wants a client's certificate.
+        # A TLS alert shows that the listener speaks TLS. It may refuse us because it requires a client certificate.
         return "ALERT" in (error.reason or "")
     except OSError:
         return False
 
 
 def _ask(host: str, port: int, timeout: float, request: Request, version: int, *, with_tls: bool) -> bytes:
-    """Send one request and return the beginning of what comes back, b"" where nothing does."""
+    """Send one request and return the received bytes, or b"" if there were none."""
     with suppress(OSError), socket.create_connection((host, port), timeout) as plain:
         connection = _unverified().wrap_socket(plain, server_hostname=host) if with_tls else plain
         with connection:
@@ -96,7 +96,7 @@ def _ask(host: str, port: int, timeout: float, request: Request, version: int, *
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """Return a frame with its size, or what there is where it is no frame."""
+    """Return one frame including its 4-byte size. If the peer closes earlier or fails, return the bytes received until then."""
     data = b""
     with suppress(OSError):
         while len(data) < _SIZE.size or len(data) < _SIZE.size + min(*_SIZE.unpack_from(data), _MOST_BYTES):
@@ -114,7 +114,7 @@ def _speaks(answer: bytes) -> Speaks:
         return Speaks.HTTP
     if answer.startswith(b"SSH-"):
         return Speaks.SSH
-    # The answer of a broker: its size, then the correlation id of the question, 0.
+    # A broker's answer begins with its size and the correlation id of our request, 0.
     is_frame = len(answer) >= 8 and _SIZE.unpack_from(answer)[0] == len(answer) - _SIZE.size
     return Speaks.KAFKA if is_frame and answer[4:8] == bytes(4) else Speaks.OTHER
 
@@ -128,7 +128,7 @@ def _mechanisms(answer: bytes) -> tuple[str, ...] | None:
 
 
 def _unverified() -> ssl.SSLContext:
-    # Nothing is sent but the two questions, and what is asked is whether there is TLS at all; the client itself verifies.
+    # This connection carries no secrets and only tests for TLS. The client verifies certificates on its own connections.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""What doctor asks a cluster that can be reached, about clocks, partitions, groups and transactions."""
+"""Asks a reachable cluster about its clock, partitions, groups and transactions, and yields findings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 
 def about_clocks(admin: KafkaAdmin, timeout: float, wall_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Compare this machine's clock with that of the leader of the controller quorum. Brokers report it since Kafka 3.3 (KIP-836).
+    """Compare this machine's clock with the clock of the leader of the controller quorum. Brokers report that since Kafka 3.3 (KIP-836).
 
-    timeout: in seconds. wall_ms: returns this machine's time in milliseconds since the epoch.
+    timeout: in seconds. wall_ms: returns this machine's time in ms since the epoch.
     """
     before_ms = wall_ms()
     try:
         quorum = admin.describe_metadata_quorum(timeout=timeout)
     except UnsupportedVersionError:
-        yield Finding(Step.CLOCK, Status.OK, "cluster", "these brokers do not tell their time")
+        yield Finding(Step.CLOCK, Status.OK, "cluster", "unknown: brokers report their clock since Kafka 3.3")
         return
     except KafkaError as error:
-        yield Finding(Step.CLOCK, Status.WARNING, "cluster", f"the brokers do not tell their time: {error}")
+        yield Finding(Step.CLOCK, Status.WARNING, "cluster", f"unknown: {error}")
         return
     after_ms = wall_ms()
     theirs = next((voter.last_fetch_ms for voter in quorum.voters if voter.node_id == quorum.leader_id), None)
@@ -37,13 +37,15 @@ def about_clocks(admin: KafkaAdmin, timeout: float, wall_ms: Callable[[], int]) 
 
 
 def about_partitions(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
-    """Examine leaders and replicas of the topics in question."""
+    """Examine the leaders and replicas of the topics in scope."""
     names = list(scope.topics) or admin.list_topics(internal=True, timeout=scope.timeout)
     described = admin.outcomes(admin.describe_topics, names, timeout=scope.timeout)
     partitions: list[PartitionInfo] = []
     for name, found in described.items():
         if isinstance(found, KafkaError):
-            yield Finding(Step.LEADERS, Status.FAILED, f"topic {name}", str(found), "check the name; `levada topics list` has all")
+            yield Finding(
+                Step.LEADERS, Status.FAILED, f"topic {name}", str(found), "check the name; `levada topics list` prints all topics"
+            )
         else:
             partitions += found.partitions
     if described and not partitions:
@@ -53,10 +55,12 @@ def about_partitions(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
 
 
 def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
-    """Examine the groups in question, twice: one that rebalances both times may be stuck."""
+    """Examine the groups in scope. Look at their states twice: a group that rebalances both times may be stuck."""
     listings = [one for one in admin.list_groups(timeout=scope.timeout) if not scope.groups or one.group_id in scope.groups]
     for missing in sorted(set(scope.groups) - {one.group_id for one in listings}):
-        yield Finding(Step.GROUPS, Status.FAILED, f"group {missing}", "it does not exist", "check the name; `levada groups list` has all")
+        yield Finding(
+            Step.GROUPS, Status.FAILED, f"group {missing}", "it does not exist", "check the name; `levada groups list` prints all groups"
+        )
     views = group_views(admin, listings, lambda partitions: log_ends(admin, partitions))
     for name, found in views.items():
         if isinstance(found, KafkaError):
@@ -66,7 +70,7 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
         if isinstance(view, KafkaError):
             continue
         if not view.members and (entry := _ledger(admin, view.group, scope.timeout)) is not None:
-            text = f"it is the ledger of a Spark sink, at batch {entry.batch.number}"
+            text = f"an exactly-once Spark sink keeps its progress here; last batch: {entry.batch.number}"
             yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)
         else:
             seen.append(view)
@@ -76,7 +80,7 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
 
 
 def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
-    """Return the entry that an exactly-once Spark sink stored as this group's offset, None if there is none. Such an offset has no lag."""
+    """Return the entry that an exactly-once Spark sink stored as this group's offset, or None. Such an offset has no lag."""
     try:
         return ledger_entry(admin, group, timeout)
     except KafkaError:
@@ -84,27 +88,27 @@ def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
 
 
 def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Examine the transactions that are open."""
+    """Examine the open transactions. wall_ms: returns this machine's time in ms since the epoch."""
     try:
         listed = admin.list_transactions(states=[TransactionState.ONGOING], timeout=scope.timeout)
     except UnsupportedVersionError:
-        yield Finding(Step.TRANSACTIONS, Status.OK, "cluster", "these brokers do not tell what is open (Kafka since 3.0 does)")
+        yield Finding(Step.TRANSACTIONS, Status.OK, "cluster", "unknown: brokers list open transactions since Kafka 3.0")
         return
     names = [one.transactional_id for one in listed]
     described = admin.outcomes(admin.describe_transactions, names, timeout=scope.timeout) if names else {}
-    # One that has ended meanwhile, or that this user may not see, is no finding.
+    # An error means that the transaction has ended meanwhile, or that this user may not see it. Neither is a fault.
     opened = {name: found for name, found in described.items() if not isinstance(found, KafkaError)}
     yield from transactions.examined(opened, wall_ms())
 
 
 def _seen(view: GroupView, later: GroupState) -> groups.Seen:
-    # Where nobody has partitions, the group is not about partitions, as Kafka Connect's, or is rebalancing.
+    # If no member has partitions, the group is rebalancing, or it does not assign partitions, like the groups of Kafka Connect.
     idle = sum(not member.partitions for member in view.members) if any(member.partitions for member in view.members) else 0
     return groups.Seen(view.group, (view.state, later), len(view.members), idle, view.lags)
 
 
 def _min_in_sync(admin: KafkaAdmin, partitions: Sequence[PartitionInfo], timeout: float) -> dict[str, int]:
-    """Return min.insync.replicas of topics that lack replicas in sync, as far as this user may see it."""
+    """Return min.insync.replicas by topic, for topics with out-of-sync replicas whose settings this user may see."""
     topics = sorted({info.topic for info in partitions if len(info.isr) < len(info.replicas)})
     if not topics:
         return {}

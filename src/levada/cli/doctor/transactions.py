@@ -1,4 +1,4 @@
-"""Which transactions are open for so long that readers of committed records wait. Pure."""
+"""Findings about transactions that have been open for long. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from levada.cli.text import counted, named
 from levada.exactly_once.batch import parsed
 
 LONG_MS = 5 * 60_000
-"""After how long an open transaction is worth a word: most programs commit within seconds."""
+"""Age in ms from which an open transaction is reported. Most programs commit within seconds."""
 
 
 def examined(opened: Mapping[str, TransactionDescription], now_ms: int) -> list[Finding]:
-    """Return the findings about transactions that are open. opened: by transactional id. now_ms: this machine's clock."""
+    """Return the findings about open transactions.
+
+    opened: descriptions by transactional id. now_ms: this machine's time in ms since the epoch.
+    """
     long = {name: found for name, found in opened.items() if now_ms - (found.start_time_ms or now_ms) > LONG_MS}
     if not long:
         return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", f"{counted(len(opened), 'transaction')} open, none for long")]
@@ -27,10 +30,10 @@ def _finding(name: str, found: TransactionDescription, now_ms: int) -> Finding:
     text = f"open for {minutes} min: readers with isolation.level=read_committed wait, in {named(topics) or 'no topic'}"
     slot = parsed(name)
     if slot is None:
-        advice = "commit more often, or look for the program; its coordinator aborts it after transaction.timeout.ms"
+        advice = "commit more often, or look for the program that opened it; the coordinator aborts it after transaction.timeout.ms"
     else:
         advice = (
-            f"it is of the Spark sink {slot[0]}: start its query again, or end what it has open by "
-            f"`levada spark transactions abort {slot[0]}`; its coordinator aborts it after transaction.timeout.ms"
+            f"the Spark sink {slot[0]} opened it: start its query again, or abort its open transactions with "
+            f"`levada spark transactions abort {slot[0]}`; the coordinator aborts it after transaction.timeout.ms"
         )
     return Finding(Step.TRANSACTIONS, Status.WARNING, f"transaction {name}", f"{text}; timeout {found.timeout_ms // 60_000} min", advice)
