@@ -139,7 +139,7 @@ def test_no_record_commands_a_terminal(embedded: Any, new_topic: NewTopic, comma
 def test_a_terminal_gets_no_arrow(embedded: Any, new_topic: NewTopic) -> None:
     with Terminal("scan", new_topic(embedded), "--to", "-", "-f", "arrow", "-b", embedded.bootstrap_servers, columns=200) as terminal:
         assert terminal.end() == Exit.WRONG_USE
-    assert "arrow is no text" in terminal.text
+    assert "arrow is binary" in terminal.text
 
 
 def test_a_scan_in_a_terminal(embedded: Any, new_topic: NewTopic, tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ def test_a_table_is_added_to_a_database_that_is_there(levada: Levada, kafka: Any
     levada("scan", filled, "--to", path)
     again = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", str(path))
     assert again.code == Exit.FAILED
-    assert "--table gives the table another name" in again.err
+    assert "choose another name with --table" in again.err
     levada("scan", filled, "--to", path, "--table", "more", "-o", "4")
     with duckdb.connect(str(path), config={"threads": 1}) as database:
         assert database.sql("SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM more)").fetchall() == [(10, 2)]
@@ -430,7 +430,7 @@ def test_mistakes_in_a_scan_are_named(kafka: Any, tmp_path: Path) -> None:
     assert "did you mean 'headers'" in refused("--to", "x.csv", "--columns", "header")
     assert "lists, which CSV does not have" in refused("--to", "x.csv", "--columns", "headers")
     assert f"there is no folder {tmp_path / 'no'}" in refused("--to", str(tmp_path / "no" / "x.parquet"))
-    assert "its name does not tell a format" in refused("--to", "x.foo")
+    assert "its name does not show a format" in refused("--to", "x.foo")
     assert "did you mean 'parquet'" in refused("--to", "x", "-f", "parket")
 
 
@@ -506,7 +506,7 @@ def test_a_copy_is_the_same_byte_for_byte(kafka: Any, new_topic: NewTopic, levad
     target = f"{filled}-copy"
     refused = run("-b", kafka.bootstrap_servers, "copy", filled, target)
     assert refused.code == Exit.WRONG_USE
-    assert "--create makes it" in refused.err
+    assert "--create creates it" in refused.err
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(filled, None, b"\xff", partition=0, timestamp=8, headers=[("h", None), ("h", b"\xff")])
         producer.send(filled, b"", None, partition=1, timestamp=9)
@@ -514,7 +514,7 @@ def test_a_copy_is_the_same_byte_for_byte(kafka: Any, new_topic: NewTopic, levad
     assert records_of(kafka, target) == records_of(kafka, filled)
     small = new_topic(kafka)
     refused = run("-b", kafka.bootstrap_servers, "copy", filled, small)
-    assert "has 1 partition, and 2 are copied" in refused.err
+    assert "has 1 partition, but 2 are copied" in refused.err
     assert levada("copy", filled, small, "--spread", "--offset", "..2", "--output", "json").json()["records"] == 4
 
 

@@ -1,1 +1,1 @@
-"""The command line `levada`: a user of the public clients, as any program is. Nothing here is imported by the library."""
+"""The command line `levada`. It uses the public clients, like any other program. The library imports nothing from here."""

@@ -1,4 +1,4 @@
-"""python -m levada.cli: what the script `levada` runs."""
+"""Runs the command line by `python -m levada.cli`, like the script `levada` does."""
 
 from __future__ import annotations
 

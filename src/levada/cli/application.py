@@ -1,4 +1,4 @@
-"""The application: which commands there are, each loaded when it is called."""
+"""The application with all its commands. The module of a command is loaded when the command is called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levada.cli.exits import Exit, say
 
 
 class Lazy(NamedTuple):
-    """A command that is not loaded yet. module: has an `app`, a typer.Typer. help: its line in the list of commands."""
+    """A command that is not loaded yet. module: its module, which has an `app`, a typer.Typer. help: its line in the list of commands."""
 
     module: str
     help: str
@@ -25,39 +25,39 @@ class Lazy(NamedTuple):
 COMMANDS: Mapping[str, Lazy] = {
     "produce": Lazy("levada.cli.commands.produce", "Write records from stdin or files to a topic."),
     "consume": Lazy("levada.cli.commands.consume", "Print records of topics, and follow them."),
-    "scan": Lazy("levada.cli.commands.scan", "Read a bounded piece of topics into a file."),
+    "scan": Lazy("levada.cli.commands.scan", "Write a range of topics' records to a file."),
     "copy": Lazy("levada.cli.commands.copy", "Copy records to another topic or cluster."),
     "perf": Lazy("levada.cli.commands.perf", "Measure throughput and latency of a cluster."),
     "topics": Lazy("levada.cli.commands.topics", "Topics: list, create, describe, change and delete them."),
-    "groups": Lazy("levada.cli.commands.groups", "Groups of consumers: lag, members, offsets."),
+    "groups": Lazy("levada.cli.commands.groups", "Consumer groups: lag, members, offsets."),
     "configs": Lazy("levada.cli.commands.configs", "Settings of topics, brokers, groups, loggers and client metrics."),
     "acls": Lazy("levada.cli.commands.acls", "Access control lists: who may do what."),
     "users": Lazy("levada.cli.commands.users", "Users: SCRAM credentials, quotas, delegation tokens."),
     "cluster": Lazy("levada.cli.commands.cluster", "The cluster: nodes, quorum, features, log dirs, leaders, reassignments."),
-    "transactions": Lazy("levada.cli.commands.transactions", "Transactions: list, describe, find those that hang, abort."),
-    "spark": Lazy("levada.cli.commands.spark", "Spark's sinks that write exactly once: what they have open; commit or abort it."),
-    "log": Lazy("levada.cli.commands.log", "What is in a log, batch by batch."),
+    "transactions": Lazy("levada.cli.commands.transactions", "Transactions: list, describe, find hanging ones, abort."),
+    "spark": Lazy("levada.cli.commands.spark", "Exactly-once Spark sinks: list, commit or abort their open transactions."),
+    "log": Lazy("levada.cli.commands.log", "Print the record batches of a log."),
     "registry": Lazy("levada.cli.commands.registry", "A schema registry: subjects, versions, schemas, compatibility."),
     "top": Lazy("levada.cli.commands.top", "Watch a cluster: records per second, lag of groups, leaders."),
-    "doctor": Lazy("levada.cli.commands.doctor", "Connect step by step, and say what is wrong and what to do about it."),
+    "doctor": Lazy("levada.cli.commands.doctor", "Check the connection and the cluster step by step, and advise what to do."),
     "broker": Lazy("levada.cli.commands.broker", "Run a Kafka broker for tests and development."),
     "completion": Lazy("levada.cli.commands.completion", "Print the script that completes commands in a shell."),
 }
 
 
 COMPLETE_VAR = "_LEVADA_COMPLETE"
-"""Set by a shell that asks for what may follow; see levada completion."""
+"""Environment variable that the shell sets when it asks for completions; see levada completion."""
 
 
 class LazyGroup(TyperGroup):
-    """The commands by name. What is listed knows its line of help only; what is called, or asked for its own help, is loaded."""
+    """The commands by name. Listing them takes only their line of help. A command is loaded when it is called or asked for its own help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names, in the order of the table."""
+        """Return the names of the commands, in the order of COMMANDS."""
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command that the arguments name, loaded, and what is left of them."""
+        """Load the command that the first argument names. Return its name, the command and the other arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(str(name)), rest
 
@@ -82,7 +82,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 @options_before_commands
 def levada(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """Kafka from the command line: records, topics, groups, and what is wrong with them."""
+    """Kafka from the command line: records, topics, groups, and their faults."""
     if version:
         from levada import __version__
 
@@ -93,7 +93,7 @@ def levada(context: typer.Context, version: Annotated[bool, typer.Option("--vers
 
 
 def application() -> LazyGroup:
-    """Return the whole application; its commands are lines of help until they are resolved."""
+    """Return the application. Each command is only a name and a line of help until resolve_command() loads it."""
     group = get_command(app)
     assert isinstance(group, LazyGroup)
     for name, lazy in COMMANDS.items():
@@ -102,7 +102,7 @@ def application() -> LazyGroup:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. What a command raises comes out, but for mistakes on the command line."""
+    """Run one command line and return its exit code. Mistakes on the command line are printed. Other errors of a command are raised."""
     if COMPLETE_VAR in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
@@ -111,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
         code = application().main(list(arguments), "levada", standalone_mode=False)
     except typer.TyperException as mistake:
         if not mistake.format_message():
-            # A group without the name of a command: its help was printed.
+            # A command group was called without a command, and typer has printed the group's help.
             return Exit.WRONG_USE
         context: Any = getattr(mistake, "ctx", None)
         say(mistake.format_message())
@@ -119,11 +119,11 @@ def run(arguments: Sequence[str]) -> int:
             say(f"see '{context.command_path} --help'")
         return Exit.WRONG_USE
     except typer.Abort:
-        # Ctrl-C or Ctrl-D at a question, whose line is not ended yet.
+        # Ctrl-C or Ctrl-D was typed at a prompt: end the prompt's line.
         typer.echo(err=True)
         return Exit.INTERRUPTED
     except SystemExit as ended:
-        # typer ends the process itself where a pipe is closed, with a code of its own.
+        # typer ends the process itself if a pipe is closed, with another exit code than ours.
         if isinstance(ended.__context__, BrokenPipeError):
             return Exit.OUTPUT_CLOSED
         raise

@@ -1,8 +1,8 @@
-"""What makes a function a command: it gets an Invocation first, and the options that every command has beside its own.
+"""Turns a function into a command: passes it an Invocation, and adds the options that every command has.
 
-These options stand before the command's name or after it: `levada -b host:9092 consume t` is `levada consume t -b host:9092`. Where
-both are given, the one after the name counts. A command that has a letter of its own for something else keeps it: the `-o` of consume is
-its offsets, as kcat's and rpk's, and the format is said by --output there.
+These options can stand before the command's name or after it: `levada -b host:9092 consume t` is `levada consume t -b host:9092`. If an
+option stands at both places, the one after the name counts. A command may use one of their letters for an option of its own: `-o` of
+consume means offsets, like in kcat and rpk, so the output format of consume has only the long spelling --output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PANEL = "Options of every command"
 
 
 class Given(NamedTuple):
-    """The options that every command has, as they were given at one place."""
+    """The options of every command, as given either before or after the command's name."""
 
     brokers: str | None = None
     option: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Given(NamedTuple):
     wait: bool = False
 
     def over(self, outer: Self) -> Given:
-        """Return these options, and where there are none those that stood before the command's name."""
+        """Return these options, completed by the outer ones: those that stood before the command's name."""
         return Given(
             self.brokers or outer.brokers,
             outer.option + self.option,
@@ -48,7 +48,7 @@ class Given(NamedTuple):
 
 
 class Flags(NamedTuple):
-    """An option of every command: its type, its spellings, and its line of help."""
+    """Declaration of an option that every command has. more: further arguments of typer.Option()."""
 
     type: Any
     default: Any
@@ -62,35 +62,35 @@ OPTIONS: Mapping[str, Flags] = {
         str | None,
         None,
         ("-b", "--brokers"),
-        "Brokers to begin with, separated by commas. Environment: LEVADA_BROKERS.",
+        "Brokers to connect to first, separated by commas. Environment: LEVADA_BROKERS.",
         {"metavar": "HOST:PORT,..."},
     ),
     "option": Flags(
         list[str],
         (),
         ("-X", "--option"),
-        "A setting of the clients, such as -X security.protocol=SSL; may be repeated. Environment: LEVADA_X_SECURITY_PROTOCOL.",
+        "A setting of the clients, such as -X security.protocol=SSL; repeat it for more. Environment: LEVADA_X_SECURITY_PROTOCOL.",
         {"metavar": "KEY=VALUE"},
     ),
     "profile": Flags(
         str | None, None, ("--profile",), "A profile of the configuration file. Environment: LEVADA_PROFILE.", {"metavar": "NAME"}
     ),
-    "output": Flags(OutputFormat | None, None, ("-o", "--output"), "How results are printed. Environment: LEVADA_OUTPUT."),
-    "verbose": Flags(int, 0, ("-v", "--verbose"), "Log what the clients do, to stderr; -vv logs more.", {"count": True}),
+    "output": Flags(OutputFormat | None, None, ("-o", "--output"), "Format of results. Environment: LEVADA_OUTPUT."),
+    "verbose": Flags(int, 0, ("-v", "--verbose"), "Log the clients' work to stderr; -vv logs more.", {"count": True}),
     "no_color": Flags(bool, False, ("--no-color",), "No colours. Environment: NO_COLOR."),
-    "wait": Flags(bool, False, ("--wait",), "Wait for brokers that cannot be reached yet, instead of giving up once all have failed."),
+    "wait": Flags(bool, False, ("--wait",), "Wait for brokers that cannot be reached yet, instead of failing once all were tried."),
 }
 
 
 def command_group(help: str) -> typer.Typer:
-    """Return an app for several commands, `levada topics list` and the like. help: its line in the list of commands."""
+    """Return an app for several commands, such as `levada topics list`. help: its line in the list of commands."""
     return typer.Typer(help=help, no_args_is_help=True, add_completion=False)
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
-    """Make a function a command of an app. Its first parameter is an Invocation, the others are typer's.
+    """Make a function a command of an app. Its first parameter is an Invocation; the others are declared for typer.
 
-    It returns the exit code, or None when everything was done.
+    The function returns the exit code, or None if everything was done.
     """
 
     def make(context: typer.Context, given: Given) -> Invocation:
@@ -105,7 +105,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
 
 
 def _advised(function: F) -> F:
-    """Have a command whose brokers cannot be reached say how to wait for them."""
+    """Add advice about --wait to the error of a command whose brokers cannot be reached."""
 
     @wraps(function)
     def call(run: Invocation, **values: Any) -> Any:
@@ -120,7 +120,10 @@ def _advised(function: F) -> F:
 
 
 def options_before_commands(function: F) -> Any:
-    """Make a function the callback of the application: its first parameter is typer's context, which keeps the options for the command."""
+    """Make a function the callback of the application, with the options of every command.
+
+    Its first parameter is typer's context, which passes these options on to the command.
+    """
 
     def make(context: typer.Context, given: Given) -> typer.Context:
         context.obj = given
@@ -130,7 +133,7 @@ def options_before_commands(function: F) -> Any:
 
 
 def _accepting(function: Callable[..., Any], make: Callable[[typer.Context, Given], Any]) -> Any:
-    """Return the function with the options of every command instead of its first parameter, which is made of them."""
+    """Return the function with the options of every command in place of its first parameter. make() makes that parameter from them."""
     hints = get_type_hints(function, include_extras=True)
     own = [parameter.replace(annotation=hints[parameter.name]) for parameter in list(inspect.signature(function).parameters.values())[1:]]
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
@@ -155,7 +158,7 @@ def _parameter(name: str, flags: Flags, taken: set[str]) -> inspect.Parameter:
 
 
 def _spellings(annotation: Any) -> list[str]:
-    """The spellings of an option that a function declares with Annotated."""
+    """Return the spellings of an option that a function declares with Annotated."""
     found = [spelling for info in get_args(annotation)[1:] for spelling in (getattr(info, "default", None), *(_declared(info) or ()))]
     return [spelling for spelling in found if isinstance(spelling, str)]
 

@@ -1,4 +1,4 @@
-"""docs/CLI.md, made of what --help says, by `python -m levada.cli.document`."""
+"""Writes docs/CLI.md from the commands' help texts: `python -m levada.cli.document > docs/CLI.md`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levada.cli.exits import MEANINGS
 _HEAD = """\
 # The command line
 
-`pip install 'levada[cli]'` installs the command `levada`. Every command has its own `--help`, of which `make docs` makes this page.
+`pip install 'levada[cli]'` installs the command `levada`. Every command has a `--help`; `make docs` generates this page from these texts.
 
 ```
 levada broker --port 9092 &
@@ -27,33 +27,33 @@ levada consume orders -b localhost:9092
 levada doctor -b localhost:9092
 ```
 
-Data go to stdout and everything else to stderr. Results are tables; `-o json` and `-o yaml` print the same with all fields, for programs.
-What failed is named on stderr; JSON and YAML have it among the results, too. `levada consume` prints records in the format that `--output`,
-`LEVADA_OUTPUT` or the profile names, and without one, or where these two say `table`, their values as they are.
+Data go to stdout and everything else to stderr. Results are printed as tables; `-o json` and `-o yaml` print all fields, for programs.
+Failures are named on stderr; JSON and YAML also have them among the results. `levada consume` prints records in the format of `--output`,
+`LEVADA_OUTPUT` or the profile. Without a format, or if `LEVADA_OUTPUT` or the profile says `table`, it prints the bare values.
 
-A terminal acts on escape sequences, and keys, values and headers of records may hold some. So where stdout is a terminal, their
-control characters are written out, as `\\x1b`; what a template itself says is printed as it is. In a file or a pipe every byte is as
-it was written. In tables, line feeds, tabs and invisible characters such as U+200B are written out too; JSON and YAML keep them.
+A terminal acts on escape sequences, and keys, values and headers of records may contain such sequences. If stdout is a terminal, their
+control characters are therefore printed in an escaped form, such as `\\x1b`; the text of a template is printed unchanged. In a file or a
+pipe every byte is unchanged. In tables, line feeds, tabs and invisible characters such as U+200B are escaped too; JSON and YAML keep them.
 
-What cannot be taken back is asked about first; without a terminal to ask on it needs `--yes`.
-Commands that ask a cluster something, such as `levada topics list`, wait 15 s for each answer; `-X default.api.timeout.ms=60000` says
-otherwise. Where none of the brokers that `-b` names can be reached, a command ends once each has failed, and where TLS or the login is
-refused it ends at once; `--wait` has it wait for brokers that are still starting, for as long as its calls may take.
-`levada registry` asks a registry that does not answer once more; `-X max.retries=5`, or `--wait`, more often.
+Before an action that cannot be undone, levada asks for confirmation. If stdin is not a terminal, such an action needs `--yes`.
+Commands that ask a cluster, such as `levada topics list`, wait 15 s for each answer; `-X default.api.timeout.ms=60000` changes that. If
+none of the brokers of `-b` can be reached, a command fails after it has tried each; if TLS or the login fails, it fails at once. With
+`--wait` it waits for brokers that are still starting, until the timeout of its calls.
+`levada registry` retries once if a registry does not answer; `-X max.retries=5` or `--wait` retry more often.
 `levada scan`, `levada copy`, and parquet and Arrow files of `levada produce`, need pyarrow: `pip install 'levada[cli,arrow]'`.
 """
 _OFFSETS = """\
 ## Offsets
 
-Wherever a command takes a position in a log, it is written like this. Some commands take one position, others a range.
+All commands use this syntax for positions in a log. Some commands take one position, others a range.
 
-A range that ends before it begins is refused. Where a range begins or ends behind the end of a log, stderr says so: `levada consume`
-waits for those records, and with `-e`, as `levada scan` and `levada copy` do, it reads what is there.
+A range that ends before it begins is refused. If a range begins or ends behind the end of a log, stderr says so: `levada consume`
+waits for those records. `levada consume -e`, `levada scan` and `levada copy` read only the records that exist.
 """
 
 
 def document() -> str:
-    """Return the page about all commands."""
+    """Return the page as Markdown."""
     root = application()
     context = Context(root, info_name="levada")
     parts = [_HEAD, "## Options of every command\n", _table(root, context, of_every_command=True), _exit_codes()]
@@ -76,7 +76,7 @@ def _sections(command: Any, name: str, parent: Context) -> Iterator[str]:
 
 
 def _table(command: Any, context: Context, *, of_every_command: bool) -> str:
-    """Return the parameters of a command that every command has, or those that are its own."""
+    """Return a table of a command's parameters: either the options of every command, or the command's own parameters."""
     params = [param for param in command.get_params(context) if (getattr(param, "rich_help_panel", None) == PANEL) is of_every_command]
     records = [record for param in params if (record := param.get_help_record(context)) and "--help" not in record[0]]
     return _rows(("", ""), [(f"`{declared}`", meaning) for declared, meaning in records]) if records else ""

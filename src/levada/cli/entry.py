@@ -1,4 +1,4 @@
-"""From the start of the process to its exit code."""
+"""The entry point of the command line: runs it and ends the process with an exit code."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any, NoReturn
 from levada.cli.exits import Exit, report, say
 
 OF_THE_EXTRA = ("typer", "rich", "yaml")
-"""Packages that `levada[cli]` brings."""
+"""Packages that `levada[cli]` installs."""
 
 
 def console() -> NoReturn:
-    """Run the command line of this process, and end it with the exit code."""
+    """Run the command line, and end the process with its exit code."""
     signal.signal(signal.SIGTERM, _terminated)
     open_missing_streams()
     sys.exit(main())
 
 
 def open_missing_streams() -> None:
-    """Open what the caller has closed of stdin, stdout and stderr (`>&-`).
+    """Open /dev/null in place of each of stdin, stdout and stderr that the caller has closed (`>&-`).
 
-    Without them print() would write messages that are for stderr to stdout, and sockets would get their numbers. What is read from stdin
-    and written to stdout fails, so that nobody takes missing data for an end; messages are dropped.
+    Otherwise sockets would get the file descriptors 0 to 2. Reads from this stdin and writes to this stdout fail, so that missing data are
+    not mistaken for the end of the data. Messages to this stderr are dropped.
     """
     for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_RDWR)):
         if getattr(sys, name) is None:
@@ -34,7 +34,7 @@ def open_missing_streams() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code. arguments: without the program's name; default: those of this process."""
+    """Run one command line and return its exit code. arguments: without the program's name; default: the arguments of this process."""
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -68,11 +68,11 @@ def _end_output() -> None:
 
 
 def _discard_output() -> None:
-    # Otherwise the interpreter would try to flush what is left, fail, and say so with an exit code of its own.
+    # Otherwise the interpreter would flush stdout at its end, fail, and replace our exit code by its own.
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _terminated(number: int, frame: FrameType | None) -> Any:
-    # An exception, so that `with` blocks close their clients: a consumer leaves its group.
+    # An exception runs the ends of `with` blocks, which close the clients: a consumer leaves its group.
     raise SystemExit(Exit.TERMINATED)

@@ -1,4 +1,4 @@
-"""How a run of the command line ends: the exit codes, which error leads to which, and what the user is told."""
+"""The exit codes of the command line, the code of each error, and the error messages to the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levada.errors import AuthenticationError, AuthorizationError, ConfigError, 
 
 
 class Exit(IntEnum):
-    """An exit code; MEANINGS says what each means."""
+    """The exit codes. MEANINGS explains each."""
 
     DONE = 0
     FAILED = 1
@@ -30,19 +30,19 @@ class Exit(IntEnum):
 
 MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "Everything was done.",
-    Exit.FAILED: "It could not be done: a broker's answer, a file, or a check that found something.",
+    Exit.FAILED: "The command failed: a broker returned an error, a file could not be read or written, or a check found a fault.",
     Exit.WRONG_USE: (
-        "The command line, a setting, a profile or the installation is wrong; so are `levada` and `levada topics` alone, which print help. "
-        "Nothing was asked of a broker."
+        "The command line, a setting, a profile or the installation is wrong. No request was sent to a broker. `levada` and `levada "
+        "topics` without a command print help and end with this code, too."
     ),
     Exit.UNREACHABLE: "No broker could be reached, or a connection was lost for good.",
-    Exit.REFUSED: "TLS, the login or an ACL refused it.",
-    Exit.TIMED_OUT: "The time was over before there was an answer: it may have been done.",
-    Exit.PARTLY: "A part was done and a part failed, such as records before a bad line of input; stderr names what failed.",
+    Exit.REFUSED: "TLS, the login or the authorization failed.",
+    Exit.TIMED_OUT: "The request timed out. It may have been carried out.",
+    Exit.PARTLY: "A part was done and a part failed, such as the records from a bad line of input on; stderr names the failures.",
     Exit.BUG: "A bug in levada. The traceback is on stderr.",
     Exit.INTERRUPTED: "Ctrl-C (128 + SIGINT).",
-    Exit.OUTPUT_CLOSED: "Who read the output has closed it, as `| head` does (128 + SIGPIPE). Nothing is said about it.",
-    Exit.TERMINATED: "SIGTERM (128 + SIGTERM). Clients were closed before.",
+    Exit.OUTPUT_CLOSED: "The program that reads the output closed the pipe, like `| head` does (128 + SIGPIPE). No message is printed.",
+    Exit.TERMINATED: "SIGTERM (128 + SIGTERM). The clients were closed first.",
 }
 
 OF_ERRORS: tuple[tuple[type[BaseException], Exit], ...] = (
@@ -56,11 +56,11 @@ OF_ERRORS: tuple[tuple[type[BaseException], Exit], ...] = (
     (ImportError, Exit.WRONG_USE),
     (OSError, Exit.FAILED),
 )
-"""The first that fits counts. ImportError: a package that an extra of levada brings is missing."""
+"""The exit code of each class of errors; the first match counts. ImportError means that a package of one of levada's extras is missing."""
 
 
 class CommandError(Exception):
-    """A command cannot go on, or did not do all of it; its text is for the user. code: with which the run ends."""
+    """Raised if a command fails or did only a part of its work. The text is printed for the user. code: the exit code."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class CommandError(Exception):
 
 
 def exit_of(error: BaseException) -> Exit:
-    """Return the exit code of an error; BUG for one that no user's mistake and no broker explains."""
+    """Return the exit code of an error, or BUG for an error that is not expected here."""
     if isinstance(error, CommandError):
         return error.code
     if isinstance(error, ImportError) and (error.name or "").startswith("levada"):
@@ -77,7 +77,7 @@ def exit_of(error: BaseException) -> Exit:
 
 
 def report(error: Exception) -> Exit:
-    """Tell the user about an error, on stderr, and return its exit code. Only a bug has a traceback."""
+    """Print an error to stderr, and return its exit code. A traceback is printed only for a bug."""
     code = exit_of(error)
     if code is Exit.BUG:
         traceback.print_exception(error)
@@ -90,13 +90,13 @@ def report(error: Exception) -> Exit:
 
 
 def say(text: str) -> None:
-    """Write a line of the program's own to stderr. Where that is full or closed the line is lost, and the exit code still tells."""
+    """Write "levada: <text>" as a line to stderr. Errors of that write are ignored, because the exit code still tells the result."""
     with suppress(OSError):
         print(f"levada: {escaped(text)}", file=sys.stderr, flush=True)
 
 
 def text_of(error: Exception) -> str:
-    """Return what an error says to the user."""
+    """Return the text of an error for the user."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Groups as commands show them: their members and positions, the ledgers of Spark sinks among them, and where a reset leads."""
+"""Groups for the commands that show or change them: members, lag, ledgers of Spark sinks, and plans for resetting offsets."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
 
 LogEndsOf: TypeAlias = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, LogEnds]]
-"""Looks up where logs begin and end."""
+"""A function that returns the start and end offsets of partitions."""
 
 _OF_CONSUMERS = ("consumer", "")
-"""What the members of a classic group call themselves, and a group that never had any."""
+"""Protocol types of classic groups of consumers. "" is the type of a group that never had members."""
 
 
 class MemberView(NamedTuple):
@@ -45,7 +45,7 @@ class MemberView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group. assignor: who shares out partitions, "" where that is not settled. lags: where it is, partition by partition."""
+    """A group. assignor: name of its assignor, "" if not chosen yet. lags: its lag in each partition."""
 
     group: str
     type: GroupType
@@ -60,7 +60,7 @@ Description: TypeAlias = ConsumerGroupDescription | ClassicGroupDescription | Sh
 
 
 def group_views(admin: KafkaAdmin, listings: Iterable[GroupListing], ends_of: LogEndsOf) -> dict[str, GroupView | KafkaError]:
-    """Return groups by id, or why one could not be described."""
+    """Return the group, or the error of describing it, by group id."""
     by_id = {listing.group_id: listing for listing in listings}
     described = _described(admin, by_id.values())
     positions = _positions(admin, [by_id[group] for group, found in described.items() if not isinstance(found, KafkaError)])
@@ -75,7 +75,7 @@ def group_views(admin: KafkaAdmin, listings: Iterable[GroupListing], ends_of: Lo
 
 
 def _described(admin: KafkaAdmin, listings: Collection[GroupListing]) -> dict[str, Any]:
-    """Ask about groups of each kind by the call that is for it."""
+    """Describe each group with the admin call for its type."""
     found: dict[str, Any] = {}
     wanted: tuple[tuple[Callable[..., dict[str, Any]], list[str]], ...] = (
         (admin.describe_share_groups, [one.group_id for one in listings if one.type is GroupType.SHARE]),
@@ -93,7 +93,7 @@ def _has_consumers(listing: GroupListing) -> bool:
 
 
 def _positions(admin: KafkaAdmin, listings: Sequence[GroupListing]) -> dict[str, dict[TopicPartition, int | None] | KafkaError]:
-    """Return where groups are, by id, by partition."""
+    """Return the groups' committed offsets, or start offsets of share groups: by group id, then by partition."""
     found: dict[str, dict[TopicPartition, int | None] | KafkaError] = {}
     shares: dict[str, None] = {one.group_id: None for one in listings if one.type is GroupType.SHARE}
     others: dict[str, None] = {one.group_id: None for one in listings if one.type is not GroupType.SHARE}
@@ -111,7 +111,7 @@ def _view(
 ) -> GroupView:
     members = tuple(_member(found.group_id, member) for member in found.members)
     readers = {tp: Reader(member.member_id, member.client_id, member.host) for member in members for tp in member.partitions}
-    # Of a share group several members read a partition; none of them is its reader.
+    # In a share group several members read a partition, so it has no single owner.
     lags = lag_of(found.group_id, committed, ends, {} if kind is GroupType.SHARE else readers)
     return GroupView(found.group_id, kind, found.state, _assignor(found), found.coordinator_id, members, tuple(lags))
 
@@ -129,7 +129,10 @@ def _member(group: str, member: MemberDescription | ShareMemberDescription) -> M
 
 
 def ledger_entry(admin: KafkaAdmin, group: str, timeout: float | None = None) -> Entry | None:
-    """Return what the ledger of a Spark sink says, None for any other group. Raises IllegalStateError for the ledger of a newer levada."""
+    """Return the last entry in the ledger of a Spark sink, or None for any other group.
+
+    Raises IllegalStateError for the ledger of a newer levada. timeout: in seconds.
+    """
     try:
         return Slots(admin, group).last_entry(timeout_s=timeout, stable=False)
     except CorruptRecordError:
@@ -137,7 +140,7 @@ def ledger_entry(admin: KafkaAdmin, group: str, timeout: float | None = None) ->
 
 
 def refuse_ledgers(admin: KafkaAdmin, groups: Sequence[str], advice: str) -> None:
-    """Raise CommandError if one of these groups is a ledger, or a part of one: it must not be changed as if consumers had committed it."""
+    """Raise CommandError if one of these groups is a ledger of a Spark sink, or a part of one. Its offsets are not those of consumers."""
     for group in groups:
         sink = sink_of_group(group)
         try:
@@ -148,15 +151,15 @@ def refuse_ledgers(admin: KafkaAdmin, groups: Sequence[str], advice: str) -> Non
             continue
         what = "is the ledger" if group == sink else f"belongs to the ledger {sink}"
         raise CommandError(
-            f"nothing was done: group {group} {what} of a Spark sink that writes exactly once, at batch {entry.batch.number}. Without it, "
+            f"nothing was done: group {group} {what} of an exactly-once Spark sink, at batch {entry.batch.number}. Without it, "
             f"rows that are in Kafka are written twice when Spark repeats their batch. {advice}"
         )
 
 
 class Plan(NamedTuple):
-    """Where a group is to go on in a partition. committed: where it would go on now, None where nothing is committed.
+    """A reset of a group in a partition. committed: its committed offset, None if there is none. offset: the new one.
 
-    records: how many offsets more it reads than it would now (negative: fewer), None where nothing is committed.
+    records: number of offsets that the group reads again; negative: the number that it skips; None if nothing is committed.
     """
 
     group: str
@@ -168,14 +171,14 @@ class Plan(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """Its partition."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 def to_offsets(
     group: str, wanted: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int | None], ends: Mapping[TopicPartition, LogEnds]
 ) -> list[Plan]:
-    """Return what going to these offsets comes to; what lies outside of a log becomes its start or end, as in Java's tool."""
+    """Return the plans for a reset to these offsets. An offset outside of the log becomes its start or end, like in Java's tool."""
     return [_plan(group, tp, offset, committed.get(tp), ends.get(tp)) for tp, offset in sorted(wanted.items())]
 
 
@@ -186,7 +189,7 @@ def by_offsets(
     committed: Mapping[TopicPartition, int | None],
     ends: Mapping[TopicPartition, LogEnds],
 ) -> list[Plan]:
-    """Return what going on or back by a number of offsets comes to, in partitions for which something is committed."""
+    """Return the plans for a shift by a number of offsets (negative: back), for partitions with a committed offset."""
     at = {tp: committed.get(tp) for tp in partitions}
     return to_offsets(group, {tp: offset + shift for tp, offset in at.items() if offset is not None}, committed, ends)
 

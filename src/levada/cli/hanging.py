@@ -1,4 +1,4 @@
-"""Which open transactions nobody will end (KIP-664). Pure."""
+"""Finds hanging transactions: open transactions that no coordinator will end (KIP-664). Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 from levada import ProducerState, TopicPartition, TransactionDescription
 
 NO_EPOCH = 0
-"""The coordinator's epoch for a producer that has ended no transaction in the partition."""
+"""Coordinator epoch to send for a producer that has not ended any transaction in the partition yet."""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that a partition holds open: readers with isolation.level=read_committed wait before start_offset.
+    """An open transaction in a partition. Consumers with isolation.level=read_committed wait before start_offset.
 
-    last_timestamp: of its last record, in ms since the epoch. transactional_id: "" where no coordinator knows the producer.
+    last_timestamp: timestamp of its last record, in ms since the epoch. transactional_id: "" if no coordinator knows the producer.
     """
 
     topic: str
@@ -28,12 +28,12 @@ class OpenTransaction(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """Its partition."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 def opened_before(limit_ms: float, producers: Mapping[TopicPartition, Iterable[ProducerState]]) -> list[OpenTransaction]:
-    """Return the open transactions whose last record is older than a time in ms since the epoch."""
+    """Return the open transactions whose last record is older than limit_ms, a time in ms since the epoch."""
     return [
         OpenTransaction(
             tp.topic,
@@ -53,9 +53,9 @@ def opened_before(limit_ms: float, producers: Mapping[TopicPartition, Iterable[P
 def hanging(
     opened: Iterable[OpenTransaction], ids: Mapping[int, str], descriptions: Mapping[str, TransactionDescription]
 ) -> list[OpenTransaction]:
-    """Return those that no coordinator will end: it does not know the producer, or not that the partition takes part.
+    """Return the hanging transactions: their coordinator does not know the producer, or does not know that the partition takes part.
 
-    ids: transactional ids by producer id. descriptions: by transactional id, as their coordinators have them.
+    ids: transactional ids by producer id. descriptions: the coordinators' descriptions by transactional id.
     """
     named = [one._replace(transactional_id=ids.get(one.producer_id, "")) for one in opened]
     return [one for one in named if (known := descriptions.get(one.transactional_id)) is None or one.tp not in known.partitions]

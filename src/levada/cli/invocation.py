@@ -1,4 +1,4 @@
-"""One run of a command: the settings its clients get, where its output goes, and how results are printed."""
+"""Invocation, one run of a command: makes the clients with the user's settings, and prints results."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ if TYPE_CHECKING:
 
 
 LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-"""Of -v: none, one, two or more."""
+"""Log level by the number of -v: none, one, two or more."""
 
 ASKED_ONCE: Mapping[str, Any] = {"default.api.timeout.ms": 15_000}
-"""Somebody waits for the answer, which a broker that is down never gives."""
+"""Defaults of admin clients. A short timeout, because a user waits for the answer."""
 REGISTRY_ASKED_TWICE: Mapping[str, Any] = {"max.retries": 1, "retries.wait.ms": 500}
-"""So that one lost answer ends no command, and a registry that is down is told of soon."""
+"""Defaults of registry clients. With one retry, one lost answer does not fail a command, and a registry that is down fails it soon."""
 NOT_CREATING: Mapping[str, Any] = {"allow.auto.create.topics": False}
+"""Defaults of consumers. Reading from a misspelt topic must not create it."""
 
 
 class Invocation:
-    """What a command is run with: the options of every command, and what follows from them.
+    """One run of a command, with the options that every command has.
 
-    A command makes its clients here, so that they have the brokers, the login and the settings that the user gave. Clients are imported
-    when they are made: a command that is only asked for its help loads none.
+    Its methods make the command's clients, with the brokers, the login and the settings that the user gave. They import a client only when
+    they make it, so that printing help loads no client.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Invocation:
     ) -> None:
         self._brokers, self._options, self._profile = brokers, tuple(option), profile
         self.waits = wait
-        """Whether brokers that cannot be reached yet are waited for."""
+        """Whether to wait for brokers that cannot be reached yet (--wait)."""
         self._output = output
         self.color: bool | None = False if no_color else None
         _log_to_stderr(verbose)
@@ -65,19 +66,19 @@ class Invocation:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the command line, the environment and the profile. Raises ConfigError for what is wrong with them."""
+        """The settings of the command line, the environment and the profile. Raises ConfigError if they cannot be read."""
         from levada.cli.settings import settings_of
 
         return settings_of(os.environ, brokers=self._brokers, options=self._options, profile=self._profile)
 
     def client_settings(self, kind: type[Config]) -> dict[str, Any]:
-        """Return the settings of a client that talks to brokers. It gives up where none can be reached, unless the user says otherwise."""
+        """Return the settings of a client for brokers. It fails if no broker can be reached, unless the user chose to wait."""
         return {"bootstrap.wait": False, **self.settings.of(kind), **({"bootstrap.wait": True} if self.waits else {})}
 
     def of_cluster(self, profile: str | None, brokers: str | None) -> Invocation:
-        """Return an invocation for another cluster, that of a profile or of brokers.
+        """Return an invocation for another cluster, named by a profile or by brokers.
 
-        It has none of the settings of this one, neither -X nor those of the environment: their login is that of the first cluster.
+        It takes no settings from -X or the environment, because these belong to the first cluster, for example its login.
         """
         from levada.cli.settings import settings_of_another
 
@@ -86,10 +87,9 @@ class Invocation:
         return other
 
     def consumer(self, *, defaults: Mapping[str, Any] | None = None, **settings: Any) -> KafkaConsumer[Any, Any]:
-        """Make a consumer.
+        """Make a consumer. By default it does not create the topics that it reads.
 
-        settings: of this command, as keywords; they count before what the user has set, and defaults, with Kafka's names, after it. Unless
-        these say otherwise it creates no topic by reading it.
+        settings: keywords that override the user's settings. defaults: settings under Kafka's names that the user's settings override.
         """
         from levada import KafkaConsumer
         from levada.config import ConsumerConfig
@@ -97,7 +97,7 @@ class Invocation:
         return KafkaConsumer({**NOT_CREATING, **(defaults or {}), **self.client_settings(ConsumerConfig), **_dotted(settings)})
 
     def producer(self, **settings: Any) -> KafkaProducer[Any, Any]:
-        """Make a producer."""
+        """Make a producer. settings: keywords that override the user's settings."""
         from levada import KafkaProducer
         from levada.config import ProducerConfig
 
@@ -111,16 +111,16 @@ class Invocation:
         return KafkaAdmin({**ASKED_ONCE, **self.client_settings(AdminConfig)})
 
     def scan(self, topics: Any = None, **arguments: Any) -> Scan[Any, Any]:
-        """Make a scan. arguments: those of levada.scan()."""
+        """Make a scan. arguments: further arguments of levada.scan()."""
         from levada import scan
         from levada.config import ConsumerConfig
 
         return scan(topics, self.client_settings(ConsumerConfig), **arguments)
 
     def registry(self, *, asks_twice: bool = True) -> SchemaRegistryClient:
-        """Make a client of the Schema Registry, which schema.registry.url names. Raises ConfigError where nothing does.
+        """Make a client of the Schema Registry at schema.registry.url. Raises ConfigError if that is not set.
 
-        asks_twice: unless the user says otherwise; without it as often as a client of the library does.
+        asks_twice: retry a failed request only once, unless the user set otherwise; if false, the library's defaults apply.
         """
         from levada.config import RegistryConfig
         from levada.registry import SchemaRegistryClient
@@ -134,43 +134,43 @@ class Invocation:
 
     @property
     def asked_format(self) -> OutputFormat | None:
-        """The format that was asked for: on the command line, or in the environment or the profile if it is for programs; None for none.
+        """The output format from the command line, the environment or the profile, or None.
 
-        A table is what most commands print anyway, so a profile that says so does not change those that print something else.
+        "table" in the environment or the profile counts as None: it is the usual format, and must not change commands with another default.
         """
         usual = None if self.settings.output is OutputFormat.TABLE else self.settings.output
         return self._output or usual
 
     @property
     def format_of_command_line(self) -> OutputFormat | None:
-        """The format that --output names."""
+        """The output format from --output, or None."""
         return self._output
 
     @property
     def format(self) -> OutputFormat:
-        """How results are printed."""
+        """The output format of results."""
         return self.asked_format or OutputFormat.TABLE
 
     @property
     def out(self) -> IO[bytes]:
-        """Where data go: stdout, as bytes."""
+        """The stream for the command's data: stdout, for bytes."""
         return sys.stdout.buffer
 
     @property
     def to_terminal(self) -> bool:
-        """Whether data go to a terminal, which acts on control characters."""
+        """Whether stdout is a terminal. A terminal acts on control characters, so these must be escaped."""
         return sys.stdout.isatty()
 
     def show(self, result: Any, columns: Sequence[str] = ()) -> None:
-        """Print what a call of the library returned, in the format that was asked for; output.write() says how."""
+        """Print a result in the chosen format, by output.write(). columns: the columns of a table."""
         write(result, sys.stdout, self.format, columns=columns, color=self.color)
 
     def say(self, text: str) -> None:
-        """Write a line about the run to stderr, where it does not mix with data."""
+        """Write a message to stderr, so that it does not mix with data."""
         say(text)
 
     def progress(self, what: str, *, total: int | None = None, unit: str = "record") -> AbstractContextManager[Progress]:
-        """Show how far something is, on stderr, where that is a terminal and once it takes over a second: `with ... as bar`."""
+        """Return a context manager for a progress bar on stderr. It is drawn after a second, and only on a terminal."""
         from levada.cli.progress import progress
 
         return progress(what, total=total, unit=unit, color=self.color)
@@ -181,7 +181,7 @@ def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Visible(logging.Formatter):
-    """Log lines in one style with the other messages, without control characters."""
+    """Formats log lines with their control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
@@ -198,16 +198,16 @@ def _log_to_stderr(verbose: int) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask, unless the user has said --yes. Raises CommandError where the answer is no, and where there is no terminal to ask on."""
+    """Ask the user for confirmation, unless --yes was given. Raises CommandError if the answer is no, or stdin is not a terminal."""
     if yes:
         return
     if not is_terminal(sys.stdin):
         raise CommandError(f"{question} There is no terminal to ask on: add --yes", Exit.WRONG_USE)
-    # Names in it may come from the cluster, such as the principals of access rules.
+    # The question may hold names from the cluster, such as principals of ACLs, with control characters.
     if not typer.confirm(in_one_line(question), err=True):
         raise CommandError("nothing was done")
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether somebody can answer."""
+    """Return whether a user can answer questions on this stream."""
     return stream.isatty()

@@ -1,4 +1,4 @@
-"""How far groups are behind, partition by partition. Pure; groups, top and doctor show it."""
+"""The lag of groups in each partition, for the commands groups, top and doctor. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from levada import TopicPartition
 
 
 class LogEnds(NamedTuple):
-    """The offsets of a log: of the first record that there is, and the one that the next record will get."""
+    """The offsets of a log. start: of its first record. end: of the next record to be appended."""
 
     start: int
     end: int
 
 
 class Reader(NamedTuple):
-    """Which member of a group has a partition."""
+    """The member of a group that owns a partition."""
 
     member_id: str
     client_id: str
@@ -24,10 +24,11 @@ class Reader(NamedTuple):
 
 
 class PartitionLag(NamedTuple):
-    """Where a group is in a partition.
+    """A group's position in a partition.
 
-    committed: the offset of the next record to read, None where nothing is committed. lag: how many offsets lie between it and the end,
-    None where nothing is committed or the ends are not known. member_id, client_id, host: of the member that has the partition, else "".
+    committed: the committed offset, that is of the next record to read; None if the group has none. lag: number of offsets between it and
+    the end of the log; None if nothing is committed or the end is unknown. member_id, client_id, host: the member that owns the partition,
+    "" if there is none.
     """
 
     group: str
@@ -43,7 +44,7 @@ class PartitionLag(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """How many offsets that were not read have been deleted from the log."""
+        """Number of offsets that the group has not read and that are deleted from the log."""
         return 0 if self.committed is None or self.log_start is None else max(0, self.log_start - self.committed)
 
 
@@ -53,17 +54,17 @@ def lag_of(
     ends: Mapping[TopicPartition, LogEnds],
     readers: Mapping[TopicPartition, Reader],
 ) -> list[PartitionLag]:
-    """Return where a group is in each partition that it has committed for or that a member has, in order."""
+    """Return a group's lag in each partition that it has committed or that a member owns, sorted by partition."""
     return [_lag(group, tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in sorted({*committed, *readers})]
 
 
 def total(lags: Iterable[PartitionLag]) -> int:
-    """Return by how many offsets a group is behind in all."""
+    """Return the sum of the lags, in offsets."""
     return sum(lag.lag or 0 for lag in lags)
 
 
 def _lag(group: str, tp: TopicPartition, committed: int | None, ends: LogEnds | None, reader: Reader | None) -> PartitionLag:
-    # As Java's tool counts. An offset beyond the end stands for a log that was cut or a topic that was created again.
+    # Counted like in Java's tool. A committed offset is beyond the end if the log was truncated or the topic was created again.
     behind = None if committed is None or ends is None else max(0, ends.end - committed)
     start, end = ends or (None, None)
     return PartitionLag(group, tp.topic, tp.partition, committed, start, end, behind, *(reader or ()))

@@ -1,4 +1,4 @@
-"""A log, batch by batch: what Kafka's DumpLogSegments prints, of a segment's file (dump(), which is pure) or of a broker (dump_held())."""
+"""Decodes a log batch by batch, like Kafka's DumpLogSegments: from a segment's file (dump()), or from a broker (dump_held())."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ COORDINATORS: Final[Mapping[str, RecordTypes]] = {
     "__transaction_state": TRANSACTION_RECORDS,
     "__share_group_state": SHARE_RECORDS,
 }
-"""The topics whose keys and values are Kafka's own."""
+"""The topics in which coordinators keep their state, each with the types of its records."""
 
 
 class BatchRow(NamedTuple):
-    """A record batch, or neighbouring messages of before Kafka 0.11.
+    """A record batch, or a group of consecutive messages in a format before Kafka 0.11.
 
-    position: in the file, in bytes; from a broker, in what was read. control: what a control batch says, "" for other batches. fault: why
-    the batch cannot be trusted, "" where its checksum fits. producer_id, producer_epoch, sequences: -1 without an idempotent producer.
+    position: of the first byte in the file, or in the data that were read from a broker. control: type of a control batch, "" for other
+    batches. fault: why the batch cannot be trusted, "" if its checksum is right. producer_id, producer_epoch, base_sequence,
+    last_sequence: -1 without an idempotent producer.
     """
 
     position: int
@@ -63,7 +64,7 @@ class BatchRow(NamedTuple):
 class RecordRow(NamedTuple):
     """A record of a batch. base_offset: of the batch. sequence: -1 without an idempotent producer.
 
-    key, value: bytes, None for null, or what a coordinator wrote.
+    key, value: bytes, None for null, or the decoded fields of a coordinator's record.
     """
 
     base_offset: int
@@ -165,26 +166,26 @@ def _contents(record: Record, topic: str, control: str) -> tuple[Any, Any]:
     try:
         found = types.decode(record.key, record.value)
     except UnknownRecordTypeError:
-        # A newer Kafka has written it: its bytes are all there is to show.
+        # A newer Kafka wrote this record, so it cannot be decoded.
         return record.key, record.value
     return {"type": type(found.key).NAME, **_plain(found.key)}, None if found.value is None else _plain(found.value)
 
 
 def _plain(value: Any) -> Any:
-    """Return what a struct holds in terms of dictionaries and lists."""
+    """Return a struct as dictionaries and lists."""
     if isinstance(value, Struct):
         return {field.name: _plain(getattr(value, field.name)) for field in value.FIELDS}
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 _LAST_VERSION_BY_NAME: Final = 12
-"""Later versions name topics by their ids."""
+"""Newest version of Fetch that names topics. Later versions use topic ids."""
 _MOST_BYTES: Final = 8 << 20
 _MAX_WAIT_MS: Final = 100
 
 
 def dump_held(client: KafkaClient, tp: TopicPartition, leader: int, start: int, end: int, *, with_records: bool) -> Iterator[Dumped | Torn]:
-    """Yield the batches that hold the offsets from start to below end. Raises BrokerError where the leader refuses."""
+    """Fetch from the leader, and yield the batches with offsets from start up to, not including, end. Raises BrokerError if that fails."""
     _, newest = client.api_versions(node=leader)["Fetch"]
     offset, position = start, 0
     while offset < end:

@@ -1,15 +1,15 @@
-"""Where reading begins and ends, as the command line spells it everywhere: text into positions, pure.
+"""The syntax of positions in a log, which all commands share: parses text into positions. Nothing here does I/O.
 
-start  end                  the ends of the log (earliest, beginning and latest are understood, too)
+start  end                  the start and the end of the log (also: earliest, beginning, latest)
 42                          an offset
 -1000                       the last 1000 offsets of each partition
 +5                          the fifth offset after the start of each partition
-@2026-11-01T10:00           the first record at or after a time; without a zone it is the machine's. A date alone is its midnight
-@1793527200                 the same, as seconds since the epoch, or with 13 digits as milliseconds
--1h  -1h30m  @-1h           so long ago: s, m, h, d, w
-start..end  -2h..-1h        a range: from, up to and not including; either may be left out, as in ..@2026-11-01
+@2026-11-01T10:00           the first record at or after a time; local time if it has no zone; midnight if it is only a date
+@1793527200                 the same, in seconds since the epoch, or in milliseconds if it has 13 digits
+-1h  -1h30m  @-1h           the first record at or after this long ago; units: s, m, h, d, w
+start..end  -2h..-1h        a range, which does not include its end; one side may be left out, such as ..@2026-11-01
 0:42  0:42..100             a position or a range of one partition
-0:42,1:17..,-1h             several, separated by commas; that without a partition is for all others
+0:42,1:17..,-1h             several, separated by commas; the one without a partition is for all other partitions
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def parse_spans(text: str) -> Spans:
     for part in text.split(","):
         number, span = _parse_part(part.strip(), text)
         if number is None and others is not None:
-            raise ConfigError(f"offsets '{text}': '{part.strip()}' is the second one for all partitions; name a partition, such as 0:42")
+            raise ConfigError(
+                f"offsets '{text}': '{part.strip()}' is the second position for all partitions; name a partition, such as 0:42"
+            )
         if number in partitions:
             raise ConfigError(f"offsets '{text}': partition {number} is named twice")
         if number is None:
@@ -93,7 +95,7 @@ def parse_spans(text: str) -> Spans:
 
 
 _OFFSET = r"\d{1,18}"
-"""Each of these numbers fits into the 64 bits that the protocol has."""
+"""18 digits always fit into the 64 bits of an offset."""
 _SO_LONG_AGO = r"-(\d{1,9}[smhdw])+"
 
 
@@ -131,12 +133,14 @@ def parse_time(text: str) -> Moment | Ago:
         pass
     found = parsed_bound("time", word) if re.fullmatch(_SO_LONG_AGO, word) else None
     if not isinstance(found, Ago):
-        raise ConfigError(f"time '{text}': expected one such as 2026-11-01T10:00, 2026-11-01T10:00Z, 1793527200, or -1h30m for so long ago")
+        raise ConfigError(
+            f"time '{text}': expected a time such as 2026-11-01T10:00, 2026-11-01T10:00Z or 1793527200, or a time ago such as -1h30m"
+        )
     return found
 
 
 def is_reversed(span: Span) -> bool:
-    """Whether a range ends before it begins in every log. False if that depends on the log."""
+    """Return true if the range ends before it begins in every log, false if it does not or if that depends on the log."""
     match span:
         case Span(FromStart(start), FromStart(end)) | Span(FromEnd(end), FromEnd(start)):
             return start > end
@@ -177,7 +181,7 @@ def _parse_part(part: str, whole: str) -> tuple[int | None, Span]:
         raise ConfigError(f"offsets '{whole}': expected {EXAMPLES}")
     start, dots, end = rest.partition("..")
     if dots and not (start or end):
-        raise ConfigError(f"offsets '{whole}': a range has a start or an end at least")
+        raise ConfigError(f"offsets '{whole}': a range has at least a start or an end")
     span = Span(parse_position(start) if start else None, parse_position(end) if end else None)
     if is_reversed(span):
         raise ConfigError(f"offsets '{whole}': the range {rest} ends before it begins")

@@ -1,4 +1,4 @@
-"""What became of each of several things that a command was to do."""
+"""Prints the outcomes of a command that changes several resources, such as topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levada.logs import UNASKED
 
 
 class OutcomeRow(NamedTuple):
-    """name: of a topic, a partition, a group. outcome: what was done, "" where it was not. error: why not, None where it was."""
+    """The outcome for one resource. name: of the topic, group and so on. outcome: the text of a success, else "". error: the failure."""
 
     name: str
     outcome: str
@@ -25,7 +25,7 @@ class OutcomeRow(NamedTuple):
 
 
 def rows_of(outcomes: Mapping[Any, Any], told: str | Callable[[Any], str]) -> list[OutcomeRow]:
-    """Return a row for each of KafkaAdmin.outcomes(). told: what is said of those that were done, or makes it of what was returned."""
+    """Return a row for each outcome of KafkaAdmin.outcomes(). told: the text of a success, or a function that makes it from the result."""
 
     def row(key: Any, found: Any) -> OutcomeRow:
         if isinstance(found, KafkaError):
@@ -36,7 +36,7 @@ def rows_of(outcomes: Mapping[Any, Any], told: str | Callable[[Any], str]) -> li
 
 
 def show_outcomes(invocation: Invocation, rows: Sequence[OutcomeRow]) -> Exit:
-    """Print the rows, name on stderr what failed, and return the exit code. A table has only what was done, or it would be told twice."""
+    """Print the rows, name the failures on stderr, and return the exit code. A table leaves out failures, because stderr names them."""
     if invocation.format is not OutputFormat.TABLE:
         invocation.show(rows)
     elif done := [row for row in rows if row.error is None]:
@@ -46,7 +46,7 @@ def show_outcomes(invocation: Invocation, rows: Sequence[OutcomeRow]) -> Exit:
 
 @contextmanager
 def failures_told_once() -> Iterator[None]:
-    """Hold back the warning of a producer about failed records until the end, and drop it where an error tells of them."""
+    """Hold back a producer's warning about failed records until the block ends. If the block raises an error, drop the warning."""
     held: list[logging.LogRecord] = []
 
     def is_shown(line: logging.LogRecord) -> bool:
@@ -69,7 +69,7 @@ def failures_told_once() -> Iterator[None]:
 
 
 def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:
-    """Name on stderr what failed, and return the exit code."""
+    """Name the failures on stderr, and return the exit code."""
     errors = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
     for name, error in errors.items():
         invocation.say(str(error) if str(name) in str(error) else f"{in_one_line(str(name))}: {error}")

@@ -1,4 +1,4 @@
-"""How results are printed: one function for tables, JSON and YAML of what the library's calls return."""
+"""Prints the results of the library's calls as tables, JSON or YAML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OutputFormat(StrEnum):
-    """How results are printed."""
+    """The output formats of results."""
 
     TABLE = "table"
     JSON = "json"
@@ -29,9 +29,10 @@ class OutputFormat(StrEnum):
 
 
 def plain(value: Any) -> Any:
-    """Return a result as what JSON and YAML know: records become mappings of their fields, sets and tuples lists, errors their texts.
+    """Convert a result to types that JSON and YAML have.
 
-    Keys of mappings become text, a TopicPartition `topic-0`. Enumerations become their values where these are text, else their names.
+    Named tuples and dataclasses become mappings, sets and tuples become lists, and errors become their texts. Keys of mappings become
+    text; a TopicPartition becomes `topic-0`. Enum members become their values if these are text, else their names.
     """
     if value is None or isinstance(value, bool | float) or type(value) in (int, str):
         return value
@@ -55,24 +56,24 @@ def plain(value: Any) -> Any:
         return sorted((plain(item) for item in value), key=str)
     if isinstance(value, Iterable):
         return [plain(item) for item in value]
-    raise TypeError(f"{type(value).__name__} is not known to be printed")
+    raise TypeError(f"{type(value).__name__} cannot be printed")
 
 
 def _key(key: Any) -> str:
-    # A TopicPartition has a text of its own; enumerations are spelt as in values.
+    # str() of a TopicPartition is topic-0, which plain() would turn into a mapping. Enum members are spelt like in values.
     return str(plain(key)) if isinstance(key, Enum) or not isinstance(key, tuple) else str(key)
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:
-    """Return JSON that a terminal can show: control characters are written out, other letters are not.
+    """Return plain() data as JSON that is safe for a terminal: only control characters are escaped, other characters are not.
 
-    NaN and infinities, which JSON has no numbers for, become the strings "NaN", "Infinity" and "-Infinity".
+    NaN and infinities, which JSON cannot hold as numbers, become the strings "NaN", "Infinity" and "-Infinity".
     """
     try:
         text = _encoded(data, indent)
     except ValueError:
         text = _encoded(_finite(data), indent)
-    # Most text is ASCII, in which JSON leaves one control character.
+    # Most text is ASCII. Of its control characters, the encoder leaves only DEL (0x7f) unescaped.
     return text if text.isascii() and "\x7f" not in text else text.translate(_CONTROLS)
 
 
@@ -81,7 +82,7 @@ def _encoded(data: Any, indent: int | None) -> str:
 
 
 def _finite(data: Any) -> Any:
-    """Return plain() data with names in place of NaN and infinities."""
+    """Return plain() data with NaN and infinities replaced by strings."""
     if isinstance(data, dict):
         return {name: _finite(value) for name, value in data.items()}
     if isinstance(data, list):
@@ -92,16 +93,17 @@ def _finite(data: Any) -> Any:
 
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-"""Made once: json.dumps makes an encoder for each call."""
+"""Kept because json.dumps would make a new encoder for each call."""
 _CONTROLS = {code: f"\\u{code:04x}" for first, last in HARMFUL for code in range(first, last + 1)}
-"""What a terminal may act on, and halves of characters that have no UTF-8; json.dumps itself writes out what is below a space."""
+"""Escapes of surrogates, which UTF-8 cannot hold, and of characters that a terminal may act on. json.dumps escapes U+0000 to U+001F."""
 
 
 def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[str] = (), color: bool | None = None) -> None:
-    """Print a result. columns: of a table, with what stands in its rows; default: all fields. JSON and YAML always have all of them.
+    """Print a result in a format.
 
-    A list is a table with a row for each item, anything else a table of two columns: its fields and their values, without fields that are
-    None. color: False for none, None where the terminal and NO_COLOR decide.
+    A list becomes a table with a row for each item. Any other result becomes a table of two columns: its fields and their values, without
+    fields that are None. columns: the fields to show in a table; default: all. JSON and YAML always have all fields. color: False for no
+    colours; None lets the terminal and NO_COLOR decide.
     """
     data = plain(result)
     if format is OutputFormat.JSON:
@@ -128,7 +130,7 @@ def _write_table(data: Any, to: IO[str], columns: Sequence[str], color: bool | N
 
 
 def _aligned(headings: Sequence[str], rows: list[list[str]]) -> Iterator[str]:
-    """Yield the lines of a table as rich would print it, which takes minutes and a gigabyte for some 100,000 rows."""
+    """Yield the lines of a table, like rich prints it. rich itself takes minutes and a gigabyte for 100,000 rows."""
     lines = [[_heading(heading) for heading in headings], *rows] if headings else rows
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -136,7 +138,7 @@ def _aligned(headings: Sequence[str], rows: list[list[str]]) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -149,7 +151,7 @@ def _heading(name: str) -> str:
 
 
 def table(data: Any, columns: Sequence[str] = ()) -> Table:
-    """Return plain() data as a table with one line for each row: what does not fit into the terminal is cut off."""
+    """Return plain() data as a table with one line for each row. Text that is too long for the terminal is cut off."""
     return _table(*_rows(data, columns), folds=False)
 
 
@@ -159,7 +161,7 @@ def _table(headings: Sequence[str], rows: list[list[str]], *, folds: bool = True
 
     made = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="bold")
     for index, heading in enumerate(headings or ("", "")):
-        # A number that is cut off would be another one, so texts give way.
+        # A number that is cut off would be a wrong number, so only columns of texts are shortened.
         is_text = any(not _NUMBER.fullmatch(row[index]) for row in rows)
         made.add_column(
             Text(_heading(heading), no_wrap=not folds), overflow="fold" if folds else "ellipsis", no_wrap=not (folds or is_text)
@@ -173,7 +175,7 @@ _NUMBER = re.compile(r"[-\d.e+]*")
 
 
 def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[str]]]:
-    """Return the headings, none for a single item, and the cells of a table."""
+    """Return the headings and the cells of a table. A single item has no headings, only two columns: name and value."""
     if isinstance(data, list):
         items = [item if isinstance(item, dict) else {"value": item} for item in data]
         headings = columns or list(dict.fromkeys(name for item in items for name in item))
@@ -184,7 +186,7 @@ def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[s
 
 
 def _flat(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of one result, those of a result within it beside them."""
+    """Return the fields of a result. A field that is itself a result is replaced by that one's fields, named "outer inner"."""
     flat: dict[str, Any] = {}
     for name, value in named.items():
         flat |= {f"{name} {inner}": one for inner, one in value.items()} if isinstance(value, dict) else {name: value}
@@ -192,7 +194,7 @@ def _flat(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cell(value: Any) -> str:
-    """Return one value of a table: a list of plain values with commas, what is deeper as JSON, nothing for None."""
+    """Return the text of a table's cell: "" for None, commas between the values of a flat list, JSON for nested data."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Turns positions on the command line into offsets. Asks the brokers for the ends of logs, and for the offsets of timestamps."""
+"""Turns positions on the command line into offsets. Asks the brokers for start and end offsets, and for the offsets of timestamps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class OffsetRange(NamedTuple):
     """Offsets of a partition, from start up to, not including, end.
 
-    bounded: whether the user named an end. log: what is there now. is_to_come: whether start is the end of the log because it was
-    given as a time to come.
+    bounded: whether the user named an end. log: the current start and end of the log. is_to_come: whether start is the end of the log
+    because the user gave a time in the future.
     """
 
     start: int
@@ -34,7 +34,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def there(self) -> tuple[int, int]:
-        """The range without what is behind the end of the log; what is before its start stays, so that its loss is noticed."""
+        """The range up to the end of the log. Offsets before the start of the log are kept, so that their loss is noticed."""
         end = min(self.end, self.log.end)
         return self.start, max(self.start, end)
 
@@ -48,10 +48,10 @@ def settled(
     start: Position = "earliest",
     end: Position = "latest",
 ) -> dict[TopicPartition, OffsetRange]:
-    """Find out the offsets that spans mean, once, for every partition of topics.
+    """Ask the brokers once for the offsets of the spans, for every partition of the topics.
 
-    only: these partitions; default: all, or those that spans name where they say nothing of others. start, end: where spans leave it out.
-    Raises ConfigError for a partition that a topic does not have.
+    only: the partitions to include; default: all, or only those that spans name if spans say nothing about others. start, end: positions
+    for the sides that spans leave out. Raises ConfigError for a partition that a topic does not have.
     """
     now_ms = SystemClock().wall_ms()
     partitions = [tp for topic in topics for tp in _partitions(consumer, topic, _wanted(spans, only))]
@@ -62,7 +62,7 @@ def settled(
     lasts = _offsets(consumer, {tp: _or(spans.of(tp.partition).end, end) for tp in partitions}, logs, now_ms)
 
     def is_to_come(tp: TopicPartition) -> bool:
-        # Records may have times to come as well.
+        # If a record has a timestamp in the future, firsts is its offset, and the position exists already.
         ms = time_ms(begins[tp], now_ms)
         return ms is not None and ms > now_ms and firsts[tp] >= logs[tp].end
 
@@ -70,7 +70,7 @@ def settled(
 
 
 def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> list[str]:
-    """Return what the user has to be told: of which ranges nothing, or not all, is there. waits: whether what comes later is read, too."""
+    """Return messages about ranges that lie partly or wholly outside of their logs. waits: whether records that come later are read too."""
     empty, ahead, short = [], [], []
     to_come: list[str] = []
     followed: list[str] = []
@@ -87,14 +87,14 @@ def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> lis
         ("the range ends before it begins, so nothing is read", empty),
         (f"the range begins behind the end of the log, so {'its first record is waited for' if waits else 'nothing is read'}", ahead),
         ("the range begins at a time to come, so nothing is read", to_come),
-        ("the range begins at a time to come, so new records are read, of whatever time they are", followed),
+        ("the range begins at a time to come, so all new records are read, whatever their timestamps", followed),
         (f"the range ends behind the end of the log, so {'more records are waited for' if waits else 'only what is there is read'}", short),
     ]
     return [f"{what}: {named(where)}" for what, where in told if where]
 
 
 def _or(position: Position | None, default: Position) -> Position:
-    # Offset 0 is a position.
+    # Not `position or default`: offset 0 is a position, too.
     return default if position is None else position
 
 
@@ -124,7 +124,7 @@ T = TypeVar("T")
 
 
 def log_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogEnds]:
-    """Return the ends of logs, without those of partitions that do not exist any more or have no leader to ask."""
+    """Return the start and end offsets of partitions. Partitions that were deleted or have no leader are left out."""
     described = admin.outcomes(admin.describe_topics, sorted({tp.topic for tp in partitions}))
     infos = [info for found in described.values() if (known := _unless_gone(found)) is not None for info in known.partitions]
     wanted = set(partitions)
@@ -132,7 +132,7 @@ def log_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[
 
 
 def ends_at_leaders(admin: KafkaAdmin, infos: Iterable[PartitionInfo]) -> dict[TopicPartition, LogEnds]:
-    """Return the ends of logs, without those of partitions that have no leader to ask."""
+    """Return the start and end offsets of partitions. Partitions without a leader are left out."""
     led = [TopicPartition(info.topic, info.partition) for info in infos if info.leader >= 0]
     starts, ends = _listed(admin, led, OffsetSpec.EARLIEST), _listed(admin, led, OffsetSpec.LATEST)
     return {tp: LogEnds(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
@@ -144,7 +144,7 @@ def _listed(admin: KafkaAdmin, partitions: Iterable[TopicPartition], spec: Offse
 
 
 def _unless_gone(found: T | KafkaError) -> T | None:
-    """Return what was found, None for what was deleted. Raises any other error."""
+    """Return a result, or None if the topic or partition does not exist. Raises any other error."""
     if isinstance(found, UnknownTopicOrPartitionError):
         return None
     if isinstance(found, KafkaError):
@@ -156,17 +156,17 @@ POSITIONS = "start, end, 42, -1000, +5, -1h, @2026-11-01T10:00; or one partition
 
 
 def parse_positions(text: str) -> Spans:
-    """Read a position, or several, each of one partition. Raises ConfigError, for a range too."""
+    """Parse one position, or several for different partitions. Raises ConfigError, also for a range."""
     spans = parse_spans(text)
     if any(span.end is not None for span in (spans.others, *spans.partitions.values())):
-        raise ConfigError(f"offsets '{text}': a position is wanted here and not a range; expected {POSITIONS}")
+        raise ConfigError(f"offsets '{text}': a range is not possible here; expected {POSITIONS}")
     return spans
 
 
 def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offset of each of these partitions about which the positions say something.
+    """Return the offset at the position of each partition. Partitions without a position are left out.
 
-    Raises ConfigError for a position of a partition that is not among them.
+    Raises ConfigError if spans name a partition that is not among the partitions.
     """
     there = sorted(set(partitions))
     _check_named(spans, there)
@@ -182,7 +182,7 @@ def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicP
 def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: TopicPartition) -> tuple[int, int]:
     """Return the offsets at two positions of a partition.
 
-    Raises ConfigError for a position of another partition.
+    Raises ConfigError if a position names another partition.
     """
     for spans in (first, last):
         _check_named(spans, [tp])

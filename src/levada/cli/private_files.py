@@ -1,4 +1,4 @@
-"""Files that only their owner may have written, and for secrets read: as ssh looks at its keys."""
+"""Reads files whose permissions are strict enough, like ssh does with its keys: only the owner may write them, and read them if secret."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ READ_BITS = stat.S_IRGRP | stat.S_IROTH
 
 
 def read_private(path: Path, what: str, *, others_may_read: bool) -> str:
-    """Return the text of a file that nobody else may have written, and that nobody else may read unless others_may_read says so.
+    """Return the text of a file that other users cannot write, and cannot read unless others_may_read is true.
 
-    what: the file, in the words of an error. The open file is looked at, so that it cannot be exchanged in between; links are followed,
-    and what they lead to is what counts. Owner and permissions are not looked at on Windows, which has other ones.
+    what: description of the file, for errors. The check is done on the open file, so that nobody can replace the file between check and
+    read. For a link, the permissions of its target are checked. On Windows, owner and permissions are not checked.
 
-    Raises ConfigError with what to do, FileNotFoundError, and other OSErrors as they are.
+    Raises ConfigError with advice, FileNotFoundError, and any other OSError.
     """
-    # Without O_NONBLOCK opening a FIFO would wait for its other end.
+    # Without O_NONBLOCK, opening a FIFO would block until a writer opens it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
@@ -53,7 +53,7 @@ def _check_mode(path: Path, what: str, mode: int, *, others_may_read: bool) -> N
 
 
 def _check_folder(path: Path, what: str) -> None:
-    """In a folder that all may write, and that has no sticky bit, anybody can put another file in its place."""
+    """Refuse a folder that all users can write to and that has no sticky bit: anyone could replace the file."""
     folder = path.absolute().parent
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:

@@ -1,4 +1,4 @@
-"""Profiles: named sets of settings in a TOML file, with secrets that stand elsewhere.
+"""Profiles: named sets of settings in a TOML file. Their secrets can be kept elsewhere.
 
     default = "dev"
 
@@ -13,11 +13,12 @@
     sasl.username = "alice"
     sasl.password = { command = "pass show kafka/alice" }
 
-A value is a setting of the clients under Kafka's name, or a secret: `{ file = "..." }`, `{ command = "..." }` (its output; a list of
-words, or text that is split as a shell would), `{ env = "..." }`. A line feed at the end of a secret is not part of it.
+A profile holds settings of the clients under Kafka's names. A setting's value may be read from a file: `{ file = "..." }`, from the output
+of a command: `{ command = "..." }` (a list of words, or text that is split like a shell does), or from an environment variable:
+`{ env = "..." }`. A line feed at the end of such a value is removed.
 
-The file is config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or what LEVADA_CONFIG names. It may name commands that are
-run, so it is refused where others could have written it; and where others can read it, if a secret stands in it.
+The file is config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or the file that LEVADA_CONFIG names. It may name commands
+to run, so it is refused if other users can write it. If it contains a secret, it is also refused if other users can read it.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from levada.errors import ConfigError
 
 COMMAND_TIMEOUT_S = 60
 SOURCES = ("file", "command", "env")
-"""Where a secret may be, as a table in place of its value."""
+"""The sources of a value that stands outside of the file."""
 
 
 class Profile(NamedTuple):
-    """A profile as it was read, its secrets included. where: its name and file, for errors."""
+    """A profile with its secrets read. where: its name and file, for errors. output: its output format, or None."""
 
     where: str
     settings: Mapping[str, Any]
@@ -50,7 +51,7 @@ class Profile(NamedTuple):
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
-    """Return where the configuration file is, whether or not there is one."""
+    """Return the path of the configuration file, which need not exist."""
     if named := environment.get("LEVADA_CONFIG"):
         return Path(named)
     home = environment.get("XDG_CONFIG_HOME")
@@ -61,9 +62,9 @@ def config_path(environment: Mapping[str, str]) -> Path:
 
 
 def read_profile(path: Path, name: str | None) -> Profile:
-    """Read a profile; without a name the one that `default` names, and an empty one where there is none.
+    """Return a profile. name: None takes the profile that `default` names, or an empty profile if there is none.
 
-    Raises ConfigError for a file or a profile that is not there, that others can write, or that cannot be understood.
+    Raises ConfigError if the named profile does not exist, or if the file is invalid or has unsafe permissions.
     """
     try:
         return _read(path, name)
@@ -72,7 +73,7 @@ def read_profile(path: Path, name: str | None) -> Profile:
             raise ConfigError(f"there is no profile '{name}': {path} does not exist") from None
         return Profile(str(path), {})
     except RecursionError:
-        raise ConfigError(f"{path}: tables or lists stand too deep in one another") from None
+        raise ConfigError(f"{path}: tables or lists are nested too deeply") from None
 
 
 def _read(path: Path, name: str | None) -> Profile:
@@ -109,7 +110,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Join what TOML makes of `security.protocol = ...`, tables in tables, to dotted names again."""
+    """Return the settings by dotted name. TOML reads `security.protocol = ...` as nested tables."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{prefix}{key}"
@@ -122,17 +123,17 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _is_source(name: str, table: Mapping[str, Any]) -> bool:
-    """Whether a table says where a secret is; `{ file = ... }` may also be the end of an option's name."""
+    """Return whether a table is a source of a value. `{ file = ... }` may also be the last part of an option's name."""
     return len(table) == 1 and all(key in SOURCES and not _options(f"{name}.{key}") for key in table)
 
 
 def _check_words(name: str, table: Mapping[str, Any]) -> None:
-    """Refuse a table in place of a secret that does not say where it is. Raises ConfigError."""
+    """Raise ConfigError if a table stands in place of a secret but is no source."""
     if _is_secret(name) and (wrong := [key for key in table if not _options(f"{name}.{key}")]):
         unknown = [key for key in wrong if key not in SOURCES]
         close = did_you_mean(unknown[0], SOURCES) if unknown else ""
         told = ", ".join(f"'{key}'" for key in unknown or wrong)
-        raise ConfigError(f'{name}: a secret is in one of {", ".join(SOURCES)}, such as {{ file = "..." }}; got {told}{close}')
+        raise ConfigError(f'{name}: a secret comes from one of {", ".join(SOURCES)}, such as {{ file = "..." }}; got {told}{close}')
 
 
 def _checked(path: Path, where: str, flat: dict[str, Any]) -> Profile:
@@ -141,7 +142,7 @@ def _checked(path: Path, where: str, flat: dict[str, Any]) -> Profile:
         flat["bootstrap.servers"] = flat.pop("brokers")
     written = [name for name, value in flat.items() if _is_secret(name) and not isinstance(value, dict)]
     if written:
-        read_private(path, f"the configuration file, in which {written[0]} stands,", others_may_read=False)
+        read_private(path, f"the configuration file, which contains {written[0]},", others_may_read=False)
     return Profile(where, {name: _resolved(where, name, value) for name, value in flat.items()}, output)
 
 
@@ -150,19 +151,19 @@ def _is_secret(name: str) -> bool:
 
 
 def dotted(key: str) -> str:
-    """Return a setting's name as Kafka writes it: sasl_password is sasl.password."""
+    """Return a setting's name in Kafka's spelling: sasl_password becomes sasl.password."""
     return key.replace("_", ".").strip()
 
 
 def _options(name: str) -> list[Option]:
-    """What clients of every kind know under a name."""
+    """Return the options of all Config classes with this name or alias."""
     name = dotted(name)
     found = (kind.OPTIONS.get(kind.ALIASES.get(name, name)) for kind in Config.KINDS)
     return [option for option in found if option is not None]
 
 
 def _resolved(where: str, name: str, value: Any) -> Any:
-    """Return a setting's value, fetched from where it says."""
+    """Return a setting's value. If it is a source, read the value from there."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, dict):
@@ -180,7 +181,7 @@ def _of_file(name: Any) -> str:
     except RuntimeError:
         raise ConfigError(f"the home directory in {name} is not known") from None
     if "\0" in str(path):
-        raise ConfigError(f"{str(path)!r} is no name of a file")
+        raise ConfigError(f"{str(path)!r} is not a file name")
     try:
         return _without_line_feed(read_private(path, "the secret's file", others_may_read=False))
     except FileNotFoundError:
@@ -190,7 +191,7 @@ def _of_file(name: Any) -> str:
 def _of_command(command: Any) -> str:
     words = _words(command)
     try:
-        # Its stdin and stderr stay the user's: it may ask for a passphrase, and says itself what is wrong.
+        # The command keeps the user's stdin and stderr, so that it can ask for a passphrase and print its own errors.
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=COMMAND_TIMEOUT_S, check=False)
     except (OSError, IndexError, ValueError) as error:
         raise ConfigError(f"the command {words!r} could not be run: {error}") from None

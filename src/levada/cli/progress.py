@@ -72,7 +72,7 @@ class ProgressBar(Progress):
 
 @contextmanager
 def progress(what: str, *, total: int | None, unit: str, color: bool | None = None) -> Iterator[Progress]:
-    """Show how far something is while the block lasts. total: None where it is not known. unit: what is counted, in singular."""
+    """Show a progress bar while the block runs. what: the description. total: None if unknown. unit: noun for the count, in singular."""
     if not sys.stderr.isatty():
         yield Progress()
         return
@@ -100,7 +100,7 @@ def _clock(seconds: float) -> str:
 
 
 class Pace:
-    """Makes its caller wait, so that on average it does at most `rate` things per second. rate: None for any number."""
+    """Makes its caller wait, so that it sends at most `rate` records per second on average. rate: None for no limit."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
@@ -109,11 +109,11 @@ class Pace:
 
     @property
     def at_once(self) -> int:
-        """How many may come together, so that the waits stay short: a tenth of a second's."""
+        """Largest number for one call of wait(): a tenth of the rate, so that each wait is short."""
         return 1 << 30 if self._rate is None else max(int(self._rate / 10), 1)
 
     def wait(self, count: int = 1) -> None:
-        """Wait until so many more are due."""
+        """Count more records, and wait until the rate allows them."""
         if self._rate is None:
             return
         self._done += count

@@ -1,4 +1,4 @@
-"""The settings of a run: those of the command line before those of the environment, and these before those of the profile."""
+"""The settings of a run. The command line overrides the environment, and the environment overrides the profile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Settings:
     def __init__(self, layers: Sequence[Layer], output: OutputFormat | None, config_file: Path) -> None:
         self._layers = layers
         self.output = output
-        """The format that the environment or the profile names."""
+        """The output format from the environment or the profile, or None."""
         self._config_file = config_file
 
     def of(self, kind: type[Config], *, needs_brokers: bool = True) -> dict[str, Any]:

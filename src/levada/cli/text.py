@@ -1,4 +1,4 @@
-"""Names and lists as people read them, and results as YAML."""
+"""Formats names, lists and counts for messages, and results as YAML."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 _MOST_NAMES = 8
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of characters without a shape of their own: controls, formats, halves of characters, ends of lines."""
+"""Unicode categories of invisible characters: controls, formats, surrogates, line and paragraph separators."""
 
 
 def in_one_line(text: str) -> str:
-    """Return text with line feeds, tabs and invisible characters written out, as in a Python string.
+    """Return text with line feeds, tabs and invisible characters escaped, like in a Python string.
 
-    For names and cells of tables: a line feed within one would begin a row, and two names that differ would look alike.
+    Used for names and table cells: a line feed would begin a new row, and invisible characters would make different names look equal.
     """
     if text.isprintable():
         return text
@@ -24,31 +24,31 @@ def in_one_line(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return "1 broker", "3 brokers"."""
+    """Return a number with its noun in singular or plural: "1 broker", "3 brokers"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def named(names: Sequence[str]) -> str:
-    """Return the names, the first eight of many."""
+    """Return the names separated by commas. More than eight names are shortened: "... and 5 more"."""
     more = len(names) - _MOST_NAMES
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MOST_NAMES])} and {more:,} more"
 
 
 UNBOUNDED_WIDTH = 100_000
-"""Columns that no terminal has: nothing is cut off or broken into lines."""
+"""A width in columns that is larger than any line, so that no line is cut off or broken."""
 
 _DIFFERS = re.compile(r"\\[NLPU]|^[ -]*(?:'':|\? )", re.MULTILINE)
-"""What libyaml may have written in another way: characters beyond 16 bits, the line feeds of Unicode, and keys with line feeds or empty."""
+"""Finds text that libyaml writes differently from PyYAML: characters beyond 16 bits, Unicode's line ends, empty or multi-line keys."""
 
 
 def yaml_text(data: Any) -> str:
-    """Return YAML of plain() data, with letters as they are."""
+    """Return plain() data as YAML. Characters outside ASCII are not escaped."""
     import yaml
 
     fast = getattr(yaml, "CSafeDumper", None)
-    # A single value has an end of its own in the text of one and not of the other.
+    # libyaml is faster, but it ends the text of a single value differently.
     if fast is not None and isinstance(data, list | dict):
-        # libyaml takes no halves of characters, such as "\ud800".
+        # libyaml raises an error for surrogates, such as "\ud800".
         with suppress(UnicodeEncodeError):
             text = _dumped(data, fast)
             if not _DIFFERS.search(text):

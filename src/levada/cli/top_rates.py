@@ -1,4 +1,4 @@
-"""What `levada top` shows: two looks at a cluster become rates. Pure."""
+"""Computes the rates that `levada top` shows, from two snapshots of a cluster. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.cli.lag import LogEnds, total
 
 
 class Look(NamedTuple):
-    """A cluster at one time. taken_s: by any clock that never goes back. faults: what could not be looked at, and why."""
+    """A snapshot of a cluster. taken_s: its time by a monotonic clock, in seconds. faults: errors of requests for parts of it."""
 
     taken_s: float
     cluster: ClusterDescription
@@ -22,7 +22,7 @@ class Look(NamedTuple):
 
 
 class BrokerRow(NamedTuple):
-    """leaders, replicas: how many partitions it leads, and has. out_of_sync: how many of its replicas are."""
+    """A broker. leaders: number of partitions that it leads. replicas, out_of_sync: number of its replicas, and of those not in sync."""
 
     broker: int
     address: str
@@ -33,7 +33,7 @@ class BrokerRow(NamedTuple):
 
 
 class TopicRow(NamedTuple):
-    """records: offsets between start and end of its logs. per_second: offsets by which the ends have moved, None with the first look."""
+    """A topic. records: offsets between the starts and ends of its logs. per_second: growth of the end offsets; None in the first frame."""
 
     topic: str
     partitions: int
@@ -43,7 +43,7 @@ class TopicRow(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """per_second: offsets by which what is committed has moved. seconds_behind: lag divided by that, None while nothing moves."""
+    """A group. lag: in offsets. per_second: growth of its committed offsets. seconds_behind: lag / per_second, None without growth."""
 
     group: str
     state: GroupState
@@ -54,7 +54,7 @@ class GroupRow(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What is shown: busiest topics first, and groups that are furthest behind first."""
+    """The content of one screen. Topics are sorted by rate and groups by lag, the largest first."""
 
     brokers: tuple[BrokerRow, ...]
     topics: tuple[TopicRow, ...]
@@ -63,7 +63,7 @@ class Frame(NamedTuple):
 
 
 def frame(before: Look | None, now: Look) -> Frame:
-    """Return what two looks at a cluster show."""
+    """Return the frame for a snapshot. before: the snapshot before it, for the rates, or None."""
     passed_s = 0.0 if before is None else now.taken_s - before.taken_s
     by_topic: dict[str, list[PartitionInfo]] = {}
     for info in now.partitions:
@@ -79,13 +79,17 @@ def frame(before: Look | None, now: Look) -> Frame:
 
 
 def without_rates(seen: Frame) -> Frame:
-    """Return the frame with every rate unknown, as after a failed request."""
+    """Return the frame with all rates set to None, for use after a failed request."""
     topics = tuple(row._replace(per_second=None) for row in seen.topics)
     return seen._replace(topics=topics, groups=tuple(row._replace(per_second=None, seconds_behind=None) for row in seen.groups))
 
 
 def shared_lines(lines: int, wanted: Sequence[int]) -> list[int]:
-    """Share the lines of a screen among tables of so many rows: each gets at least one, none more than it needs, and large ones alike."""
+    """Divide the lines of a screen among tables, and return the number of rows for each.
+
+    wanted: the number of rows that each table has. Each table gets at least one row, none gets more than it has, and the large tables get
+    equal parts of the rest.
+    """
     given = [0] * len(wanted)
     left = max(lines, len(wanted))
     for index in sorted(range(len(wanted)), key=lambda index: wanted[index]):
@@ -96,7 +100,11 @@ def shared_lines(lines: int, wanted: Sequence[int]) -> list[int]:
 
 
 def tables_that_fit(lines: int, wanted: Sequence[int]) -> int:
-    """Return how many tables of so many rows a screen shows, from the first: with a heading, two rows, and a line between two of them."""
+    """Return how many of the tables fit on a screen, counted from the first.
+
+    wanted: the number of rows that each table has. Each takes a heading and two rows, or one row if it has no more, and there is an empty
+    line between two tables.
+    """
     needed = -1
     for count, rows in enumerate(wanted):
         needed += 2 + min(max(rows, 1), 2)
@@ -123,7 +131,7 @@ def _brokers(now: Look) -> list[BrokerRow]:
 def _topic(name: str, infos: Sequence[PartitionInfo], before: Look | None, now: Look, passed_s: float) -> TopicRow:
     partitions = [TopicPartition(name, info.partition) for info in infos]
     ends = {tp: now.ends[tp] for tp in partitions if tp in now.ends}
-    # A partition that was not seen before has not moved: what it held already says nothing about now.
+    # A partition that is new in this snapshot does not count: its records may be older than the last snapshot.
     moved = sum(at.end - before.ends[tp].end for tp, at in ends.items() if before is not None and tp in before.ends)
     records = sum(at.end - at.start for at in ends.values())
     return TopicRow(name, len(infos), sum(info.leader < 0 for info in infos), records, _rate(moved, passed_s))

@@ -97,7 +97,7 @@ def test_what_is_not_in_the_log_is_told() -> None:
     assert short.endswith("so only what is there is read: short-0 (to 40, the log ends at 20)")
     assert later == "the range begins at a time to come, so nothing is read: later-0 (the log ends at 20)"
     assert "its first record is waited for" in remarks(ranges, waits=True)[1]
-    assert "so new records are read, of whatever time they are: later-0" in remarks(ranges, waits=True)[2]
+    assert "so all new records are read, whatever their timestamps: later-0" in remarks(ranges, waits=True)[2]
     bounded = {TopicPartition("later", 0): OffsetRange(20, 20, True, log, is_to_come=True)}
     assert remarks(bounded, waits=True) == [later]
 

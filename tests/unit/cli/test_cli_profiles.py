@@ -77,8 +77,8 @@ def test_mistakes_in_the_file_are_named(config: Write) -> None:
     [
         ("profiles = 5\n", "a profile is a table"),
         ('default = ["a"]\n[profiles.a]\n', "default is the name of a profile"),
-        (f"a = {'[' * 100_000}", "too deep in one another"),
-        (f'default = "a"\n[profiles.a]\n{".".join("a" * 5000)} = 1\n', "too deep in one another"),
+        (f"a = {'[' * 100_000}", "nested too deeply"),
+        (f'default = "a"\n[profiles.a]\n{".".join("a" * 5000)} = 1\n', "nested too deeply"),
         ('default = "a"\n[profiles.a]\noutput = 5\n', "output is one of table, json, yaml; got 5"),
         ('default = "a"\n[profiles.a]\noutput = ["json"]\n', r"output is one of .* got \['json'\]"),
     ],
@@ -117,7 +117,7 @@ def test_secrets_come_from_files_commands_and_the_environment(config: Write, tmp
         ("{ command = 5 }", "a command is text or a list of words, not int"),
         ("""{ command = "pass 'it" }""", "cannot be split into words: No closing quotation"),
         (r'{ command = ["a\u0000b"] }', "could not be run: embedded null byte"),
-        (r'{ file = "a\u0000b" }', "is no name of a file"),
+        (r'{ file = "a\u0000b" }', "is not a file name"),
         ('{ file = "~no-such-user/x" }', "home directory in ~no-such-user/x is not known"),
     ],
 )
@@ -151,11 +151,11 @@ class TestOthers:
         path = config('[profiles.dev]\nbrokers = "a:1"\n[profiles.secret]\nsasl.password = "hunter2"\n')
         path.chmod(0o644)
         assert read_profile(path, "dev").settings == {"bootstrap.servers": "a:1"}
-        with pytest.raises(ConfigError, match=r"in which sasl\.password stands, can be read by others .*chmod 600"):
+        with pytest.raises(ConfigError, match=r"which contains sasl\.password, can be read by others .*chmod 600"):
             read_profile(path, "secret")
         path = config('[profiles.secret]\nsasl_password = "hunter2"\n')
         path.chmod(0o644)
-        with pytest.raises(ConfigError, match=r"in which sasl_password stands, can be read by others"):
+        with pytest.raises(ConfigError, match=r"which contains sasl_password, can be read by others"):
             read_profile(path, "secret")
 
     def test_M_D12_no_fifo_and_no_folder_that_all_can_write(self, config: Write, tmp_path: Path) -> None:

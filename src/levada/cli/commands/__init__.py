@@ -1,1 +1,1 @@
-"""One module per command, or per group of commands about one noun. Each is loaded when it is called, and has an `app`."""
+"""One module for each command, or group of commands about one noun. A module is loaded when its command is called. It has an `app`."""

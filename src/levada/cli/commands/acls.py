@@ -1,4 +1,4 @@
-"""levada acls: who may do what with topics, groups and the rest."""
+"""levada acls: list, create and delete access control lists."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ from levada.cli.outcomes import rows_of, show_outcomes
 app = command_group("Access control lists: who may do what.")
 
 
-Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="About this topic; * for all. Repeat it for more.")]
-Groups = Annotated[list[str] | None, typer.Option("--group", "-g", help="About this group.")]
-Ids = Annotated[list[str] | None, typer.Option("--transactional-id", help="About this transactional id.")]
-Users = Annotated[list[str] | None, typer.Option("--user", help="About tokens of this user, such as User:alice.")]
-Tokens = Annotated[list[str] | None, typer.Option("--token", help="About the delegation token of this id.")]
-Cluster = Annotated[bool, typer.Option("--cluster", help="About the cluster.")]
-Prefixed = Annotated[bool, typer.Option("--prefixed", help="The names are beginnings of names.")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="Rules about this topic; * for all topics. Repeat it for more.")]
+Groups = Annotated[list[str] | None, typer.Option("--group", "-g", help="Rules about this group.")]
+Ids = Annotated[list[str] | None, typer.Option("--transactional-id", help="Rules about this transactional id.")]
+Users = Annotated[list[str] | None, typer.Option("--user", help="Rules about delegation tokens of this user, such as User:alice.")]
+Tokens = Annotated[list[str] | None, typer.Option("--token", help="Rules about the delegation token with this id.")]
+Cluster = Annotated[bool, typer.Option("--cluster", help="Rules about the cluster.")]
+Prefixed = Annotated[bool, typer.Option("--prefixed", help="The names are prefixes of names.")]
 Operations = Annotated[
-    list[str] | None, typer.Option("--operation", metavar="OPERATION", help="Such as read, write, describe, all. Repeat it for more.")
+    list[str] | None,
+    typer.Option("--operation", metavar="OPERATION", help="Rules about this operation: read, write, describe, all ... Repeat it for more."),
 ]
 Principal = Annotated[str | None, typer.Option("--principal", metavar="PRINCIPAL", help="Rules for this principal, such as User:alice.")]
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Rules for requests from this address.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 CLUSTER_NAME = "kafka-cluster"
 EVERYWHERE = "*"
 
 
 class AclRow(NamedTuple):
-    """A rule. pattern: literal, or prefixed for a beginning of names."""
+    """A rule. pattern: whether name is a literal name or a prefix of names."""
 
     resource: ResourceType
     name: str
@@ -72,9 +73,9 @@ def list_(
     operations: Operations = None,
     host: Host = None,
 ) -> None:
-    """List rules; those that count for a topic include the ones for * and for beginnings of its name."""
+    """List rules. The rules for a topic include those for * and for prefixes of its name."""
     named = _named(topics, groups, ids, users, tokens, cluster=cluster)
-    # Without a name, patterns of both kinds are meant.
+    # Without a name, both literal and prefixed patterns are listed.
     pattern = PatternType.PREFIXED if prefixed else PatternType.MATCH if named else PatternType.ANY
     filters = _filters(named, pattern, principal, operations, host)
     with invocation.admin() as admin:
@@ -86,9 +87,17 @@ def list_(
 def create(
     invocation: Invocation,
     operations: Operations = None,
-    allowed: Annotated[list[str] | None, typer.Option("--allow-principal", metavar="PRINCIPAL", help="Allow it to User:alice, ...")] = None,
-    denied: Annotated[list[str] | None, typer.Option("--deny-principal", metavar="PRINCIPAL", help="Deny it, whatever allows it.")] = None,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="From where.")] = EVERYWHERE,
+    allowed: Annotated[
+        list[str] | None,
+        typer.Option("--allow-principal", metavar="PRINCIPAL", help="Allow the operations to this principal, such as User:alice."),
+    ] = None,
+    denied: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--deny-principal", metavar="PRINCIPAL", help="Deny the operations to this principal, even if another rule allows them."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Rules for requests from this address; * for all.")] = EVERYWHERE,
     topics: Topics = None,
     groups: Groups = None,
     ids: Ids = None,
@@ -97,7 +106,7 @@ def create(
     cluster: Cluster = False,
     prefixed: Prefixed = False,
 ) -> Exit:
-    """Create rules: every operation on every resource, for every principal that is named."""
+    """Create a rule for each combination of the given operations, resources and principals."""
     named = _named(topics, groups, ids, users, tokens, cluster=cluster)
     if not named or not operations or not (allowed or denied):
         raise typer.BadParameter("name a resource such as --topic, an --operation, and --allow-principal or --deny-principal")
@@ -128,19 +137,19 @@ def delete(
     host: Host = None,
     yes: Yes = False,
 ) -> Exit:
-    """Delete the rules about exactly these names that fit all that is given."""
+    """Delete the rules with exactly these names that match all other options, too."""
     named = _named(topics, groups, ids, users, tokens, cluster=cluster)
     if not (named or principal or operations or host):
-        raise typer.BadParameter("say which rules: a resource such as --topic, a --principal, an --operation or a --host")
-    # Without a name, patterns of both kinds are meant.
+        raise typer.BadParameter("select rules by a resource such as --topic, a --principal, an --operation or a --host")
+    # Without a name, both literal and prefixed patterns are deleted.
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL if named else PatternType.ANY
     filters = _filters(named, pattern, principal, operations, host)
     with invocation.admin() as admin:
         found = dict.fromkeys(binding for one in filters for binding in admin.describe_acls(one))
         if not found:
-            raise CommandError("there is no such rule; levada acls list has all")
+            raise CommandError("there is no such rule; levada acls list prints all rules")
         confirm(f"Delete {'; '.join(map(str, sorted(found)))}?", yes=yes)
-        # The rules themselves, and not the filters again: what was created meanwhile was not asked about.
+        # Delete by exact rules instead of the filters: the user did not confirm rules that were created meanwhile.
         outcomes = admin.outcomes(admin.delete_acls, [_exactly(binding) for binding in sorted(found)])
     return show_outcomes(invocation, rows_of(dict(zip(map(str, sorted(found)), outcomes.values(), strict=True)), "deleted"))
 
@@ -154,7 +163,7 @@ def _named(
     *,
     cluster: bool,
 ) -> list[tuple[ResourceType, str]]:
-    """Return the resources that are named."""
+    """Return the named resources as pairs of type and name."""
     given = {
         ResourceType.TOPIC: topics,
         ResourceType.GROUP: groups,

@@ -1,4 +1,4 @@
-"""levada broker: a Kafka broker for development, until Ctrl-C."""
+"""levada broker: runs a Kafka broker for development, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _MOST_PORTS = 65_535
 def broker(
     invocation: Invocation,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on, 0 for any free one.", min=0, max=_MOST_PORTS)] = 9092,
+    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 for any free port.", min=0, max=_MOST_PORTS)] = 9092,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Keep everything in this folder, and go on there the next time. Default: in memory.")
+        Path | None,
+        typer.Option("--data-dir", help="Keep all data in this folder, and use them again at the next start. Default: in memory."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -35,19 +36,21 @@ def broker(
         typer.Option(
             "--properties",
             metavar="FILE",
-            help="A file with broker settings, a line NAME=VALUE each, as Kafka's server.properties; --set counts over it.",
+            help="A file with broker settings, like Kafka's server.properties: a line NAME=VALUE for each. --set overrides it.",
         ),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="Speak TLS, with this certificate: a PEM file.")] = None,
+    certificate: Annotated[Path | None, typer.Option("--certificate", help="Use TLS with this certificate: a PEM file.")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="The certificate's key: a PEM file.")] = None,
     client_ca: Annotated[
-        Path | None, typer.Option("--client-ca", help="Want a certificate of clients, signed by one of these authorities: a PEM file.")
+        Path | None, typer.Option("--client-ca", help="Require client certificates that one of these authorities has signed: a PEM file.")
     ] = None,
     users: Annotated[
-        Path | None, typer.Option("--users", help="Have clients log in, by PLAIN or SCRAM: a file with a line NAME=PASSWORD for each user.")
+        Path | None,
+        typer.Option("--users", help="Require clients to log in by PLAIN or SCRAM: a file with a line NAME=PASSWORD for each user."),
     ] = None,
     insecure_listen: Annotated[
-        bool, typer.Option("--insecure-listen", help="Allow a --host that other machines reach, even if clients need not log in over TLS.")
+        bool,
+        typer.Option("--insecure-listen", help="Allow a --host that other machines can reach, even if clients need not log in over TLS."),
     ] = False,
 ) -> None:
     """Run a Kafka broker for tests and development, until Ctrl-C."""
@@ -77,7 +80,7 @@ def _in_our_words(wrong: TlsFileError, listening: Listening) -> str:
 
 
 def _check_readable(option: str, file: Path | None) -> None:
-    """Raise BadParameter with the name of an option whose file cannot be opened."""
+    """Raise BadParameter with the option's name if its file cannot be opened."""
     try:
         if file is not None:
             file.open("rb").close()
@@ -101,7 +104,7 @@ def _users(file: Path | None) -> dict[str, str] | None:
         if line.strip() and not line.startswith("#"):
             name, equals, password = line.partition("=")
             if not name or not equals:
-                # Not the line itself: most likely it has a password.
-                raise typer.BadParameter(f"{file}: line {number} is no NAME=PASSWORD")
+                # The error does not show the line, because it probably contains a password.
+                raise typer.BadParameter(f"{file}: line {number} is not NAME=PASSWORD")
             users[name] = password
     return users

@@ -1,4 +1,4 @@
-"""levada cluster: brokers, controllers, features, folders of logs, leaders and moves of partitions."""
+"""levada cluster: brokers, controllers, features, log directories, leaders and reassignments."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from levada.cli.outcomes import rows_of, show_outcomes
 
 app = command_group("The cluster: nodes, quorum, features, log dirs, leaders, reassignments.")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check whether it can be done.")]
 
 
 DirectoryId = Annotated[
-    UUID, typer.Option("--directory-id", help="Of the folder of its metadata log, as levada cluster quorum shows it.", show_default=False)
+    UUID,
+    typer.Option("--directory-id", help="Id of the directory of its metadata log; levada cluster quorum shows it.", show_default=False),
 ]
 
 
 class ClusterRow(NamedTuple):
-    """controller: the broker that passes on administrative requests, None where none is named."""
+    """A cluster. controller: id of the broker that forwards administrative requests, or None."""
 
     cluster_id: str | None
     controller: int | None
@@ -34,7 +35,7 @@ class ClusterRow(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """controller: whether it passes on administrative requests. fenced: it is registered and not in use."""
+    """A broker. controller: whether it forwards administrative requests. fenced: whether it is registered but not in use."""
 
     node: int
     address: str
@@ -44,9 +45,10 @@ class NodeRow(NamedTuple):
 
 
 class QuorumRow(NamedTuple):
-    """A node's copy of the metadata log. role: leader, voter or observer. lag: how far its end is behind the leader's.
+    """A node's replica of the metadata log. role: leader, voter or observer. lag: in offsets behind the leader's log end.
 
-    caught_up_ms_ago: since it had last all that the leader had. directory_id: of the folder that it is in, None before Kafka 3.9.
+    caught_up_ms_ago: ms since the replica last had all records of the leader, None if unknown. directory_id: id of its log directory, None
+    before Kafka 3.9.
     """
 
     node: int
@@ -58,7 +60,7 @@ class QuorumRow(NamedTuple):
 
 
 class FeatureRow(NamedTuple):
-    """A feature: the level that the cluster has finalized, 0 for none, and those that the broker that was asked supports."""
+    """A feature. finalized: the cluster's level, 0 for none. supported_min, supported_max: levels that the asked broker supports."""
 
     feature: str
     finalized: int
@@ -67,7 +69,7 @@ class FeatureRow(NamedTuple):
 
 
 class LogDirRow(NamedTuple):
-    """A folder of a broker. size_bytes: of the logs in it. fault: why it cannot be used, "" where it can."""
+    """A log directory of a broker. size_bytes: size of the logs in it. fault: why it cannot be used, or ""."""
 
     broker: int
     folder: str
@@ -79,7 +81,7 @@ class LogDirRow(NamedTuple):
 
 
 class ReassignmentRow(NamedTuple):
-    """A move of a partition that is under way."""
+    """An ongoing reassignment of a partition. Each tuple holds broker ids."""
 
     topic: str
     partition: int
@@ -99,7 +101,7 @@ def info(invocation: Invocation) -> None:
 @command(app)
 def nodes(
     invocation: Invocation,
-    fenced: Annotated[bool, typer.Option("--fenced", help="With brokers that are registered and down (Kafka 4.0).")] = False,
+    fenced: Annotated[bool, typer.Option("--fenced", help="Include fenced brokers, which are registered but down (Kafka 4.0).")] = False,
 ) -> None:
     """List the brokers."""
     with invocation.admin() as admin:
@@ -111,11 +113,11 @@ def nodes(
 
 @command(app)
 def quorum(invocation: Invocation) -> None:
-    """Show the controllers, who leads them, and how far each follower is (Kafka 3.3)."""
+    """Show the quorum's leader, and the lag of each voter and observer (Kafka 3.3)."""
     with invocation.admin() as admin:
         found = admin.describe_metadata_quorum()
     leader = next((one for one in found.voters if one.node_id == found.leader_id), None)
-    # The leader's own time of its last fetch is its clock when it answered.
+    # The leader reports the time of its answer as the time of its own last fetch.
     now_ms, end = (None, found.high_watermark) if leader is None else (leader.last_fetch_ms, leader.log_end_offset)
     rows = []
     for role, replicas in (("voter", found.voters), ("observer", found.observers)):
@@ -128,7 +130,7 @@ def quorum(invocation: Invocation) -> None:
 
 @command(app)
 def features(invocation: Invocation) -> None:
-    """Show the levels of features that the cluster has finalized, and those that it supports."""
+    """Show the finalized and the supported levels of features."""
     with invocation.admin() as admin:
         found = admin.describe_features()
     rows = []
@@ -148,12 +150,15 @@ def features(invocation: Invocation) -> None:
 @command(app, "update-features")
 def update_features(
     invocation: Invocation,
-    updates: Annotated[list[str], typer.Argument(metavar="FEATURE=LEVEL...", help="Such as transaction.version=2.", show_default=False)],
-    downgrade: Annotated[bool, typer.Option("--downgrade", help="Allow a lower level, where nothing is lost by it.")] = False,
+    updates: Annotated[
+        list[str],
+        typer.Argument(metavar="FEATURE=LEVEL...", help="A feature and its level, such as transaction.version=2.", show_default=False),
+    ],
+    downgrade: Annotated[bool, typer.Option("--downgrade", help="Allow a lower level, if no data are lost by it.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Exit:
-    """Change the levels of features; most cannot be lowered again."""
+    """Change the levels of features. Most levels cannot be lowered again."""
     levels = {name: _level(text) for name, text in key_values(updates, "FEATURE=LEVEL").items()}
     if not dry_run:
         confirm(f"Change {', '.join(updates)} for the whole cluster?", yes=yes)
@@ -161,15 +166,17 @@ def update_features(
     with invocation.admin() as admin:
         wanted = {name: FeatureUpdate(level, kind) for name, level in levels.items()}
         outcomes = admin.outcomes(admin.update_features, wanted, validate_only=dry_run)
-    return show_outcomes(invocation, rows_of(outcomes, "could be changed" if dry_run else "changed"))
+    return show_outcomes(invocation, rows_of(outcomes, "can be changed" if dry_run else "changed"))
 
 
 @command(app, "log-dirs")
 def log_dirs(
     invocation: Invocation,
-    broker_ids: Annotated[list[int] | None, typer.Option("--broker", help="Only of this broker; repeat it for more.")] = None,
+    broker_ids: Annotated[
+        list[int] | None, typer.Option("--broker", help="Only log directories of this broker; repeat it for more.")
+    ] = None,
 ) -> None:
-    """Show the folders in which brokers keep logs, and how full they are."""
+    """Show the log directories of brokers, and how full they are."""
     with invocation.admin() as admin:
         found = admin.describe_log_dirs(broker_ids or None)
     rows = [
@@ -192,16 +199,17 @@ def log_dirs(
 def elect_leaders(
     invocation: Invocation,
     partitions: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC:PARTITION...]", help="Default: all that need it.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC:PARTITION...]", help="Partitions. Default: all partitions that need it.", show_default=False),
     ] = None,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Let a replica lead that is not in sync, where none is: records are lost.")
+        bool, typer.Option("--unclean", help="If no replica is in sync, elect another replica as leader. Records may be lost.")
     ] = False,
     yes: Yes = False,
 ) -> Exit:
-    """Make the first replica of each partition lead again."""
+    """Elect the preferred replica, which is the first one, as leader of each partition."""
     if unclean:
-        confirm("Elect leaders that are not in sync? Records that only others have are lost.", yes=yes)
+        confirm("Elect leaders that are not in sync? Records that they do not have are lost.", yes=yes)
     wanted = [one_partition(text) for text in partitions] if partitions else None
     with invocation.admin() as admin:
         outcomes = admin.outcomes(admin.elect_leaders, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED, wanted)
@@ -210,7 +218,7 @@ def elect_leaders(
 
 @command(app)
 def reassignments(invocation: Invocation) -> None:
-    """List the moves of partitions that are under way."""
+    """List ongoing reassignments of partitions."""
     with invocation.admin() as admin:
         found = admin.list_partition_reassignments()
     invocation.show([ReassignmentRow(tp.topic, tp.partition, *move) for tp, move in sorted(found.items())], ReassignmentRow._fields)
@@ -221,11 +229,11 @@ def reassign(
     invocation: Invocation,
     partition: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False)],
     replicas: Annotated[
-        str | None, typer.Option("--to", metavar="BROKER,...", help="Brokers to have replicas, the preferred leader first.")
+        str | None, typer.Option("--to", metavar="BROKER,...", help="Brokers for the replicas, the preferred leader first.")
     ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="End a move that is under way, and stay.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel an ongoing reassignment; the replicas stay.")] = False,
 ) -> Exit:
-    """Begin to move a partition to other brokers, or end a move."""
+    """Begin to reassign a partition to other brokers, or cancel a reassignment."""
     if (replicas is None) != cancel:
         raise typer.BadParameter("give one of --to and --cancel")
     tp = one_partition(partition)
@@ -233,7 +241,7 @@ def reassign(
     with invocation.admin() as admin:
         outcomes = admin.outcomes(admin.alter_partition_reassignments, {tp: brokers})
     return show_outcomes(
-        invocation, rows_of(outcomes, "the move is ended" if cancel else "the move has begun; see levada cluster reassignments")
+        invocation, rows_of(outcomes, "cancelled" if cancel else "the reassignment has begun; see levada cluster reassignments")
     )
 
 
@@ -241,11 +249,11 @@ def reassign(
 def unregister_broker(
     invocation: Invocation, broker: Annotated[int, typer.Argument(metavar="BROKER", show_default=False)], yes: Yes = False
 ) -> Exit:
-    """Have the cluster forget a broker that is down for good."""
-    confirm(f"Have the cluster forget broker {broker}?", yes=yes)
+    """Remove a broker that is down for good from the cluster."""
+    confirm(f"Unregister broker {broker} from the cluster?", yes=yes)
     with invocation.admin() as admin:
         admin.unregister_broker(broker)
-    return show_outcomes(invocation, rows_of({broker: None}, "forgotten"))
+    return show_outcomes(invocation, rows_of({broker: None}, "unregistered"))
 
 
 @command(app, "move-log")
@@ -253,9 +261,11 @@ def move_log(
     invocation: Invocation,
     partition: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False)],
     broker: Annotated[int, typer.Option("--broker", help="The broker that has the replica.", show_default=False)],
-    folder: Annotated[str, typer.Option("--to", metavar="FOLDER", help="An absolute path on that broker.", show_default=False)],
+    folder: Annotated[
+        str, typer.Option("--to", metavar="FOLDER", help="The log directory: an absolute path on that broker.", show_default=False)
+    ],
 ) -> Exit:
-    """Move a broker's replica of a partition to another folder of that broker."""
+    """Move a broker's replica of a partition to another log directory of that broker."""
     tp = one_partition(partition)
     with invocation.admin() as admin:
         wanted = {TopicPartitionReplica(tp.topic, tp.partition, broker): folder}
@@ -268,13 +278,15 @@ def add_controller(
     invocation: Invocation,
     controller: Annotated[int, typer.Argument(metavar="ID", show_default=False)],
     directory: DirectoryId,
-    endpoints: Annotated[list[str], typer.Option("--endpoint", metavar="LISTENER=HOST:PORT", help="Where it listens.", show_default=False)],
+    endpoints: Annotated[
+        list[str], typer.Option("--endpoint", metavar="LISTENER=HOST:PORT", help="Its listener; repeat it for more.", show_default=False)
+    ],
 ) -> Exit:
-    """Make a controller that only follows a voter of the quorum (Kafka 3.9)."""
+    """Add an observer to the quorum's voters (Kafka 3.9)."""
     listeners = [_endpoint(name, address) for name, address in key_values(endpoints, "--endpoint").items()]
     with invocation.admin() as admin:
         admin.add_raft_voter(controller, directory, listeners)
-    return show_outcomes(invocation, rows_of({controller: None}, "votes"))
+    return show_outcomes(invocation, rows_of({controller: None}, "is a voter"))
 
 
 @command(app, "remove-controller")
@@ -284,22 +296,22 @@ def remove_controller(
     directory: DirectoryId,
     yes: Yes = False,
 ) -> Exit:
-    """Make a voter of the quorum a controller that only follows (Kafka 3.9)."""
-    confirm(f"Let controller {controller} vote no more?", yes=yes)
+    """Remove a controller from the quorum's voters (Kafka 3.9). It stays an observer."""
+    confirm(f"Remove controller {controller} from the voters?", yes=yes)
     with invocation.admin() as admin:
         admin.remove_raft_voter(controller, directory)
-    return show_outcomes(invocation, rows_of({controller: None}, "votes no more"))
+    return show_outcomes(invocation, rows_of({controller: None}, "is no voter any more"))
 
 
 @command(app, "unregister-controller")
 def unregister_controller(
     invocation: Invocation, controller: Annotated[int, typer.Argument(metavar="ID", show_default=False)], yes: Yes = False
 ) -> Exit:
-    """Have the cluster forget a controller that is down for good (Kafka 4.4)."""
-    confirm(f"Have the cluster forget controller {controller}?", yes=yes)
+    """Remove a controller that is down for good from the cluster (Kafka 4.4)."""
+    confirm(f"Unregister controller {controller} from the cluster?", yes=yes)
     with invocation.admin() as admin:
         admin.unregister_controller(controller)
-    return show_outcomes(invocation, rows_of({controller: None}, "forgotten"))
+    return show_outcomes(invocation, rows_of({controller: None}, "unregistered"))
 
 
 def _endpoint(name: str, address: str) -> RaftEndpoint:
@@ -313,5 +325,5 @@ def _controller(found: ClusterDescription) -> int | None:
 
 def _level(text: str) -> int:
     if not text.strip().isdecimal():
-        raise typer.BadParameter(f"{text!r} is no whole number")
+        raise typer.BadParameter(f"{text!r} is not a whole number")
     return int(text)

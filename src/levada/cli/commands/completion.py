@@ -1,4 +1,4 @@
-"""levada completion: the script that completes commands and options in a shell."""
+"""levada completion: prints the script that completes commands and options in a shell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False)
 
 
 class Shell(StrEnum):
-    """The shells for which there is a script."""
+    """The supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -25,6 +25,6 @@ class Shell(StrEnum):
 
 
 @command(app)
-def completion(invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="For which shell.", show_default=False)]) -> None:
-    """Print the script that completes commands in a shell, as in: eval "$(levada completion bash)"."""
+def completion(invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)]) -> None:
+    """Print the script that completes commands in a shell. Use it like this: eval "$(levada completion bash)"."""
     typer.echo(get_completion_script(prog_name="levada", complete_var=COMPLETE_VAR, shell=shell.value))

@@ -27,12 +27,12 @@ KINDS = {
 }
 Kind = Annotated[str, typer.Argument(metavar="KIND", help="topic, broker, broker-logger, group or client-metrics.", show_default=False)]
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Whose settings; '' with broker: those that hold for all brokers.", show_default=False)
+    str, typer.Argument(metavar="NAME", help="Name of the resource; '' with broker for the settings of all brokers.", show_default=False)
 ]
 
 
 class SettingRow(NamedTuple):
-    """A setting. value: None where it has none or is secret. documentation: Kafka's own words, "" unless they were asked for."""
+    """A setting. value: None if not set or secret. synonyms: values that would apply without it. documentation: Kafka's text, or ""."""
 
     name: str
     value: str | None
@@ -47,7 +47,9 @@ class SettingRow(NamedTuple):
 @command(app, "list")
 def list_(
     invocation: Invocation,
-    kinds: Annotated[list[str] | None, typer.Argument(metavar="[KIND...]", help="Only of these kinds.", show_default=False)] = None,
+    kinds: Annotated[
+        list[str] | None, typer.Argument(metavar="[KIND...]", help="Only resources of these kinds.", show_default=False)
+    ] = None,
 ) -> None:
     """List the resources that can have settings (Kafka 4.1)."""
     with invocation.admin() as admin:
@@ -59,11 +61,11 @@ def describe(
     invocation: Invocation,
     kind: Kind,
     name: Name,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="With settings that nobody has changed.")] = False,
-    synonyms: Annotated[bool, typer.Option("--synonyms", help="With the values that would hold without this one.")] = False,
-    documentation: Annotated[bool, typer.Option("--documentation", help="With Kafka's text about each.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include settings that still have Kafka's default.")] = False,
+    synonyms: Annotated[bool, typer.Option("--synonyms", help="Include the values that would apply without this one.")] = False,
+    documentation: Annotated[bool, typer.Option("--documentation", help="Include Kafka's description of each setting.")] = False,
 ) -> None:
-    """Show the settings of one topic, broker or other resource. Without --all, only those that were set, not Kafka's defaults."""
+    """Show the settings of one topic, broker or other resource. Without --all, settings with Kafka's default are left out."""
     resource = ConfigResource(kind_of(kind), name)
     with invocation.admin() as admin:
         found = admin.describe_configs([resource], include_synonyms=synonyms, include_documentation=documentation)[resource]
@@ -76,14 +78,16 @@ def set_(
     invocation: Invocation,
     kind: Kind,
     name: Name,
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="NAME+=VALUE adds to a list, NAME-=VALUE takes from it.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether they could be set.")] = False,
+    settings: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="NAME+=VALUE adds to a list, NAME-=VALUE removes from it.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether they can be set.")] = False,
 ) -> Exit:
-    """Change settings, and leave the others alone."""
+    """Change settings. Other settings stay unchanged."""
     changes = {key: value for text in settings for key, value in [change_of(text)]}
     with invocation.admin() as admin:
         outcomes = admin.outcomes(admin.incremental_alter_configs, {ConfigResource(kind_of(kind), name): changes}, validate_only=dry_run)
-    return show_outcomes(invocation, rows_of(outcomes, f"{', '.join(changes)} {'could be changed' if dry_run else 'changed'}"))
+    return show_outcomes(invocation, rows_of(outcomes, f"{', '.join(changes)} {'can be changed' if dry_run else 'changed'}"))
 
 
 @command(app)
@@ -92,27 +96,27 @@ def unset(
     kind: Kind,
     name: Name,
     settings: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of settings.", show_default=False)],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether they could be taken away.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether they can be removed.")] = False,
 ) -> Exit:
-    """Take settings away, so that the default holds again."""
+    """Remove settings, so that the defaults apply again."""
     with invocation.admin() as admin:
         changes: Changes = {ConfigResource(kind_of(kind), name): dict.fromkeys(settings)}
         outcomes = admin.outcomes(admin.incremental_alter_configs, changes, validate_only=dry_run)
-    return show_outcomes(invocation, rows_of(outcomes, f"{', '.join(settings)} {'could be taken away' if dry_run else 'taken away'}"))
+    return show_outcomes(invocation, rows_of(outcomes, f"{', '.join(settings)} {'can be removed' if dry_run else 'removed'}"))
 
 
 def kind_of(text: str) -> ConfigResourceType:
-    """Read what has settings. Raises typer.BadParameter."""
+    """Return the kind of resource with this name. Raises typer.BadParameter."""
     if text.lower() not in KINDS:
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(KINDS)}{did_you_mean(text, KINDS)}")
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(KINDS)}{did_you_mean(text, KINDS)}")
     return KINDS[text.lower()]
 
 
 def change_of(text: str) -> tuple[str, str | AlterConfigOp]:
-    """Read NAME=VALUE, NAME+=VALUE or NAME-=VALUE. Raises typer.BadParameter."""
+    """Parse NAME=VALUE, NAME+=VALUE or NAME-=VALUE. Raises typer.BadParameter."""
     name, equals, value = text.partition("=")
     if not equals or not name.rstrip("+-"):
-        raise typer.BadParameter(f"{text!r} is no NAME=VALUE")
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
     if name.endswith("+"):
         return name[:-1], AlterConfigOp("Append", value)
     return (name[:-1], AlterConfigOp("Subtract", value)) if name.endswith("-") else (name, value)

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 PARTS = ("key", "value")
 KINDS: Mapping[str, str] = {
     "json": "JSON",
-    "avro": "Avro with the id of its schema before it, which a Schema Registry has",
-    "json-schema": "JSON with the id of its schema before it",
+    "avro": "Avro after the id of its schema in a Schema Registry",
+    "json-schema": "JSON after the id of its schema",
 }
 
 
 def deserializers(given: Sequence[str], registry: Callable[[], SchemaRegistryClient]) -> dict[str, Callable[[bytes], Any]]:
-    """Read -s: `avro` is for keys and values, `value=avro` for values. Return the settings of a consumer that follow.
+    """Return a consumer's settings for -s: `avro` is for keys and values, `value=avro` only for values.
 
-    registry: makes a client, which is called where one is needed. Raises ConfigError for a word that is none.
+    registry: makes a registry client; called only if a kind needs one. Raises ConfigError for an unknown word.
     """
     kinds: dict[str, str] = {}
     for one in given:
@@ -57,7 +57,7 @@ def _deserializer(kind: str, registry: Callable[[], SchemaRegistryClient]) -> Ca
         from levada.registry import JSONDeserializer
 
         return JSONDeserializer()
-    # This one needs fastavro.
+    # Imported only here, because it needs fastavro.
     from levada.registry import AvroDeserializer
 
     return AvroDeserializer(registry())
@@ -68,10 +68,11 @@ Matches = Callable[[Any], bool]
 
 
 def record_filter(key: str | None, value: str | None, headers: Sequence[str]) -> Keeps | None:
-    """Return what tells whether a record is kept; None where all are. A record has to pass everything that is given.
+    """Return a function that tells whether a record is printed, or None if there is no filter. A record must pass all filters.
 
-    key, value: text that has to be in it, or `/.../`, a regular expression that has to be found in it. headers: `name`, a header that has
-    to be there, or `name=` and text or a regular expression for its value. Raises ConfigError for a bad expression.
+    key, value: text that the key or value must contain, or `/.../`, a regular expression that must match in it. headers: `name`, a header
+    that the record must have, or `name=` followed by text or a regular expression for its value. Raises ConfigError for an invalid
+    expression.
     """
     tests: list[Keeps] = []
     if key is not None:
@@ -108,13 +109,13 @@ app = typer.Typer(help="Print records of topics, and follow them.", add_completi
 DELIMITER = "\\n"
 POLL_S = 1.0
 CLOSE_S = 5.0
-"""Time that leaving a group may take after Ctrl-C or SIGTERM: somebody waits for the end, and the group may have no broker any more."""
+"""Time limit in seconds for leaving a group after Ctrl-C or SIGTERM, because the group's coordinator may be down."""
 AT_ONCE = 500
-"""Records of a member that stops at the end, between two commits."""
+"""Number of records between two commits, for a group member that stops at the end."""
 
 
 class Wanted(NamedTuple):
-    """What is to be read and printed. most: so many records are printed at most."""
+    """The records to read, and how to print them. most: maximum number of records to print, or None."""
 
     topics: tuple[str, ...]
     offset: str | None
@@ -131,44 +132,49 @@ class Wanted(NamedTuple):
 def consume(
     run: Invocation,
     topics: Annotated[list[str] | None, Argument(metavar="TOPIC...", help="Topics to read.", show_default=False)] = None,
-    topic: Annotated[list[str] | None, Option("-t", "--topic", help="The same, as kcat has it.")] = None,
+    topic: Annotated[list[str] | None, Option("-t", "--topic", help="The same as TOPIC, like in kcat.")] = None,
     offset: Annotated[
         str | None,
         Option(
-            "-o", "--offset", metavar="OFFSETS", help="Where to begin: start (default), end, 42, -10, -1h, @2026-11-01T10:00, or -2h..-1h."
+            "-o",
+            "--offset",
+            metavar="OFFSETS",
+            help="Begin here: start (default), end, 42, -10, -1h, @2026-11-01T10:00; or a range: -2h..-1h.",
         ),
     ] = None,
-    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; may be repeated.")] = None,
-    count: Annotated[int | None, Option("-c", "--count", min=1, help="Stop after so many records.")] = None,
-    exit: Annotated[bool, Option("-e", "--exit", help="Stop at the end, instead of waiting for more.")] = False,
+    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; repeat it for more.")] = None,
+    count: Annotated[int | None, Option("-c", "--count", min=1, help="Stop after this number of records.")] = None,
+    exit: Annotated[bool, Option("-e", "--exit", help="Stop at the end of the topics, instead of waiting for new records.")] = False,
     format: Annotated[
         str | None,
         Option(
             "-f",
             "--format",
-            help="raw, json, yaml, hex, table, or a template such as '%p@%o %k: %s\\n'. Default: that of --output, else raw.",
+            help="raw, json, yaml, hex, table, or a template such as '%p@%o %k: %s\\n'. Default: the format of --output, else raw.",
         ),
     ] = None,
     as_json: Annotated[bool, Option("-J", "--json", help="The same as --format json.")] = False,
-    delimiter: Annotated[str, Option("-D", "--delimiter", help="Of raw: what stands behind each record.")] = DELIMITER,
-    key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="Of raw: print the key, and this behind it.")] = None,
-    group: Annotated[str | None, Option("-G", "--group", help="Be a member of this group, and commit what was printed.")] = None,
+    delimiter: Annotated[str, Option("-D", "--delimiter", help="For raw: print this after each record.")] = DELIMITER,
+    key_delimiter: Annotated[
+        str | None, Option("-K", "--key-delimiter", help="For raw: print the key and this text before the value.")
+    ] = None,
+    group: Annotated[str | None, Option("-G", "--group", help="Join this group, and commit the offsets of printed records.")] = None,
     key: Annotated[str | None, Option("--key", help="Only records with this text in the key; /.../ is a regular expression.")] = None,
     value: Annotated[str | None, Option("--value", help="Only records with this text in the value.")] = None,
     schema: Annotated[
-        list[str] | None, Option("-s", "--schema", metavar="[key=|value=]KIND", help=f"What keys and values are: {', '.join(KINDS)}.")
+        list[str] | None, Option("-s", "--schema", metavar="[key=|value=]KIND", help=f"Format of keys and values: {', '.join(KINDS)}.")
     ] = None,
     on_decode_error: Annotated[
-        str, Option("--on-decode-error", help="With --schema, what about records that are not: raise, skip or null.")
+        str, Option("--on-decode-error", help="With --schema, for records in another format: raise, skip or null.")
     ] = "raise",
     header: Annotated[
-        list[str] | None, Option("--header", metavar="NAME[=TEXT]", help="Only records with this header; may be repeated.")
+        list[str] | None, Option("--header", metavar="NAME[=TEXT]", help="Only records with this header; repeat it for more.")
     ] = None,
 ) -> None:
-    """Print records of topics, and follow them until Ctrl-C; with -e or the end of a range it stops there.
+    """Print records of topics, and follow them until Ctrl-C. With -e, or with a range that has an end, stop there.
 
-    In templates %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %s the value, %h the headers; %K and %S are
-    the sizes of key and value. In JSON the numbers NaN and infinity of a schema are text: "NaN", "Infinity", "-Infinity".
+    In templates %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %s the value and %h the headers; %K and %S
+    are the sizes of key and value. JSON shows the numbers NaN and infinity as text: "NaN", "Infinity", "-Infinity".
     """
     names = (*(topics or ()), *(topic or ()))
     if not names:
@@ -187,7 +193,7 @@ def consume(
 
 
 def _read(run: Invocation, wanted: Wanted) -> None:
-    """Print records from where offsets say, without a group."""
+    """Print the records of the wanted offsets, without a group."""
     spans = EVERYTHING if wanted.offset is None else parse_spans(wanted.offset)
     with run.consumer(auto_offset_reset="earliest", enable_auto_commit=False, **wanted.settings) as consumer:
         ranges = settled(consumer, wanted.topics, spans, only=wanted.partitions)
@@ -200,13 +206,13 @@ def _read(run: Invocation, wanted: Wanted) -> None:
         consumer.assign(ranges, ends)
         ahead = {tp: start for tp, start in starts.items() if start > ranges[tp].log.end and ends.get(tp) != start}
         for tp, start in starts.items():
-            # Behind the end of a log a position is out of range, and reading would begin anew at the start.
+            # A position behind the end of the log is out of range, and the consumer would reset it to the start.
             consumer.seek(tp, ranges[tp].log.end if tp in ahead else start)
         _print(run, wanted, _not_before(ahead, _polls(consumer, len(ranges))))
 
 
 def _not_before(starts: Mapping[TopicPartition, int], batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:
-    """Leave out records before where their partition begins; partitions that are not named begin anywhere."""
+    """Leave out records before the start offset of their partition. Partitions without a start keep all records."""
     if not starts:
         return batches
     return ([one for one in batch if one.offset >= starts.get(TopicPartition(one.topic, one.partition), 0)] for batch in batches)
@@ -215,23 +221,24 @@ def _not_before(starts: Mapping[TopicPartition, int], batches: Iterator[Sequence
 def _ends(
     ranges: Mapping[TopicPartition, OffsetRange], starts: Mapping[TopicPartition, int], *, stops_at_end: bool
 ) -> dict[TopicPartition, int]:
-    """Return where reading stops: what the user named, or with -e the end of the log where that comes first."""
+    """Return the end offsets of reading: the ends that the user named; with stops_at_end at most the end of the log."""
     ends = {tp: span.there[1] if stops_at_end else span.end for tp, span in ranges.items() if span.bounded or stops_at_end}
     return {tp: max(end, starts[tp]) for tp, end in ends.items()}
 
 
 def _polls(consumer: KafkaConsumer[Any, Any], partitions: int) -> Iterator[Sequence[AnyRecord]]:
-    """Yield records until every partition is read to its end; without ends for ever."""
+    """Yield records until all partitions are read to their end offsets. Without end offsets, never stop."""
     while len(consumer.finished()) < partitions:
         yield consumer.poll(POLL_S)
 
 
 def _join(run: Invocation, wanted: Wanted) -> None:
-    """Print records as a member of a group, and commit them once they are printed."""
+    """Print records as a member of a group, and commit their offsets after they are printed."""
     reset = ENDS.get(wanted.offset or "start")
     if reset is None or wanted.partitions:
         raise ConfigError(
-            "with --group the group knows where to begin: --offset start or end is for partitions without a commit, and no -p"
+            "with --group, reading begins at the committed offsets: --offset can only be start or end, for partitions without a committed "
+            "offset, and -p is not possible"
         )
     settings: dict[str, Any] = {
         "group_id": wanted.group,
@@ -248,7 +255,7 @@ def _join(run: Invocation, wanted: Wanted) -> None:
 
 @contextmanager
 def _leaving(run: Invocation, consumer: KafkaConsumer[Any, Any], group: str | None) -> Iterator[None]:
-    """Leave the group soon after Ctrl-C or SIGTERM, and say so before: brokers that are gone are waited for."""
+    """On Ctrl-C or SIGTERM, print a message and leave the group within CLOSE_S. Leaving takes that long if brokers are down."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -263,7 +270,7 @@ def _endless(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]
 
 
 def _slices(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]:
-    """Yield records until the end, and those before one that does not deserialize, too."""
+    """Yield lists of records until the end. If a record cannot be deserialized, yield the records before it, then raise the error."""
     some: list[AnyRecord] = []
     try:
         for record in consumer:
@@ -278,7 +285,7 @@ def _slices(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]:
 
 
 def _after(records: Sequence[AnyRecord]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return what is committed when these records are done."""
+    """Return the offsets to commit after these records."""
     return {TopicPartition(record.topic, record.partition): OffsetAndMetadata(record.offset + 1, record.leader_epoch) for record in records}
 
 
@@ -288,7 +295,7 @@ def _print(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRecord
 
 
 def _printing(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:
-    """Print what passes the filter; yield, once it is out, which records are done. Ends after the number that is wanted."""
+    """Print the records that pass the filter. After each write, yield all records that are done. Stop after the wanted number."""
     left = wanted.most
     show, keeps, out = wanted.print, wanted.keeps, run.out
     for records in batches:

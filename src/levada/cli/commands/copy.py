@@ -1,4 +1,4 @@
-"""levada copy: records to another topic or cluster, with their partitions, timestamps and headers."""
+"""levada copy: copies records to another topic or cluster, with their partitions, timestamps and headers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ app = typer.Typer(help="Copy records to another topic or cluster.", add_completi
 COLUMNS = ("key", "value", "partition", "timestamp", "headers")
 POLL_S = 1.0
 UNDER_WAY = 4
-"""Pieces that may be sent and not acknowledged while the next one is read."""
+"""Maximum number of unacknowledged Arrow batches while the next one is read."""
 
 
 class Copied(NamedTuple):
-    """What was copied."""
+    """The result of a copy. records: their number."""
 
     source: str
     target: str
@@ -43,28 +43,30 @@ def copy(
     run: Invocation,
     source: Annotated[str, Argument(metavar="SOURCE", show_default=False, help="The topic to read.")],
     target: Annotated[
-        str | None, Argument(metavar="[TARGET]", show_default=False, help="The topic to write; default: the same name.")
+        str | None, Argument(metavar="[TARGET]", show_default=False, help="The topic to write. Default: the same name.")
     ] = None,
-    to_profile: Annotated[str | None, Option("--to-profile", metavar="NAME", help="The cluster to write to, as a profile.")] = None,
+    to_profile: Annotated[str | None, Option("--to-profile", metavar="NAME", help="Profile of the cluster to write to.")] = None,
     to_brokers: Annotated[
-        str | None, Option("--to-brokers", metavar="HOST:PORT,...", help="The cluster to write to, with no other settings.")
+        str | None, Option("--to-brokers", metavar="HOST:PORT,...", help="Brokers of the cluster to write to, without other settings.")
     ] = None,
     offset: Annotated[
-        str | None, Option("-o", "--offset", metavar="OFFSETS", help="From where to where; default: all there is now.")
+        str | None, Option("-o", "--offset", metavar="OFFSETS", help="Range to copy. Default: all records that exist now.")
     ] = None,
-    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; may be repeated.")] = None,
-    follow: Annotated[bool, Option("--follow", help="Go on with new records until Ctrl-C.")] = False,
+    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; repeat it for more.")] = None,
+    follow: Annotated[bool, Option("--follow", help="Copy new records, too, until Ctrl-C.")] = False,
     group: Annotated[
-        str | None, Option("-G", "--group", help="Commit what is copied for this group, and go on there the next time.")
+        str | None, Option("-G", "--group", help="Commit the copied offsets for this group, and continue there the next time.")
     ] = None,
-    create: Annotated[bool, Option("--create", help="Create the target topic, with as many partitions, if it is not there.")] = False,
-    spread: Annotated[bool, Option("--spread", help="Let keys choose the partition, instead of keeping it.")] = False,
+    create: Annotated[bool, Option("--create", help="If the target topic does not exist, create it with as many partitions.")] = False,
+    spread: Annotated[
+        bool, Option("--spread", help="Choose each record's partition by its key, instead of keeping the partition.")
+    ] = False,
 ) -> None:
     """Copy records to another topic or cluster, byte for byte: keys, values, headers and timestamps, in the order of each partition.
 
-    Record batches are made anew, so offsets and compression may differ. Records of aborted transactions are left out, unless
-    -X isolation.level says otherwise. With --group a copy that was broken off goes on with what was not
-    acknowledged; records that were under way may then be there twice.
+    Record batches are written anew, so offsets and compression may differ. Records of aborted transactions are left out, unless
+    -X isolation.level=read_uncommitted is given. With --group, an interrupted copy continues with the records that were not acknowledged;
+    records that were in flight may then be copied twice.
     """
     name = target or source
     if name == source and to_profile is None and to_brokers is None:
@@ -89,37 +91,37 @@ def copy(
 
 def _reading(run: Invocation, group: str | None) -> KafkaConsumer[Any, Any]:
     settings: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
-    # What was aborted would be there for every reader of the copy.
+    # In the copy, records of aborted transactions would look like committed records.
     committed = {"isolation.level": "read_committed"}
     return run.consumer(defaults=committed, **settings, **({} if group is None else {"group_id": group}))
 
 
 def _check_target(there: Invocation, topic: str, partitions: int, *, create: bool, keeps: bool) -> None:
-    """Raise ConfigError where the target cannot take what is copied, before anything is."""
+    """Create the target topic if that is wanted. Raise ConfigError if the topic is missing or has too few partitions."""
     with there.admin() as admin:
         try:
             found = len(admin.describe_topics([topic])[topic].partitions)
         except UnknownTopicOrPartitionError:
             if not create:
-                raise ConfigError(f"the target topic '{topic}' does not exist; --create makes it") from None
+                raise ConfigError(f"the target topic '{topic}' does not exist; --create creates it") from None
             admin.create_topics([NewTopic(topic, partitions)])
             return
     if found < partitions and keeps:
         raise ConfigError(
-            f"the target topic '{topic}' has {counted(found, 'partition')}, and {partitions} are copied; add some, or give --spread"
+            f"the target topic '{topic}' has {counted(found, 'partition')}, but {partitions} are copied; add some, or give --spread"
         )
 
 
 def _assign(consumer: KafkaConsumer[Any, Any], ranges: dict[TopicPartition, OffsetRange], *, resumes: bool, follows: bool) -> int:
-    """Have the consumer read the ranges, from what the group has committed where it has; return how many offsets that are."""
+    """Assign the ranges to the consumer, and return their number of offsets. resumes: begin at the committed offsets, if there are any."""
     committed = consumer.committed(ranges) if resumes else {}
     starts = {tp: at.offset if (at := committed.get(tp)) else span.start for tp, span in ranges.items()}
     ends = {tp: max(span.end if follows else span.there[1], starts[tp]) for tp, span in ranges.items() if span.bounded or not follows}
     for tp, start in starts.items():
-        # Such a position is out of range, and all of the log would be copied.
+        # Such a position is out of range, so the consumer would reset it to the start and copy the whole log.
         if follows and committed.get(tp) is None and start > ranges[tp].log.end and ends.get(tp) != start:
             raise ConfigError(
-                f"--offset: {tp} ends at {ranges[tp].log.end}, so nothing is at {start} to follow from; end is for new records"
+                f"--offset: {tp} ends at {ranges[tp].log.end}, so offset {start} does not exist yet; use --offset end for new records"
             )
     consumer.assign(ranges, ends)
     for tp, start in starts.items():
@@ -128,7 +130,7 @@ def _assign(consumer: KafkaConsumer[Any, Any], ranges: dict[TopicPartition, Offs
 
 
 class _Copying:
-    """Reads columns and sends them, a few pieces ahead of their acknowledgements."""
+    """Reads Arrow batches and sends them, a few batches ahead of their acknowledgements."""
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ class _Copying:
         self._under_way: deque[tuple[ArrowDelivery, dict[TopicPartition, OffsetAndMetadata]]] = deque()
 
     def run(self, partitions: int) -> int:
-        """Copy until every partition is read to its end; return how many records. Raises what the first record that failed failed with."""
+        """Copy until all partitions are read to their end offsets. Return the number of records. Raises the error of a failed record."""
         records = 0
         while len(self._consumer.finished()) < partitions:
             batch = self._consumer.poll_arrow(POLL_S, columns=COLUMNS)
@@ -159,7 +161,7 @@ class _Copying:
         return records
 
     def _settle(self, left: int) -> None:
-        """Wait for the acknowledgements of what was sent first, until so many pieces are left, and commit what is before."""
+        """Wait for acknowledgements, the oldest batch first, until `left` batches remain. Then commit the offsets of the others."""
         offsets = None
         while len(self._under_way) > left:
             sent, offsets = self._under_way.popleft()

@@ -1,4 +1,4 @@
-"""levada groups: list, describe and move groups of consumers of every kind, and delete them."""
+"""levada groups: list, describe, reset and delete groups of all types."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_position
 from levada.error_codes import ErrorCode
 from levada.errors import GroupError
 
-app = command_group("Groups of consumers: lag, members, offsets.")
+app = command_group("Consumer groups: lag, members, offsets.")
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Ledgers = Annotated[bool, typer.Option("--ledgers", help="Also of Spark's sinks that write exactly once; rows may be written twice then.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Ledgers = Annotated[
+    bool, typer.Option("--ledgers", help="Allow it for ledgers of exactly-once Spark sinks, too; these may then write rows twice.")
+]
 NO_LEDGERS = "If its query will never run again, add --ledgers"
 OfTopics = Annotated[
     list[str] | None,
@@ -35,13 +37,13 @@ OfTopics = Annotated[
         "--topic",
         "-t",
         metavar="TOPIC[:PARTITION,...]",
-        help="Which partitions; repeat it for more. Default: all that it has committed for.",
+        help="Only these partitions; repeat it for more. Default: all with a committed offset.",
     ),
 ]
 
 
 class StateRow(NamedTuple):
-    """A group in one row. lag: offsets by which it is behind in all."""
+    """A group in one row. lag: sum over its partitions, in offsets."""
 
     group: str
     type: GroupType
@@ -58,7 +60,7 @@ def list_(
     types: Annotated[list[str] | None, typer.Option("--type", help="Only groups of this type: classic, consumer, share, streams.")] = None,
     states: Annotated[list[str] | None, typer.Option("--state", help="Only groups in this state, such as stable or empty.")] = None,
 ) -> None:
-    """List groups of all kinds."""
+    """List groups of all types."""
     only_types, only_states = [word(GroupType, one) for one in types or ()], [word(GroupState, one) for one in states or ()]
     with invocation.admin() as admin:
         invocation.show(admin.list_groups(types=only_types, states=only_states), GroupListing._fields)
@@ -68,17 +70,17 @@ def list_(
 def describe(
     invocation: Invocation,
     groups: Annotated[
-        list[str] | None, typer.Argument(metavar="[GROUP...]", help="Ids of groups; all without.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[GROUP...]", help="Ids of groups. Default: all groups.", show_default=False)
     ] = None,
     members: Annotated[bool, typer.Option("--members", "-m", help="Show members and their partitions.")] = False,
     state: Annotated[bool, typer.Option("--state", "-s", help="Show one row for each group.")] = False,
 ) -> Exit:
-    """Show where groups are, partition by partition, and how far they are behind."""
+    """Show the committed offsets and the lag of groups in each partition."""
     with invocation.admin() as admin:
         outcomes = _views(admin, groups or ())
     views = [view for view in outcomes.values() if not isinstance(view, KafkaError)]
     if outcomes and not views and invocation.format is OutputFormat.TABLE:
-        # No heading without a row; programs get their empty list.
+        # A table without rows would be only a heading. JSON and YAML print an empty list.
         return tell_errors(invocation, outcomes)
     if members:
         invocation.show([member for view in views for member in view.members], MemberView._fields)
@@ -90,9 +92,9 @@ def describe(
 
 
 class Target(NamedTuple):
-    """Where a group is to go: to a position, or without one on by so many offsets.
+    """The target of a reset. to: the positions, or None to shift by `by` offsets instead.
 
-    topics: TOPIC or TOPIC:0,2, () for all that it has committed for.
+    topics: TOPIC or TOPIC:0,2; () for all partitions with a committed offset.
     """
 
     group: str
@@ -106,13 +108,15 @@ def reset(
     invocation: Invocation,
     group: Name,
     to: Annotated[str | None, typer.Option("--to", metavar="POSITION", help=f"{POSITIONS}.")] = None,
-    by: Annotated[int | None, typer.Option("--by", metavar="OFFSETS", help="So many offsets on, or back where negative.")] = None,
+    by: Annotated[
+        int | None, typer.Option("--by", metavar="OFFSETS", help="Move forward by this number of offsets; back if negative.")
+    ] = None,
     topics: OfTopics = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without, only say what would be done.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it. Default: only show the new offsets.")] = False,
 ) -> Exit:
-    """Move a group without members to another position. Without --execute nothing is changed.
+    """Reset the committed offsets of a group without members. Without --execute nothing is changed.
 
-    Offsets outside of a log become its start or end.
+    An offset outside of a log becomes its start or end.
     """
     if (to is None) == (by is None):
         raise typer.BadParameter("give one of --to and --by")
@@ -122,11 +126,11 @@ def reset(
         plans = _plans(invocation, admin, view, target)
         if not execute:
             invocation.show(plans, Plan._fields)
-            invocation.say(f"nothing was changed; with --execute, group {group} is moved")
+            invocation.say(f"nothing was changed; add --execute to reset group {group}")
             return Exit.DONE
         if view is not None and view.members:
-            raise CommandError(f"group {group} has members, and only a group without any can be moved: stop its consumers first")
-        refuse_ledgers(admin, [group], "Its offset is the number of a batch, and no position")
+            raise CommandError(f"group {group} has members, and only a group without members can be reset: stop its consumers first")
+        refuse_ledgers(admin, [group], "Its offset is the number of a batch, and not a position in a log")
         offsets = {plan.tp: plan.offset for plan in plans}
         alter = admin.alter_share_group_offsets if _is_share(view) else admin.alter_consumer_group_offsets
         outcomes = admin.outcomes(alter, group, offsets) if offsets else {}
@@ -137,11 +141,11 @@ def reset(
 
 @command(app)
 def delete(invocation: Invocation, groups: Names, ledgers: Ledgers = False, yes: Yes = False) -> Exit:
-    """Delete groups without members, and all that they have committed.
+    """Delete groups without members, and their committed offsets.
 
-    The ledger of a Spark sink that writes exactly once is such a group, and is refused without --ledgers.
+    The ledger of an exactly-once Spark sink is also such a group. It is deleted only with --ledgers.
     """
-    confirm(f"Delete {_named(groups)} with all that was committed?", yes=yes)
+    confirm(f"Delete {_named(groups)} with all committed offsets?", yes=yes)
     with invocation.admin() as admin:
         if not ledgers:
             refuse_ledgers(admin, groups, NO_LEDGERS)
@@ -150,21 +154,21 @@ def delete(invocation: Invocation, groups: Names, ledgers: Ledgers = False, yes:
 
 @command(app, "delete-offsets")
 def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None, ledgers: Ledgers = False, yes: Yes = False) -> Exit:
-    """Have a group forget where it is in topics; where it reads them again, auto.offset.reset decides."""
+    """Delete a group's committed offsets for topics. Its consumers then begin where auto.offset.reset says."""
     if not topics:
         raise typer.BadParameter("name the topics with --topic")
-    confirm(f"Have group {group} forget where it is in {', '.join(topics)}?", yes=yes)
+    confirm(f"Delete the committed offsets of group {group} for {', '.join(topics)}?", yes=yes)
     with invocation.admin() as admin:
         if any(listing.group_id == group and listing.type is GroupType.SHARE for listing in admin.list_groups()):
-            return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_share_group_offsets, group, topics), "forgotten"))
+            return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_share_group_offsets, group, topics), "deleted"))
         if not ledgers:
             refuse_ledgers(admin, [group], NO_LEDGERS)
         partitions = _partitions(admin, topics)
-        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_group_offsets, group, partitions), "forgotten"))
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_group_offsets, group, partitions), "deleted"))
 
 
 def _views(admin: KafkaAdmin, groups: Sequence[str]) -> dict[str, GroupView | KafkaError]:
-    """Return groups by id, or all; of those that cannot be described, why."""
+    """Return these groups, or all groups, by id. A group that cannot be described has its error."""
     listings = {listing.group_id: listing for listing in admin.list_groups()}
     missing = {
         group: GroupError(f"group '{group}' does not exist{did_you_mean(group, listings)}", code=ErrorCode.GROUP_ID_NOT_FOUND)
@@ -176,7 +180,7 @@ def _views(admin: KafkaAdmin, groups: Sequence[str]) -> dict[str, GroupView | Ka
 
 
 def _found(admin: KafkaAdmin, group: str) -> GroupView | None:
-    """Return a group without the ends of its logs, None where it does not exist: it is made when something is committed for it."""
+    """Return a group without log ends, or None if it does not exist. Committing offsets creates such a group."""
     listings = [listing for listing in admin.list_groups() if listing.group_id == group]
     for view in group_views(admin, listings, lambda partitions: {}).values():
         if isinstance(view, KafkaError):
@@ -197,18 +201,18 @@ def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, ta
     committed = {TopicPartition(lag.topic, lag.partition): lag.committed for lag in (() if view is None else view.lags)}
     partitions = _partitions(admin, target.topics) if target.topics else sorted(committed)
     if not partitions:
-        raise CommandError(f"group {target.group} has committed nothing; name topics with --topic", Exit.WRONG_USE)
+        raise CommandError(f"group {target.group} has no committed offsets; name topics with --topic", Exit.WRONG_USE)
     ends = log_ends(admin, partitions)
     if target.topics and (missing := [tp for tp in partitions if tp not in ends]):
         raise CommandError(f"{missing[0]} does not exist, or has no leader")
     if target.to is None:
         return by_offsets(target.group, target.by, partitions, committed, ends)
-    # A partition that was deleted, or has no leader, has no position to go to.
+    # Partitions without log ends were deleted or have no leader, so their positions are unknown.
     return to_offsets(target.group, offsets_at(invocation, target.to, ends), committed, ends)
 
 
 def _partitions(admin: KafkaAdmin, wanted: Sequence[str]) -> list[TopicPartition]:
-    """Return the partitions that TOPIC and TOPIC:0,2 stand for."""
+    """Return the partitions of texts such as TOPIC and TOPIC:0,2."""
     given = [named_partitions(text) for text in wanted]
     whole = partitions_of(admin.describe_topics([topic for topic, indexes in given if indexes is None]).values())
     return sorted({*whole, *(TopicPartition(topic, index) for topic, indexes in given for index in indexes or ())})

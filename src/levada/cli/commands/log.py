@@ -1,4 +1,4 @@
-"""levada log: what is in a log, batch by batch, from a segment's file or from the broker that leads a partition."""
+"""levada log: prints the record batches of a log, from a segment's file or from the leader of a partition."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from levada.cli.positions import offsets_between, parse_positions
 from levada.cli.text import counted
 from levada.errors import BrokerError, UnknownTopicOrPartitionError
 
-app = command_group("What is in a log, batch by batch.")
+app = command_group("Print the record batches of a log.")
 
-Records = Annotated[bool, typer.Option("--records", help="Show records instead of batches; those of coordinators' topics taken apart.")]
+Records = Annotated[bool, typer.Option("--records", help="Show records instead of batches; records of coordinators' topics are decoded.")]
 _SHOWN = (
     "position",
     "base_offset",
@@ -40,7 +40,7 @@ _INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
 class Part(NamedTuple):
-    """A part of a log. file: where it stands, None for what a broker has sent."""
+    """A part of a log. file: the file that contains it, or None if a broker has sent it."""
 
     found: Dumped | Torn
     file: Path | None = None
@@ -49,10 +49,15 @@ class Part(NamedTuple):
 @command(app, "dump")
 def dump_(
     invocation: Invocation,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Segments, such as 00000000000000000000.log.", show_default=False)],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files of segments, such as 00000000000000000000.log.", show_default=False)
+    ],
     records: Records = False,
 ) -> Exit:
-    """Dump files of segments, and verify checksums. The exit code is 1 if anything is damaged. JSON and YAML name the file of each row."""
+    """Print the batches of segment files, and verify their checksums. The exit code is 1 if a batch is damaged.
+
+    JSON and YAML name the file of each row.
+    """
     for file in files:
         if file.suffix in _INDEXES:
             raise typer.BadParameter(f"{file} is an index; its segment is {file.with_suffix('.log')}")
@@ -65,12 +70,12 @@ def fetch(
     invocation: Invocation,
     partition: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False)],
     start: Annotated[
-        str, typer.Option("--from", metavar="POSITION", help="Where to begin: start, -1000, @2026-11-01T10:00, -1h, 42.")
+        str, typer.Option("--from", metavar="POSITION", help="Begin here: start, -1000, @2026-11-01T10:00, -1h, 42.")
     ] = "start",
-    end: Annotated[str, typer.Option("--to", metavar="POSITION", help="Where to stop.")] = "end",
+    end: Annotated[str, typer.Option("--to", metavar="POSITION", help="Stop before this position.")] = "end",
     records: Records = False,
 ) -> Exit:
-    """Dump what the leader of a partition holds, and verify checksums: control batches and aborted transactions included."""
+    """Print the batches that the leader of a partition holds, and verify checksums. Includes control batches and aborted transactions."""
     tp = one_partition(partition)
     first, last = parse_positions(start), parse_positions(end)
     with invocation.admin() as admin:
@@ -78,14 +83,14 @@ def fetch(
         if tp.partition not in leaders:
             raise UnknownTopicOrPartitionError(f"{tp}: the topic has partitions 0 to {len(leaders) - 1}")
         if leaders[tp.partition] < 0:
-            raise BrokerError(f"{tp} has no leader, so there is nobody to ask")
+            raise BrokerError(f"{tp} has no leader to fetch from")
         begin, until = offsets_between(invocation, first, last, tp)
         found = map(Part, dump_held(admin, tp, leaders[tp.partition], begin, until, with_records=records))
         return _show(invocation, found, records=records)
 
 
 def _show(invocation: Invocation, found: Iterable[Part], *, records: bool, of_files: bool = False) -> Exit:
-    """Print batches or records, name what is damaged, and return the exit code. of_files: of several, which a table names too."""
+    """Print batches or records, report damage on stderr, and return the exit code. of_files: whether a table names each row's file."""
     faults: list[str] = []
     rows = [
         row if file is None else {"file": file.as_posix(), **row._asdict()}
@@ -111,7 +116,7 @@ def _whole(found: Iterable[Part], faults: list[str]) -> Iterator[tuple[Dumped, P
 
 
 def _topic_of(file: Path) -> str:
-    # Kafka names the folder of a log by topic and partition.
+    # The directory of a log is called <topic>-<partition>.
     return file.resolve().parent.name.rpartition("-")[0]
 
 

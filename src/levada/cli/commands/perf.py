@@ -1,4 +1,4 @@
-"""levada perf: how much a cluster takes and gives, and how long a record is on its way."""
+"""levada perf: measures the throughput of writing and reading, and the latency of records."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ MOST_SAMPLES = 10_000
 ROWS_AT_ONCE = 10_000
 POLL_S = 1.0
 ARRIVAL_S = 30.0
-"""How long perf latency waits for a record to come back."""
+"""Time in seconds that perf latency waits until it reads a record that it wrote."""
 
-Records = Annotated[int, Option("-n", "--records", min=1, help="How many records.")]
-Size = Annotated[int, Option("-s", "--size", min=0, help="Bytes of each value.")]
-Columns = Annotated[bool, Option("--columns", help="As Arrow columns, instead of one by one.")]
-Topic = Annotated[str, Argument(metavar="TOPIC", show_default=False, help="The topic; its records stay there.")]
+Records = Annotated[int, Option("-n", "--records", min=1, help="Number of records.")]
+Size = Annotated[int, Option("-s", "--size", min=0, help="Size of each value in bytes.")]
+Columns = Annotated[bool, Option("--columns", help="Use Arrow columns instead of single records.")]
+Topic = Annotated[str, Argument(metavar="TOPIC", show_default=False, help="The topic. Its records are not deleted afterwards.")]
 
 
 class Latencies(NamedTuple):
-    """Milliseconds that records took: half of them at most p50_ms, 95 of 100 at most p95_ms, and so on."""
+    """Percentiles of latencies, in ms: half of the records took at most p50_ms, 95 % at most p95_ms, and so on."""
 
     p50_ms: float
     p95_ms: float
@@ -50,7 +50,7 @@ class Latencies(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured. mb: 1,000,000 bytes of keys and values. latency: None where it was not looked at."""
+    """The result of a measurement. mb_per_second: in 1,000,000 bytes of keys and values. latency: None if it was not measured."""
 
     records: int
     seconds: float
@@ -65,10 +65,10 @@ def produce(
     topic: Topic,
     records: Records = 1_000_000,
     size: Size = 100,
-    rate: Annotated[float | None, Option("--rate", min=0.001, help="Records per second, at most.")] = None,
+    rate: Annotated[float | None, Option("--rate", min=0.001, help="Maximum number of records per second.")] = None,
     columns: Columns = False,
 ) -> None:
-    """Write records as fast as the cluster takes them, and say how fast, and how long acknowledgements took."""
+    """Write records as fast as the cluster accepts them. Print the throughput, and the latency of acknowledgements."""
     value = os.urandom(size)
     if columns:
         check_pyarrow("columns")
@@ -87,10 +87,10 @@ def produce(
 def consume(
     run: Invocation,
     topic: Topic,
-    records: Annotated[int | None, Option("-n", "--records", min=1, help="How many records; default: all there are.")] = None,
+    records: Annotated[int | None, Option("-n", "--records", min=1, help="Number of records. Default: all records of the topic.")] = None,
     columns: Columns = False,
 ) -> None:
-    """Read records from the start of a topic as fast as they come, and say how fast."""
+    """Read records from the start of a topic as fast as possible. Print the throughput."""
     with run.consumer(enable_auto_commit=False, auto_offset_reset="earliest") as consumer:
         ranges = settled(consumer, [topic], EVERYTHING)
         consumer.assign(ranges, {tp: span.end for tp, span in ranges.items()})
@@ -109,9 +109,9 @@ def latency(
     topic: Topic,
     records: Records = 1_000,
     size: Size = 100,
-    partition: Annotated[int, Option("-p", "--partition", min=0, help="The partition that is written and read.")] = 0,
+    partition: Annotated[int, Option("-p", "--partition", min=0, help="The partition to write and read.")] = 0,
 ) -> None:
-    """Write records one after another, read each back, and say how long it took from one to the other."""
+    """Write single records and read each of them back. Print the latency from the call of send() until the record is read."""
     [name] = not_empty([topic], "TOPIC")
     tp = TopicPartition(name, partition)
     taken_ms: list[float] = []
@@ -135,13 +135,13 @@ def latency(
 
 
 def measured(records: int, size: int, seconds: float, taken_ms: Sequence[float]) -> Measured:
-    """Return rates of what was done in so many seconds. size: bytes of keys and values."""
+    """Return the rates of records that took a number of seconds. size: bytes of all keys and values. taken_ms: latencies."""
     per_second = 1 / max(seconds, 1e-9)
     return Measured(records, round(seconds, 3), round(records * per_second, 1), round(size / 1e6 * per_second, 3), percentiles(taken_ms))
 
 
 def percentiles(taken_ms: Sequence[float]) -> Latencies | None:
-    """Return how latencies are distributed, None for none. A percentile is one of them: the smallest that so many do not exceed."""
+    """Return the percentiles of latencies, None if there are none. A percentile is the smallest latency that this share does not exceed."""
     if not taken_ms:
         return None
     ordered = sorted(taken_ms)
@@ -150,14 +150,14 @@ def percentiles(taken_ms: Sequence[float]) -> Latencies | None:
 
 
 class _Samples:
-    """How long acknowledgements take, of some records: measuring each would slow down what is measured."""
+    """Latencies of the acknowledgements of some records. Measuring every record would slow down the measurement."""
 
     def __init__(self, records: int) -> None:
         self.taken_ms: list[float] = []
         self._every = max(records // MOST_SAMPLES, 1)
 
     def callback(self, number: int) -> Any:
-        """Return what a record's delivery is told to, None for one that is not looked at."""
+        """Return the delivery callback of a record, None if its latency is not measured. number: of the record, from 0."""
         if number % self._every:
             return None
         sent_s = time.perf_counter()
@@ -202,7 +202,7 @@ def _send_columns(producer: Any, topic: str, records: int, value: bytes, pace: P
 
 
 def _read(consumer: KafkaConsumer[Any, Any], wanted: int, partitions: int, columns: bool, bar: Progress) -> tuple[int, int]:
-    """Read so many records, or to the end; return how many, and the bytes of their keys and values."""
+    """Read the wanted number of records, or up to the end. Return the number of records, and the bytes of their keys and values."""
     from levada.cli.records.columns import bytes_in
 
     read = size = 0
@@ -220,11 +220,11 @@ def _read(consumer: KafkaConsumer[Any, Any], wanted: int, partitions: int, colum
 
 
 def _wait_for(consumer: KafkaConsumer[Any, Any], value: bytes, sent: Delivery) -> None:
-    """Wait until a record is read. Raises what became of it where it was not written."""
+    """Wait until the consumer reads the record with this value. Raises the error of its delivery if it was not written."""
     deadline_s = time.perf_counter() + ARRIVAL_S
     while time.perf_counter() < deadline_s:
         if any(record.value == value for record in consumer.poll(POLL_S)):
             return
         if sent.done():
             sent.result()
-    raise CommandError(f"a record that was written did not come back within {ARRIVAL_S:.0f} s", Exit.TIMED_OUT)
+    raise CommandError(f"a record that was written was not read within {ARRIVAL_S:.0f} s", Exit.TIMED_OUT)

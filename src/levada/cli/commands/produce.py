@@ -1,4 +1,4 @@
-"""levada produce: records from stdin or files to a topic."""
+"""levada produce: writes records from stdin or files to a topic."""
 
 from __future__ import annotations
 
@@ -47,45 +47,45 @@ MOST_SHOWN = 20
 
 
 class Failure(NamedTuple):
-    """A record that was not acknowledged. where: the line or row that it came from."""
+    """A record that was not written. where: its line or row in the input."""
 
     where: str
     error: KafkaError
 
 
 class Outcomes:
-    """Counts acknowledgements; callbacks of a producer, on its own thread, and the command use it at the same time."""
+    """Counts acknowledged and failed records. Thread-safe: the command uses it, and so do callbacks on the producer's thread."""
 
     def __init__(self) -> None:
         self.taken = 0
-        """Records that were read and handed to the producer; only the command counts them."""
+        """Number of records passed to the producer. Only the command's thread changes it."""
         self.aborted = False
-        """Whether they were in a transaction that was aborted: then no record is unknown, as none of them counts."""
+        """Whether the records' transaction was aborted. Then no record was written, so none has an unknown outcome."""
         self.acknowledged = 0
         self.failed = 0
         self.shown: list[Failure] = []
-        """The first failures; more are only counted."""
+        """The first failures. Later failures are only counted."""
         self._lock = Lock()
 
     @property
     def unknown(self) -> int:
-        """How many have no outcome. Some remain where a run is broken off: they may have been written."""
+        """Number of records without an outcome. If a run is interrupted, these may have been written."""
         return 0 if self.aborted else self.taken - self.acknowledged - self.failed
 
     def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
-        """Take up the outcome of one record. where: its file, empty for stdin."""
+        """Count the outcome of one record. where: prefix of its place in messages, such as "file: ", or ""."""
         if error is None:
             self.add(1)
         else:
             self.fail(f"{where}line {line}", error)
 
     def add(self, count: int) -> None:
-        """Take up records that were acknowledged."""
+        """Count acknowledged records."""
         with self._lock:
             self.acknowledged += count
 
     def fail(self, where: str, error: KafkaError) -> None:
-        """Take up a record that failed."""
+        """Count a failed record. where: its line or row."""
         with self._lock:
             self.failed += 1
             if len(self.shown) < MOST_SHOWN:
@@ -110,8 +110,10 @@ STDIN = "-"
 
 
 class Given(NamedTuple):
-    """What all records have, and how they are read. keeps_partitions: whether a partition that the input names counts.
-    ignores_columns: whether columns that records do not have are left out.
+    """The options for reading records, and the fields that records get if the input does not have them.
+
+    keeps_partitions: whether to use a partition that the input names. ignores_columns: whether to leave out columns that records do not
+    have, instead of refusing them.
     """
 
     topic: str
@@ -129,7 +131,7 @@ class Given(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """What became of the records."""
+    """The result: numbers of acknowledged and failed records."""
 
     acknowledged: int
     failed: int
@@ -140,39 +142,44 @@ def produce(
     run: Invocation,
     topic: Annotated[str, Argument(metavar="TOPIC", show_default=False, help="The topic to write to.")],
     files: Annotated[
-        list[str] | None, Argument(metavar="FILE...", show_default=False, help="What to read; - is stdin, the default.")
+        list[str] | None, Argument(metavar="FILE...", show_default=False, help="Files to read; - is stdin, the default.")
     ] = None,
-    format: Annotated[str | None, Option("-f", "--format", help=f"{', '.join(FORMATS)}; default: by the name, else lines.")] = None,
-    delimiter: Annotated[str, Option("-D", "--delimiter", help="Of lines: what ends a record.")] = "\\n",
-    key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="Of lines: what ends the key before the value.")] = None,
-    key: Annotated[str | None, Option("-k", "--key", help="The key of records without one.")] = None,
+    format: Annotated[
+        str | None, Option("-f", "--format", help=f"{', '.join(FORMATS)}. Default: by the file's suffix, else lines.")
+    ] = None,
+    delimiter: Annotated[str, Option("-D", "--delimiter", help="For lines: text after each record.")] = "\\n",
+    key_delimiter: Annotated[
+        str | None, Option("-K", "--key-delimiter", help="For lines: text between key and value. Default: lines have no keys.")
+    ] = None,
+    key: Annotated[str | None, Option("-k", "--key", help="The key of records without a key.")] = None,
     header: Annotated[
-        list[str] | None, Option("-H", "--header", metavar="NAME=VALUE", help="A header of all records; may be repeated.")
+        list[str] | None, Option("-H", "--header", metavar="NAME=VALUE", help="A header for all records; repeat it for more.")
     ] = None,
     empty_is_null: Annotated[
-        bool, Option("-Z", "--empty-is-null", help="Empty keys and values are null: a value of null deletes its key.")
+        bool, Option("-Z", "--empty-is-null", help="Empty keys and values become null. In a compacted topic, a null value deletes its key.")
     ] = False,
-    null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values of just this text are null.")] = None,
+    null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values that are exactly this text become null.")] = None,
     partition: Annotated[int | None, Option("-p", "--partition", min=0, help="Write to this partition. Default: the key decides.")] = None,
     keep_partitions: Annotated[bool, Option("--keep-partitions", help="Write to the partitions that JSON, CSV or columns name.")] = False,
     ignore_columns: Annotated[
         bool, Option("--ignore-columns", help="Leave out columns that records do not have, instead of refusing them.")
     ] = False,
     timestamp: Annotated[
-        str | None, Option("--timestamp", metavar="TIME", help="Of records without one, such as 2026-11-01T10:00.")
+        str | None, Option("--timestamp", metavar="TIME", help="Timestamp of records without a timestamp, such as 2026-11-01T10:00.")
     ] = None,
     compression: Annotated[str | None, Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = None,
     acks: Annotated[str | None, Option("-a", "--acks", help="all (default), 1 or 0.")] = None,
-    rate: Annotated[float | None, Option("--rate", min=0.001, help="Records per second, at most.")] = None,
+    rate: Annotated[float | None, Option("--rate", min=0.001, help="Maximum number of records per second.")] = None,
     transactional_id: Annotated[
-        str | None, Option("--transactional-id", help="Write all records in one transaction: readers see all, or none.")
+        str | None, Option("--transactional-id", help="Write all records in one transaction: read_committed consumers see all or none.")
     ] = None,
-    quiet: Annotated[bool, Option("-q", "--quiet", help="Say nothing about what was acknowledged.")] = False,
+    quiet: Annotated[bool, Option("-q", "--quiet", help="Do not print the number of acknowledged records, unless some failed.")] = False,
 ) -> int:
-    """Write records from stdin or files to a topic, and say how many were acknowledged.
+    """Write records from stdin or files to a topic, and print how many were acknowledged.
 
-    lines: a record per line. json: objects with key, value, headers, partition and timestamp, as consume --format json prints them. csv,
-    parquet, arrow: columns of these names; without a column `value` each row becomes a JSON object. file: each file is one value.
+    Formats: lines: one record per line. json: objects with key, value, headers, partition and timestamp, like the output of consume
+    --format json. csv, parquet, arrow: columns with these names; if there is no column `value`, each row becomes a JSON object. file: each
+    file is one value.
     """
     if not delimiter or key_delimiter == "":
         raise ConfigError("--delimiter and --key-delimiter need at least one character")
@@ -219,7 +226,7 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
     except BaseException as broken_off:
-        # Where nothing was read yet, the error says all there is to say.
+        # Counts are printed only if a record was sent. Otherwise the error is enough.
         if outcomes.taken:
             _tell(run, outcomes, quiet)
         if outcomes.acknowledged and isinstance(broken_off, CommandError | OSError):
@@ -232,9 +239,9 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
 
 
 def _partitions(producer: KafkaProducer[Any, Any], given: Given) -> frozenset[int]:
-    """Return the topic's partitions, once a broker was reached that has the topic: without, each record would wait for max.block.ms.
+    """Wait for the topic's metadata, and return its partitions. Without metadata, send() would wait max.block.ms for each record.
 
-    A partition that is named and not there is refused for the same reason: records wait for it, as somebody may be adding it.
+    Raises ConfigError if a named partition does not exist: send() would wait for it, because somebody may be adding the partition.
     """
     there = frozenset(info.partition for info in producer.partitions_for(given.topic))
     if given.partition is not None:
@@ -248,7 +255,7 @@ def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outc
 
 @contextmanager
 def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> Iterator[None]:
-    """One transaction. What was acknowledged within one that is aborted does not count."""
+    """Run the block in one transaction. If the transaction is aborted, no record counts as acknowledged."""
     try:
         with producer.transaction():
             yield
@@ -269,20 +276,20 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
     elif not quiet or outcomes.failed:
         run.say(f"{counted(outcomes.acknowledged, 'record')} acknowledged" + (f", {outcomes.failed:,} failed" if outcomes.failed else ""))
     if outcomes.unknown:
-        run.say(f"{counted(outcomes.unknown, 'record')} read and not known to be acknowledged; some may have been written")
+        run.say(f"{counted(outcomes.unknown, 'record')} sent without an acknowledgement; some may have been written")
 
 
 class _Sending:
-    """Sends records of one file after another."""
+    """Sends the records of files, one file after another."""
 
     def __init__(self, producer: KafkaProducer[Any, Any], given: Given, there: frozenset[int], outcomes: Outcomes, bar: Progress) -> None:
         self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
         self._columns: list[tuple[str, int, Any]] = []
-        """Rows that are on their way: their file, the number of the first row, what became of them."""
+        """Arrow batches in flight: prefix of their file, number of the first row, delivery."""
 
     def send_file(self, file: str, *, named: bool) -> None:
-        """Send all that a file holds. named: whether messages have to say which file. Raises CommandError for what cannot be read."""
+        """Send all records of a file. named: whether messages name the file. Raises CommandError if it cannot be read."""
         format = _format_of(file, self._given)
         where = f"{file}: " if named else ""
         if format in OF_COLUMNS:
@@ -293,7 +300,7 @@ class _Sending:
                 for record in self._records(stream, format):
                     self._send(record, where)
         except InputError as wrong:
-            # What stands before it was sent, and is told of.
+            # Records before the bad line were sent. Their outcomes are needed for the result.
             self.finish()
             raise CommandError(f"{where}line {wrong.line}: {wrong}") from None
 
@@ -316,7 +323,7 @@ class _Sending:
         given = self._given
         self._pace.wait()
         try:
-            # Before it is sent: Ctrl-C may come while that waits.
+            # Count the record before it is sent, because Ctrl-C may interrupt send() while it waits.
             self._outcomes.taken += 1
             self._producer.send(
                 given.topic,
@@ -330,7 +337,7 @@ class _Sending:
         except Exception as wrong:
             self._outcomes.taken -= 1
             if isinstance(wrong, ValueError):
-                # Such as a negative timestamp.
+                # For example, a negative timestamp.
                 raise InputError(record.line, str(wrong)) from None
             raise
         self._bar.advance()
@@ -368,7 +375,7 @@ class _Sending:
         given, names = self._given, batch.schema.names
         own = {"key": given.key, "headers": given.headers or None, "partition": given.partition, "timestamp": given.timestamp_ms}
         if clash := [name for name, value in own.items() if value is not None and name != "partition" and name in names]:
-            raise ConfigError(f"--{clash[0].removesuffix('s')} is for records without one, and the file has a column {clash[0]}")
+            raise ConfigError(f"--{clash[0].removesuffix('s')} is for records without one, but the file has a column {clash[0]}")
         used: dict[str, Any] = {name: name for name in ("key", "value", "headers", "timestamp") if name in names}
         if given.keeps_partitions and "partition" in names:
             used["partition"] = "partition"
@@ -384,7 +391,7 @@ class _Sending:
             self._bar.advance(part.num_rows)
 
     def _settle_columns(self, left: int) -> None:
-        """Take up the outcomes of rows that were sent first, until so many pieces are left."""
+        """Wait for the outcomes of batches and count them, the oldest batch first, until `left` batches remain."""
         while len(self._columns) > left:
             where, first, delivery = self._columns.pop(0)
             delivery.exception()
@@ -397,7 +404,7 @@ class _Sending:
 
 
 def _with_constants(batch: Any, values: dict[str, Any]) -> Any:
-    """Return the rows with columns in which every row has the same value."""
+    """Return the rows with added columns, in each of which all rows have the same value."""
     from levada.cli.records.columns import with_constant
 
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""levada registry: subjects, schemas and compatibility of a schema registry."""
+"""levada registry: the subjects, schemas and compatibility levels of a schema registry."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from levada.registry import RegisteredSchema, Schema
 
 app = command_group("A schema registry: subjects, versions, schemas, compatibility.")
 
-Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Such as orders-value.", show_default=False)]
-Version = Annotated[str, typer.Option("--version", help="A number, or latest.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-File = Annotated[str, typer.Argument(metavar="FILE", help="With the schema's text; - for standard input.", show_default=False)]
+Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Name of the subject, such as orders-value.", show_default=False)]
+Version = Annotated[str, typer.Option("--version", help="A version number, or latest.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="File with the schema; - for standard input.", show_default=False)]
 
 
 class SchemaType(StrEnum):
-    """What a schema is written in."""
+    """The languages of schemas."""
 
     AVRO = "avro"
     JSON = "json"
     PROTOBUF = "protobuf"
 
 
-Type = Annotated[SchemaType, typer.Option("--type", help="What the schema is written in.")]
+Type = Annotated[SchemaType, typer.Option("--type", help="Language of the schema.")]
 
 
 class SubjectRow(NamedTuple):
-    """A subject, which stands for the keys or values of a topic."""
+    """A subject. It usually has the schemas of the keys or values of a topic."""
 
     subject: str
 
@@ -50,7 +50,7 @@ class VersionRow(NamedTuple):
 
 
 class SchemaRow(NamedTuple):
-    """A schema. references: other schemas that it uses, as name, subject and version."""
+    """A schema. references: other schemas that it uses, each as name, subject and version."""
 
     subject: str
     version: int
@@ -61,7 +61,7 @@ class SchemaRow(NamedTuple):
 
 
 class CompatibilityRow(NamedTuple):
-    """Whether a schema may follow. messages: what stands against it, in the registry's words."""
+    """Whether a schema is compatible. messages: the registry's reasons why it is not."""
 
     subject: str
     compatible: bool
@@ -69,7 +69,7 @@ class CompatibilityRow(NamedTuple):
 
 
 class LevelRow(NamedTuple):
-    """The compatibility level that holds for a subject, or for all that have none of their own."""
+    """The compatibility level of a subject, or of all subjects that have no level of their own."""
 
     subject: str
     level: str
@@ -78,8 +78,8 @@ class LevelRow(NamedTuple):
 @command(app)
 def subjects(
     invocation: Invocation,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="Only names that begin so.")] = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="With those that were deleted softly.")] = False,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only names with this prefix.")] = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Include soft-deleted subjects.")] = False,
 ) -> None:
     """List subjects."""
     with invocation.registry() as registry:
@@ -88,7 +88,9 @@ def subjects(
 
 @command(app)
 def versions(
-    invocation: Invocation, subject: Subject, deleted: Annotated[bool, typer.Option("--deleted", help="With those deleted softly.")] = False
+    invocation: Invocation,
+    subject: Subject,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Include soft-deleted versions.")] = False,
 ) -> None:
     """List the versions of a subject."""
     with invocation.registry() as registry:
@@ -101,9 +103,9 @@ def schema(
     invocation: Invocation,
     subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", show_default=False)] = None,
     version: Version = "latest",
-    schema_id: Annotated[int | None, typer.Option("--id", help="Instead: the schema of this id.")] = None,
+    schema_id: Annotated[int | None, typer.Option("--id", help="Instead of SUBJECT: id of the schema.")] = None,
 ) -> None:
-    """Show a schema: that of a subject's version, or that of an id."""
+    """Show the schema of a subject's version, or the schema with an id."""
     if (subject is None) == (schema_id is None):
         raise typer.BadParameter("give one of SUBJECT and --id")
     with invocation.registry() as registry:
@@ -118,7 +120,7 @@ def schema(
 
 @command(app)
 def register(invocation: Invocation, subject: Subject, file: File, schema_type: Type = SchemaType.AVRO) -> None:
-    """Register a schema under a subject. One that is there already keeps its id."""
+    """Register a schema under a subject. A schema that is registered already keeps its id."""
     wanted = Schema(_text(file), schema_type.upper())
     with invocation.registry() as registry:
         registry.register_schema(subject, wanted)
@@ -128,7 +130,7 @@ def register(invocation: Invocation, subject: Subject, file: File, schema_type: 
 
 @command(app)
 def test(invocation: Invocation, subject: Subject, file: File, schema_type: Type = SchemaType.AVRO, version: Version = "latest") -> Exit:
-    """Say whether a schema may follow a version of a subject; the exit code is 1 if it may not."""
+    """Check whether a schema is compatible with a version of a subject. The exit code is 1 if it is not."""
     with invocation.registry() as registry:
         found = registry.test_compatibility(subject, Schema(_text(file), schema_type.upper()), _version(version))
     invocation.show([CompatibilityRow(subject, found.is_compatible, found.messages)], CompatibilityRow._fields)
@@ -139,14 +141,14 @@ def test(invocation: Invocation, subject: Subject, file: File, schema_type: Type
 def compatibility(
     invocation: Invocation,
     subject: Annotated[
-        str | None, typer.Argument(metavar="[SUBJECT]", help="Without: the registry's own level.", show_default=False)
+        str | None, typer.Argument(metavar="[SUBJECT]", help="Default: the registry's own level.", show_default=False)
     ] = None,
     level: Annotated[
-        str | None, typer.Option("--set", metavar="LEVEL", help="BACKWARD, FORWARD, FULL, each also _TRANSITIVE, or NONE.")
+        str | None, typer.Option("--set", metavar="LEVEL", help="BACKWARD, FORWARD or FULL, each also with _TRANSITIVE, or NONE.")
     ] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Let the registry's level hold for the subject again.")] = False,
+    unset: Annotated[bool, typer.Option("--unset", help="Remove the subject's level, so that the registry's level applies.")] = False,
 ) -> None:
-    """Show, set or take away the compatibility level of a subject."""
+    """Show, set or remove the compatibility level of a subject."""
     if unset and (subject is None or level is not None):
         raise typer.BadParameter("--unset needs a SUBJECT, and does not go with --set")
     with invocation.registry() as registry:
@@ -161,11 +163,11 @@ def compatibility(
 def delete(
     invocation: Invocation,
     subject: Subject,
-    version: Annotated[str | None, typer.Option("--version", help="Only this version; a number, or latest.")] = None,
-    permanent: Annotated[bool, typer.Option("--permanent", help="For good, after it was deleted softly.")] = False,
+    version: Annotated[str | None, typer.Option("--version", help="Only this version: a number, or latest.")] = None,
+    permanent: Annotated[bool, typer.Option("--permanent", help="Delete it for good, after it was soft-deleted.")] = False,
     yes: Yes = False,
 ) -> Exit:
-    """Delete a subject or a version of it; softly at first, so that its schemas stay readable by id."""
+    """Delete a subject or one of its versions. Without --permanent it is soft-deleted: its schemas can still be read by id."""
     what = f"version {version} of subject {subject}" if version else f"subject {subject} with all its versions"
     confirm(f"Delete {what}{' for good' if permanent else ''}?", yes=yes)
     with invocation.registry() as registry:

@@ -1,4 +1,4 @@
-"""levada scan: a bounded piece of topics into a file of columns."""
+"""levada scan: writes a range of topics' records to a file of columns."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from levada import ScanProgress
     from levada.cli.records.sinks import Destination
 
-app = typer.Typer(help="Read a bounded piece of topics into a file.", add_completion=False)
+app = typer.Typer(help="Write a range of topics' records to a file.", add_completion=False)
 
 FLAT = ("topic", "partition", "offset", "timestamp", "key", "value")
-"""The columns of CSV, which has no lists."""
+"""The columns of CSV. Headers are left out, because CSV has no lists."""
 WITH_HEADERS = (*FLAT, "headers")
 COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
 
 
 class Scanned(NamedTuple):
-    """What a scan wrote."""
+    """The result of a scan. bytes: size of the file, None for stdout."""
 
     file: str
     format: str
@@ -45,27 +45,33 @@ class Scanned(NamedTuple):
 def scan(
     run: Invocation,
     topics: Annotated[list[str], Argument(metavar="TOPIC...", help="Topics to read.", show_default=False)],
-    to: Annotated[str, Option("--to", metavar="FILE", help="Where records go; - is stdout, for csv, jsonl and arrow.")],
+    to: Annotated[str, Option("--to", metavar="FILE", help="File to write; - is stdout, for csv, jsonl and arrow.")],
     offset: Annotated[
-        str | None, Option("-o", "--offset", metavar="OFFSETS", help="From where to where, such as -1h, 0:42..100, or start..@2026-11-01.")
+        str | None, Option("-o", "--offset", metavar="OFFSETS", help="Range to read, such as -1h, 0:42..100, or start..@2026-11-01.")
     ] = None,
-    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; may be repeated.")] = None,
-    format: Annotated[str | None, Option("-f", "--format", help="parquet, csv, jsonl, arrow or duckdb; default: by the name.")] = None,
+    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; repeat it for more.")] = None,
+    format: Annotated[
+        str | None, Option("-f", "--format", help="parquet, csv, jsonl, arrow or duckdb. Default: by the suffix of the file's name.")
+    ] = None,
     columns: Annotated[
         str | None,
-        Option("--columns", metavar="NAMES", help="Separated by commas: topic, partition, offset, timestamp, key, value, headers, ..."),
+        Option(
+            "--columns", metavar="NAMES", help="Columns, separated by commas: topic, partition, offset, timestamp, key, value, headers, ..."
+        ),
     ] = None,
-    key: Annotated[list[str] | None, Option("--key", help="Only records with exactly this key; may be repeated.")] = None,
-    text: Annotated[bool, Option("--text", help="Key and value are UTF-8, and text in the file; always for csv and duckdb.")] = False,
+    key: Annotated[list[str] | None, Option("--key", help="Only records with exactly this key; repeat it for more.")] = None,
+    text: Annotated[
+        bool, Option("--text", help="Write key and value as text; they must be UTF-8. Always done for csv and duckdb.")
+    ] = False,
     compression: Annotated[
-        str | None, Option("--compression", help="Of parquet (default zstd) and arrow (default none): zstd, lz4, ...")
+        str | None, Option("--compression", help="Codec of parquet (default zstd) or arrow (default none): zstd, lz4, ...")
     ] = None,
-    table: Annotated[str, Option("--table", help="The table that is made in a DuckDB database.")] = "records",
-    batch_rows: Annotated[int, Option("--batch-rows", help="Rows per Arrow batch, which is a row group in parquet.")] = 131_072,
+    table: Annotated[str, Option("--table", help="Name of the table to create in a DuckDB database.")] = "records",
+    batch_rows: Annotated[int, Option("--batch-rows", help="Rows of each Arrow batch, which becomes a row group in parquet.")] = 131_072,
 ) -> None:
-    """Read a bounded piece of topics into a file.
+    """Write a range of topics' records to a file.
 
-    The end is found out once, when reading begins; a topic that is being written to does not keep the scan running. Nothing is committed.
+    The end offsets are read once at the start, so the scan also ends if a topic is being written to. No offsets are committed.
     """
     from levada.cli.records.sinks import TEXT_FORMATS, Destination, format_of
 
@@ -81,7 +87,7 @@ def scan(
         "batch_rows": batch_rows,
     }
     if batch_rows < 1:
-        raise ConfigError(f"--batch-rows is a number of rows from 1, got {batch_rows}")
+        raise ConfigError(f"--batch-rows must be at least 1, got {batch_rows}")
     records = _scanned(run, topics, _ranges(run, topics, offset, partition or ()), arguments, Destination(to, kind, compression, table))
     result = Scanned(to, kind, records, None if to == "-" else Path(to).stat().st_size)
     if to == "-":
@@ -95,7 +101,7 @@ def _columns(given: str | None, kind: str) -> tuple[str, ...]:
         return FLAT if kind == "csv" else WITH_HEADERS
     names = tuple(name.strip() for name in given.split(","))
     if unknown := [name for name in names if name not in COLUMNS]:
-        raise ConfigError(f"--columns: there is no '{unknown[0]}', but {', '.join(COLUMNS)}{did_you_mean(unknown[0], COLUMNS)}")
+        raise ConfigError(f"--columns: there is no '{unknown[0]}', only {', '.join(COLUMNS)}{did_you_mean(unknown[0], COLUMNS)}")
     if kind == "csv" and "headers" in names:
         raise ConfigError("--columns: headers are lists, which CSV does not have; give another format")
     return names
@@ -108,11 +114,11 @@ def _scanned(
     arguments: dict[str, Any],
     to: Destination,
 ) -> int:
-    """Read into the file, and return how many records there were."""
+    """Write the records to the file, and return their number."""
     from levada.cli.records.sinks import sink
 
     records = 0
-    # A bar would stand between the lines of what is printed.
+    # A progress bar would mix with the records on the terminal.
     shown = nullcontext(Progress()) if to.path == "-" else run.progress(f"scan {', '.join(topics)}", unit="offset")
     with shown as bar:
 

@@ -1,4 +1,4 @@
-"""levada spark transactions: what Spark's exactly-once sinks have open, and how it is ended where a driver is gone (adr/0061)."""
+"""levada spark transactions: list the open transactions of exactly-once Spark sinks, and end them if a driver is gone (adr/0061)."""
 
 from __future__ import annotations
 
@@ -21,22 +21,28 @@ from levada.exactly_once.batch import parsed, sink_of_group
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
 
-app = command_group("Spark's sinks that write exactly once: what they have open; commit or abort it.")
-transactions = command_group("Transactions of Spark's sinks that write exactly once.")
+app = command_group("Exactly-once Spark sinks: list, commit or abort their open transactions.")
+transactions = command_group("Transactions of exactly-once Spark sinks.")
 app.add_typer(transactions, name="transactions")
 
 DEFAULT_PREFIX = "levada-"
 SETTLED_S = 1.0
-"""After how long the offset of a transaction that was committed just now can be read."""
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Prefix = Annotated[str, typer.Option("--prefix", help="What the sinks' transactionalIdPrefix is.")]
+"""Time in seconds after which the offset of a just committed transaction can be read."""
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="The sinks' transactionalIdPrefix.")]
 SinkName = Annotated[
-    str, typer.Argument(metavar="SINK", help="The id of its query, its exactlyOnce.id, or its name as list shows it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="SINK", help="Id of the sink's query, its exactlyOnce.id, or its name in the output of list.", show_default=False
+    ),
 ]
 
 
 class Sink(NamedTuple):
-    """What is known of a sink. entry: its last batch, None without a ledger, an error if it cannot be read. opened: by transactional id."""
+    """The state of a sink. entry: last entry of its ledger, None without a ledger, or the error of reading it.
+
+    opened: the open transactions by transactional id.
+    """
 
     entry: Entry | KafkaError | None
     opened: Mapping[str, TransactionDescription]
@@ -45,10 +51,10 @@ class Sink(NamedTuple):
 class SinkRow(NamedTuple):
     """A sink.
 
-    batch: the last one that was decided, None where the ledger has none. rows: of that batch, those in slots included. slots: how many
-    transactions of tasks it has. decided: those of them that are still open, and are to be committed. undecided: what else is open, of
-    the batch that is being written, or of drivers and tasks that died. open_for_s: seconds since the oldest of these began, None where
-    none is open. error: why the ledger cannot be read, None where it can.
+    batch: the last batch that was decided, or None. rows: number of rows of that batch, including those in slots. slots: number of its
+    transactions of tasks. decided: number of these that are still open and have to be committed. undecided: number of other open
+    transactions, of the batch that is being written, or of drivers and tasks that died. open_for_s: seconds since the oldest open
+    transaction began, or None. error: why the ledger cannot be read, or None.
     """
 
     sink: str
@@ -64,7 +70,7 @@ class SinkRow(NamedTuple):
 
 @command(transactions, "list")
 def list_(invocation: Invocation, prefix: Prefix = DEFAULT_PREFIX) -> None:
-    """List sinks: which batch each has written last, and what it has open."""
+    """List sinks: the last batch and the open transactions of each."""
     with invocation.admin() as admin:
         sinks = _sinks(admin, prefix)
         now_ms = SystemClock().wall_ms()
@@ -73,9 +79,9 @@ def list_(invocation: Invocation, prefix: Prefix = DEFAULT_PREFIX) -> None:
 
 @command(transactions)
 def recover(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFIX) -> Exit:
-    """Commit the rest of the last batch that a driver decided to commit, if the driver died before all its transactions were committed.
+    """Commit the rest of the last batch, if its driver decided to commit it but died before all its transactions were committed.
 
-    Safe at any time. The query does the same itself when it is started again.
+    Safe at any time. The query does the same when it is started again.
     """
     with invocation.admin() as admin:
         sink = _found(admin, sink, prefix)
@@ -84,31 +90,33 @@ def recover(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PRE
             entry = slots.last_entry()
         except TimeoutError as late:
             raise CommandError(
-                f"{late}. The last driver of {sink} has left a transaction open that has decided nothing: start the query again, or abort "
-                f"it by levada spark transactions abort {sink}"
+                f"{late}. The last driver of {sink} left a transaction open before it decided a batch: start the query again, or abort the "
+                f"transaction with levada spark transactions abort {sink}"
             ) from late
         if entry is None:
-            raise CommandError(f"{sink} has decided no batch so far; levada spark transactions abort {sink} ends what it has open")
+            raise CommandError(
+                f"{sink} has not decided a batch yet; abort its open transactions with levada spark transactions abort {sink}"
+            )
         finished = _finished(slots, entry)
         named = {slot.handle.transactional_id for slot in entry.unfinished}
         left = len(_opened(admin, sink).get(sink, {}).keys() - named)
-        rest = f"; {counted(left, 'transaction')} of no decided batch left open: start the query again, or abort" if left else ""
+        rest = f"; {counted(left, 'transaction')} of undecided batches still open: start the query again, or abort" if left else ""
         return show_outcomes(invocation, [OutcomeRow(sink, finished + rest)])
 
 
 @command(transactions)
 def abort(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFIX, yes: Yes = False) -> Exit:
-    """Abort a sink's open transactions, so that read_committed consumers can continue. Commit those of a batch that is already decided.
+    """Abort a sink's open transactions, so that read_committed consumers can continue. Those of a decided batch are committed instead.
 
-    The query must not be running: stop it first.
+    Stop the query first: it must not be running.
     """
     with invocation.admin() as admin:
         sink = _found(admin, sink, prefix)
-        confirm(f"Abort what {sink} has open? Its query must not be running.", yes=yes)
+        confirm(f"Abort the open transactions of {sink}? Its query must not be running.", yes=yes)
         slots = Slots(admin, sink)
-        # Listed first: what is opened from now on is of a query that was started meanwhile.
+        # List before fencing: transactions that are opened later belong to a query that was started meanwhile.
         opened = _opened(admin, sink).get(sink, {})
-        # Then the driver: what it has not decided by then it cannot decide any more.
+        # Then fence the driver, so that it can decide no further batch.
         admin.fence_producers([sink])
         entry = _settled_entry(slots, waits=len(opened.keys() - {sink}) > 0)
         finished = _finished(slots, entry) if entry is not None else "no batch was decided"
@@ -120,7 +128,10 @@ def abort(invocation: Invocation, sink: SinkName, prefix: Prefix = DEFAULT_PREFI
 
 
 def _settled_entry(slots: Slots, *, waits: bool) -> Entry | None:
-    """Read the ledger of a sink whose driver was fenced. waits: a first entry that was committed just now is seen a moment later."""
+    """Return the last ledger entry of a sink whose driver was fenced.
+
+    waits: if there is no entry, look again a moment later, because a first entry that was just committed cannot be read at once.
+    """
     entry = slots.last_entry()
     if entry is None and waits:
         time.sleep(SETTLED_S)
@@ -132,13 +143,13 @@ def _finished(slots: Slots, entry: Entry) -> str:
     if left := slots.finish(entry).all:
         raise CommandError(
             f"batch {entry.batch.number}: {len(left)} of {counted(len(entry.slots), 'transaction')} of tasks was aborted before it was "
-            f"committed; start the {entry.batch.program} again, which writes these rows again if its tasks have the same ones"
+            f"committed; start the {entry.batch.program} again: it writes these rows again if its tasks get the same rows"
         )
     return f"batch {entry.batch.number} is committed, with {counted(len(entry.slots), 'transaction')} of tasks"
 
 
 def _found(admin: KafkaAdmin, given: str, prefix: str) -> str:
-    """Return the name of the sink that is meant. Raises CommandError where none is, or more than one."""
+    """Return the name of the sink that the argument names. Raises CommandError if no sink or several sinks match."""
     if given in _sinks(admin, given):
         return given
     known = _sinks(admin, prefix)
@@ -146,18 +157,18 @@ def _found(admin: KafkaAdmin, given: str, prefix: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise CommandError(f"{given!r} means {counted(len(found), 'sink')}: {named(found)}; give the name of one")
+        raise CommandError(f"{given!r} means {counted(len(found), 'sink')}: {named(found)}; give the name of one of them")
     there = f"there are {named(list(known))}" if known else "there is none"
     raise CommandError(f"no sink is called {given!r}, and no query of a sink has this id; with --prefix {prefix} {there}")
 
 
 def _query_of(sink: Sink) -> str | None:
-    """Return the id of the query that has written a sink's last batch; None where that is not known, and of batch jobs."""
+    """Return the id of the query that wrote a sink's last batch; None if unknown, or if a batch job wrote it."""
     return sink.entry.batch.query_id or None if isinstance(sink.entry, Entry) else None
 
 
 def _sinks(admin: KafkaAdmin, prefix: str) -> dict[str, Sink]:
-    """Return the sinks whose names begin so and that have a ledger, or something open."""
+    """Return the sinks whose names begin with the prefix and that have a ledger or open transactions."""
     opened = _opened(admin, prefix)
     groups = {
         group.group_id
@@ -169,7 +180,7 @@ def _sinks(admin: KafkaAdmin, prefix: str) -> dict[str, Sink]:
 
 
 def _opened(admin: KafkaAdmin, prefix: str) -> dict[str, dict[str, TransactionDescription]]:
-    """Return the open transactions of sinks whose names begin so: by sink, by transactional id."""
+    """Return the open transactions of sinks whose names begin with the prefix: by sink, then by transactional id."""
     listed = [found.transactional_id for found in admin.list_transactions(states=["Ongoing"])]
     mine = [name for name in listed if name.startswith(prefix)]
     found: dict[str, dict[str, TransactionDescription]] = defaultdict(dict)
@@ -180,7 +191,7 @@ def _opened(admin: KafkaAdmin, prefix: str) -> dict[str, dict[str, TransactionDe
 
 
 def _entry_of(admin: KafkaAdmin, sink: str) -> Entry | KafkaError | None:
-    """Return what the ledger of a sink says so far; None for a group that no sink has written, an error for one that cannot be read."""
+    """Return the last entry of a sink's ledger, None if no sink wrote this group's offsets, or the error of reading it."""
     try:
         return Slots(admin, sink).last_entry(stable=False)
     except CorruptRecordError:

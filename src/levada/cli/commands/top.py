@@ -1,4 +1,4 @@
-"""levada top: a live view of a cluster: throughput, lag, leaders."""
+"""levada top: a live view of a cluster's throughput, lag and leaders."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 PATIENCE_S = 3.0
-"""How long an answer is waited for before the cluster counts as gone."""
+"""Time in seconds without an answer after which the screen is marked as stale."""
 
 
 @command(app)
 def top(
     invocation: Invocation,
-    interval: Annotated[float, typer.Option("--interval", "-i", metavar="SECONDS", help="Time between two looks.", min=0.1)] = 2.0,
+    interval: Annotated[float, typer.Option("--interval", "-i", metavar="SECONDS", help="Time between two updates.", min=0.1)] = 2.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Look twice, print one frame, and end; so too where the output is no terminal.")
+        bool, typer.Option("--once", help="Print the rates of one interval, and end. Also done if the output is no terminal.")
     ] = False,
-    internal: Annotated[bool, typer.Option("--internal", help="With Kafka's own topics.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include Kafka's internal topics.")] = False,
 ) -> None:
     """Watch a cluster: records per second, lag of groups, leaders. Ctrl-C ends it."""
     with invocation.admin() as admin:
@@ -63,7 +63,7 @@ def _print(invocation: Invocation, seen: Frame) -> None:
 
 
 class _Shown(NamedTuple):
-    """What is on the screen. at: the time of day when it was looked at. fault: why that was not possible since then, "" if it was."""
+    """The content of the screen. at: time of day of its snapshot. fault: why there is no newer snapshot, "" if there was no error."""
 
     seen: Frame
     at: str
@@ -71,7 +71,7 @@ class _Shown(NamedTuple):
 
 
 def _watch(invocation: Invocation, admin: KafkaAdmin, first: Look, interval: float, *, internal: bool) -> None:
-    """Show frame after frame. A thread takes the looks, so that a cluster that does not answer is shown as gone meanwhile."""
+    """Update the screen until Ctrl-C. A thread takes the snapshots, so that the screen can show that brokers do not answer."""
     from rich.console import Console
     from rich.live import Live
 
@@ -94,14 +94,14 @@ def _watch(invocation: Invocation, admin: KafkaAdmin, first: Look, interval: flo
                 try:
                     now = look.result()
                 except KafkaError as error:
-                    # The time that it was away says nothing about how fast anything moves.
+                    # Rates over the time of the outage would be wrong, so the next frame has none.
                     before, shown = None, shown._replace(fault=warnings[-1] if warnings else str(error))
                 else:
                     before, shown = now, _Shown(frame(before, now), _time_of_day())
                     warnings.clear()
                 live.update(_screen(shown, console.height), refresh=True)
         finally:
-            # This ends a look that waits for an answer.
+            # Closing the client ends a snapshot that waits for an answer.
             admin.close()
             looks.shutdown()
 
@@ -112,7 +112,7 @@ def _time_of_day() -> str:
 
 @contextmanager
 def _logging_kept_off_the_screen() -> Iterator[deque[str]]:
-    """Keep the latest log line, instead of having it written across the screen."""
+    """Keep only the latest warning while the block runs, because log lines would overwrite the screen. Yields it as a deque."""
     log, latest = logging.getLogger("levada"), _Latest()
     handlers = log.handlers[:]
     if sys.stderr.isatty():
@@ -126,7 +126,7 @@ def _logging_kept_off_the_screen() -> Iterator[deque[str]]:
 
 
 class _Latest(logging.Handler):
-    """Keeps the latest warning. lines: it, or nothing."""
+    """Keeps the latest warning in lines, which is empty before the first."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -137,7 +137,7 @@ class _Latest(logging.Handler):
 
 
 def _screen(shown: _Shown, height: int) -> Group:
-    """Return what fits on a screen: the state, then brokers, topics and groups, each with as many rows as its share of the lines."""
+    """Return the lines of a screen: the state, then the tables of brokers, topics and groups. height: of the terminal, in lines."""
     from rich.console import Group
     from rich.text import Text
 
@@ -149,7 +149,7 @@ def _screen(shown: _Shown, height: int) -> Group:
     count = len(parts)
     parts = parts[: tables_that_fit(height - 2, [len(rows) for rows, _ in parts])]
     left_out = "" if len(parts) == count else f"{counted(count - len(parts), 'table')} more on a larger terminal"
-    # Two lines for the state, one for the heading of each table, one between two of them.
+    # The state takes two lines, each table one for its heading, and one line separates two tables.
     lines = shared_lines(height - 2 - 2 * len(parts) + 1, [len(rows) for rows, _ in parts])
     drawn: list[Any] = [state, line(shown.fault or left_out)]
     for (rows, columns), most in zip(parts, lines, strict=True):
@@ -159,7 +159,7 @@ def _screen(shown: _Shown, height: int) -> Group:
 
 
 def _parts(seen: Frame) -> list[tuple[Sequence[Any], Sequence[str]]]:
-    """Return what is shown, as rows with their columns."""
+    """Return the tables of a frame, each as rows and the names of its columns."""
     parts: list[tuple[Sequence[Any], Sequence[str]]] = [
         (_rounded(seen.brokers), BrokerRow._fields),
         (_rounded(seen.topics), TopicRow._fields),
@@ -169,7 +169,7 @@ def _parts(seen: Frame) -> list[tuple[Sequence[Any], Sequence[str]]]:
 
 
 def _rounded(rows: Sequence[Any]) -> list[Any]:
-    """Return rows whose rates people can read."""
+    """Return the rows with floats rounded to one decimal."""
     return [row._replace(**{name: round(value, 1) for name, value in row._asdict().items() if isinstance(value, float)}) for row in rows]
 
 
@@ -184,7 +184,7 @@ def _look(admin: KafkaAdmin, *, internal: bool) -> Look:
 
 
 def _faults(outcomes: Iterable[object]) -> tuple[str, ...]:
-    # A topic or group that was deleted between two questions is no fault; it is not shown any more.
+    # A topic or group that was deleted between two requests is not an error. It is not shown any more.
     gone = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
     errors = [one for one in outcomes if isinstance(one, KafkaError)]
     return tuple(str(error) for error in errors if not (isinstance(error, BrokerError) and error.code in gone))

@@ -1,4 +1,4 @@
-"""levada topics: list, create, describe, change and delete topics, and the records in them."""
+"""levada topics: list, create, describe, change and delete topics, and delete records."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of t
 Settings = Annotated[
     list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; repeat it for more.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 class TopicRow(NamedTuple):
-    """replicas: of its first partition. without_leader, out_of_sync: how many partitions have no leader, or lack replicas in sync."""
+    """A topic. replicas: number of replicas of its first partition. without_leader: number of partitions without a leader.
+
+    out_of_sync: number of partitions with replicas that are not in sync.
+    """
 
     topic: str
     partitions: int
@@ -39,7 +42,7 @@ class TopicRow(NamedTuple):
 
 
 class PartitionRow(NamedTuple):
-    """A partition. leader: None where there is none. start, end: the offsets of its first record and of the next one to be written."""
+    """A partition. leader: None if it has no leader. start: offset of its first record. end: offset of the next record to be appended."""
 
     topic: str
     partition: int
@@ -62,12 +65,12 @@ class OffsetRow(NamedTuple):
 @command(app, "list")
 def list_(
     invocation: Invocation,
-    internal: Annotated[bool, typer.Option("--internal", help="With Kafka's own, such as __consumer_offsets.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics, such as __consumer_offsets.")] = False,
 ) -> None:
-    """List topics, with how many of their partitions have no leader or lack replicas in sync."""
+    """List topics, with the number of their partitions that have no leader, or have out-of-sync replicas."""
     with invocation.admin() as admin:
         described = admin.outcomes(admin.describe_topics, admin.list_topics(internal=internal))
-    # A topic that was deleted between the two questions is no topic any more.
+    # A topic with an error was deleted between the two requests.
     invocation.show([_topic_row(found) for found in described.values() if not isinstance(found, KafkaError)], TopicRow._fields)
 
 
@@ -75,11 +78,13 @@ def list_(
 def create(
     invocation: Invocation,
     topics: Names,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1 for the broker's default.")] = -1,
-    replicas: Annotated[int, typer.Option("--replicas", "-r", help="Replicas of each; -1 for the broker's default.")] = -1,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="Number of partitions; -1 for the broker's default.")] = -1,
+    replicas: Annotated[
+        int, typer.Option("--replicas", "-r", help="Number of replicas of each partition; -1 for the broker's default.")
+    ] = -1,
     config: Settings = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave a topic alone that exists already.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether they could be created.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Skip topics that already exist.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether they can be created.")] = False,
 ) -> Exit:
     """Create topics."""
     settings = key_values(config or [], "--config")
@@ -87,7 +92,7 @@ def create(
         existing = set(admin.list_topics(internal=True)) if if_not_exists else set()
         wanted = [NewTopic(name, partitions, replicas, dict(settings)) for name in topics if name not in existing]
         outcomes = admin.outcomes(admin.create_topics, wanted, validate_only=dry_run) if wanted else {}
-    done = "could be created" if dry_run else "created"
+    done = "can be created" if dry_run else "created"
     rows = rows_of(
         outcomes, lambda made: f"{done} with {counted(made.partitions, 'partition')}, {counted(made.replication_factor, 'replica')} each"
     )
@@ -115,9 +120,9 @@ def delete(invocation: Invocation, topics: Names, yes: Yes = False) -> Exit:
 def add_partitions(
     invocation: Invocation,
     topic: Name,
-    total: Annotated[int, typer.Option("--total", metavar="COUNT", help="How many there are to be afterwards.", show_default=False)],
+    total: Annotated[int, typer.Option("--total", metavar="COUNT", help="The new total number of partitions.", show_default=False)],
 ) -> Exit:
-    """Add partitions to a topic. Records with a key may go to other partitions than before."""
+    """Add partitions to a topic. Keys may then map to other partitions than before."""
     with invocation.admin() as admin:
         return show_outcomes(
             invocation, rows_of(admin.outcomes(admin.create_partitions, {topic: total}), f"has {counted(total, 'partition')}")
@@ -145,12 +150,12 @@ def delete_records(
     before: Annotated[str, typer.Option("--before", metavar="POSITION", help=f"{POSITIONS}.", show_default=False)],
     yes: Yes = False,
 ) -> Exit:
-    """Delete the records before a position of each partition. If it is behind the end of one of them, nothing is deleted."""
+    """Delete the records before a position in each partition. If the position is behind the end of any partition, nothing is deleted."""
     spans = parse_positions(before)
     with invocation.admin() as admin:
         led = log_ends(admin, partitions_of(admin.describe_topics([topic]).values()))
         found = offsets_at(invocation, spans, led)
-        # Asked for again: the position "end" of a topic that is written to may be behind what was its end before.
+        # Ask for the ends again: if the topic is written to, the offset of "end" may be behind the ends that were read before.
         _check_before(found, log_ends(admin, found))
         where = ", ".join(f"{tp} before offset {offset}" for tp, offset in sorted(found.items()))
         confirm(f"Delete the records of {where}?", yes=yes)
@@ -158,7 +163,7 @@ def delete_records(
 
 
 def _check_before(before: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, LogEnds]) -> None:
-    """Raise ConfigError for offsets behind the end of the log, as a broker refuses them (OFFSET_OUT_OF_RANGE)."""
+    """Raise ConfigError for offsets behind the end of the log, which a broker refuses with OFFSET_OUT_OF_RANGE."""
     behind = [
         f"{tp} (before {offset}, the log ends at {ends[tp].end})" for tp, offset in before.items() if tp in ends and offset > ends[tp].end
     ]

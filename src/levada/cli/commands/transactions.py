@@ -1,4 +1,4 @@
-"""levada transactions: list and describe them, find those that hang, and end them."""
+"""levada transactions: list, describe and abort transactions, and find hanging ones."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from levada.cli.outcomes import rows_of, show_outcomes
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
-app = command_group("Transactions: list, describe, find those that hang, abort.")
+app = command_group("Transactions: list, describe, find hanging ones, abort.")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 _DEFAULT_AGE_MINUTES = 15
-"""transaction.max.timeout.ms of brokers, unless it was changed: a coordinator ends by itself what is open for longer."""
+"""The brokers' default transaction.max.timeout.ms. Coordinators abort transactions that are open for longer."""
 
 
 class TransactionRow(NamedTuple):
-    """A transactional id. open_for_s: seconds since its open transaction began, None without one."""
+    """A transactional id. open_for_s: seconds since its open transaction began, or None. partitions: of the open transaction."""
 
     transactional_id: str
     coordinator: int
@@ -52,11 +52,15 @@ class TransactionRow(NamedTuple):
 def list_(
     invocation: Invocation,
     states: Annotated[
-        list[str] | None, typer.Option("--state", help="Only those in this state, such as Ongoing; repeat it for more.")
+        list[str] | None, typer.Option("--state", help="Only ids in this state, such as Ongoing; repeat it for more.")
     ] = None,
-    producer_ids: Annotated[list[int] | None, typer.Option("--producer-id", help="Only those of this producer id.")] = None,
-    open_for_ms: Annotated[int | None, typer.Option("--open-for-ms", help="Only those open for longer than that (Kafka 3.8).")] = None,
-    pattern: Annotated[str | None, typer.Option("--pattern", help="Only ids that match this regular expression whole (Kafka 4.1).")] = None,
+    producer_ids: Annotated[list[int] | None, typer.Option("--producer-id", help="Only ids with this producer id.")] = None,
+    open_for_ms: Annotated[
+        int | None, typer.Option("--open-for-ms", help="Only transactions open for longer than this (Kafka 3.8).")
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", help="Only ids that match this regular expression completely (Kafka 4.1).")
+    ] = None,
 ) -> None:
     """List transactional ids."""
     only = [word(TransactionState, one) for one in states or ()]
@@ -69,7 +73,7 @@ def list_(
 def describe(
     invocation: Invocation, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Transactional ids.", show_default=False)]
 ) -> None:
-    """Show transactional ids, and the partitions of what they have open."""
+    """Show transactional ids, and the partitions of their open transactions."""
     names = not_empty(ids, "ID")
     with invocation.admin() as admin:
         found = admin.describe_transactions(names)
@@ -80,13 +84,18 @@ def describe(
 @command(app, "find-hanging")
 def find_hanging(
     invocation: Invocation,
-    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only in this topic; repeat it for more. Default: all.")] = None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", help="Only in this topic; repeat it for more. Default: all topics.")
+    ] = None,
     older_than_minutes: Annotated[
         int,
-        typer.Option("--older-than-minutes", help="Only those without a record for longer than that; choose transaction.max.timeout.ms."),
+        typer.Option(
+            "--older-than-minutes",
+            help="Only transactions without a record for longer than this. Use the brokers' transaction.max.timeout.ms.",
+        ),
     ] = _DEFAULT_AGE_MINUTES,
 ) -> None:
-    """Find open transactions that no coordinator will end: readers with isolation.level=read_committed wait for them (KIP-664)."""
+    """Find open transactions that no coordinator will end (KIP-664). Consumers with isolation.level=read_committed wait for them."""
     with invocation.admin() as admin:
         names = topics or admin.list_topics(internal=True)
         limit_ms = _now_ms() - older_than_minutes * 60_000
@@ -97,17 +106,19 @@ def find_hanging(
 def abort(
     invocation: Invocation,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID...]", help="Transactional ids; their producers are fenced.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[ID...]", help="Transactional ids. Their producers are fenced.", show_default=False)
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Instead: what hangs in this topic, as find-hanging shows it.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="In this partition.")] = None,
-    start_offset: Annotated[int | None, typer.Option("--start-offset", help="With its first record at this offset.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="Instead of ids: topic of a hanging transaction, from find-hanging.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Its partition.")] = None,
+    start_offset: Annotated[int | None, typer.Option("--start-offset", help="Offset of its first record.")] = None,
     yes: Yes = False,
 ) -> Exit:
-    """Abort the open transactions of transactional ids, or one that hangs in a partition."""
+    """Abort the open transactions of transactional ids, or a hanging transaction in a partition."""
     place = (topic, partition, start_offset)
     if ids and place == (None, None, None):
-        confirm(f"Abort what {', '.join(ids)} have open, and fence their producers?", yes=yes)
+        confirm(f"Abort the open transactions of {', '.join(ids)}, and fence their producers?", yes=yes)
         with invocation.admin() as admin:
             outcomes = _fenced(admin, ids)
         return show_outcomes(invocation, rows_of(outcomes, "aborted; its producers are fenced"))
@@ -121,7 +132,7 @@ def abort(
 
 
 def _fenced(admin: KafkaAdmin, ids: Sequence[str]) -> dict[str, FencedProducer | KafkaError]:
-    """Fence the producers of transactional ids. An id that no coordinator knows is refused: to fence it would create it."""
+    """Fence the producers of transactional ids. An id that no coordinator knows gets an error, because fencing would create it."""
     described = admin.outcomes(admin.describe_transactions, ids)
     unknown = {name: found for name, found in described.items() if isinstance(found, KafkaError) and _is_unknown(found)}
     known = [name for name in ids if name not in unknown]
@@ -147,7 +158,7 @@ def _now_ms() -> int:
 
 
 def _known(found: TransactionDescription | KafkaError) -> TransactionDescription | None:
-    """Return what a coordinator knows, None where it has forgotten the id; any other error says nothing about the transaction."""
+    """Return a coordinator's description, or None if it does not know the id. Raises any other error."""
     if _is_unknown(found):
         return None
     if isinstance(found, KafkaError):

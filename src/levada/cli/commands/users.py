@@ -1,4 +1,4 @@
-"""levada users: credentials of SCRAM, quotas, and delegation tokens."""
+"""levada users: SCRAM credentials, quotas and delegation tokens."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ from levada.cli.private_files import read_private
 app = command_group("Users: SCRAM credentials, quotas, delegation tokens.")
 
 Name = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Of this user; '' for the default of users.")]
-ClientId = Annotated[str | None, typer.Option("--client-id", metavar="NAME", help="Of this client id; '' for the default of client ids.")]
-Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="Of this address; '' for the default of addresses.")]
-Token = Annotated[str, typer.Argument(metavar="PASSWORD", help="The token's password (its hmac in base64); - for standard input.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Quotas of this user; '' for the default of users.")]
+ClientId = Annotated[
+    str | None, typer.Option("--client-id", metavar="NAME", help="Quotas of this client id; '' for the default of client ids.")
+]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="Quotas of this IP address; '' for the default of addresses.")]
+Token = Annotated[str, typer.Argument(metavar="PASSWORD", help="The token's password (its HMAC in base64); - reads standard input.")]
 
 
 class Mechanism(StrEnum):
-    """The mechanisms of SCRAM."""
+    """The SCRAM mechanisms."""
 
     SHA_256 = "SCRAM-SHA-256"
     SHA_512 = "SCRAM-SHA-512"
 
 
 class CredentialRow(NamedTuple):
-    """A credential that a user has."""
+    """A SCRAM credential of a user. iterations: how often its password is hashed."""
 
     user: str
     mechanism: str
@@ -52,7 +54,7 @@ class CredentialRow(NamedTuple):
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id or an address; "" stands for the default of its kind, None for none of it."""
+    """A quota of a user, a client id or an IP address. "" means the default of all users, for example; None means any or none."""
 
     user: str | None
     client_id: str | None
@@ -62,7 +64,7 @@ class QuotaRow(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """A delegation token, without its secret. Times are milliseconds since the epoch."""
+    """A delegation token without its secret. Times are in ms since the epoch."""
 
     token_id: str
     owner: str
@@ -74,7 +76,7 @@ class TokenRow(NamedTuple):
 
 
 class NewTokenRow(NamedTuple):
-    """A delegation token with its secret: token_id and password log in by SCRAM with sasl.tokenauth=true."""
+    """A delegation token with its secret. A client logs in with token_id and password by SCRAM, with sasl.tokenauth=true."""
 
     token_id: str
     password: str
@@ -86,9 +88,9 @@ class NewTokenRow(NamedTuple):
 @command(app, "list")
 def list_(
     invocation: Invocation,
-    users: Annotated[list[str] | None, typer.Argument(metavar="[USER...]", help="Only these.", show_default=False)] = None,
+    users: Annotated[list[str] | None, typer.Argument(metavar="[USER...]", help="Only these users.", show_default=False)] = None,
 ) -> None:
-    """List users that have a SCRAM credential. Users of other mechanisms are known to the brokers' files alone."""
+    """List users with a SCRAM credential. Kafka cannot list users of other mechanisms."""
     names = not_empty(users or (), "USER")
     with invocation.admin() as admin:
         found = admin.describe_user_scram_credentials(names or None)
@@ -99,13 +101,14 @@ def list_(
 def set_password(
     invocation: Invocation,
     user: Name,
-    mechanism: Annotated[Mechanism, typer.Option("--mechanism", help="Of SCRAM.")] = Mechanism.SHA_256,
+    mechanism: Annotated[Mechanism, typer.Option("--mechanism", help="The SCRAM mechanism.")] = Mechanism.SHA_256,
     iterations: Annotated[int, typer.Option("--iterations", help="How often the password is hashed.")] = 4096,
     file: Annotated[
-        Path | None, typer.Option("--password-file", help="Read the password from this file. Default: ask, or standard input in a pipe.")
+        Path | None,
+        typer.Option("--password-file", help="Read the password from this file. Default: ask, or read standard input if it is a pipe."),
     ] = None,
 ) -> Exit:
-    """Create a user with a SCRAM credential, or change its password; it can log in at once."""
+    """Create a user with a SCRAM credential, or change the user's password. The user can log in at once."""
     credential = UserScramCredentialUpsertion(user, _password(user, file), mechanism.value, iterations)
     with invocation.admin() as admin:
         return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_user_scram_credentials, [credential]), "the password is set"))
@@ -115,10 +118,12 @@ def set_password(
 def delete(
     invocation: Invocation,
     user: Name,
-    mechanism: Annotated[Mechanism | None, typer.Option("--mechanism", help="Only this credential. Default: all of SCRAM.")] = None,
+    mechanism: Annotated[
+        Mechanism | None, typer.Option("--mechanism", help="Only the credential of this mechanism. Default: all SCRAM credentials.")
+    ] = None,
     yes: Yes = False,
 ) -> Exit:
-    """Delete the SCRAM credentials of a user. Connections that there are stay."""
+    """Delete the SCRAM credentials of a user. Open connections of the user stay open."""
     confirm(f"Delete {mechanism or 'all SCRAM credentials'} of user {user}?", yes=yes)
     with invocation.admin() as admin:
         has = [mechanism.value] if mechanism else [info.mechanism for info in admin.describe_user_scram_credentials([user])[user]]
@@ -128,7 +133,7 @@ def delete(
 
 @command(app)
 def quotas(invocation: Invocation, user: User = None, client_id: ClientId = None, ip: Ip = None) -> None:
-    """List quotas; those of a user include the ones of the user with a client id."""
+    """List quotas. The quotas of a user include those for the user together with a client id."""
     with invocation.admin() as admin:
         found = admin.describe_client_quotas(ClientQuotaFilter(_part(user), _part(client_id), _part(ip)))
     rows = [
@@ -142,7 +147,10 @@ def quotas(invocation: Invocation, user: User = None, client_id: ClientId = None
 @command(app, "set-quota")
 def set_quota(
     invocation: Invocation,
-    limits: Annotated[list[str], typer.Argument(metavar="QUOTA=VALUE...", help="Such as producer_byte_rate=1000000.", show_default=False)],
+    limits: Annotated[
+        list[str],
+        typer.Argument(metavar="QUOTA=VALUE...", help="A quota and its value, such as producer_byte_rate=1000000.", show_default=False),
+    ],
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
@@ -156,7 +164,9 @@ def set_quota(
 @command(app, "unset-quota")
 def unset_quota(
     invocation: Invocation,
-    names: Annotated[list[str], typer.Argument(metavar="QUOTA...", help="Such as producer_byte_rate.", show_default=False)],
+    names: Annotated[
+        list[str], typer.Argument(metavar="QUOTA...", help="Names of quotas, such as producer_byte_rate.", show_default=False)
+    ],
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
@@ -164,14 +174,15 @@ def unset_quota(
     """Remove quotas."""
     changes = {_entity(user, client_id, ip): dict.fromkeys(names)}
     with invocation.admin() as admin:
-        return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_client_quotas, changes), "taken away"))
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_client_quotas, changes), "removed"))
 
 
 @command(app)
 def tokens(
     invocation: Invocation,
     owners: Annotated[
-        list[str] | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of User:alice; repeat it for more.")
+        list[str] | None,
+        typer.Option("--owner", metavar="PRINCIPAL", help="Only tokens of this owner, such as User:alice; repeat it for more."),
     ] = None,
 ) -> None:
     """List delegation tokens, without their secrets."""
@@ -183,10 +194,14 @@ def tokens(
 @command(app, "create-token")
 def create_token(
     invocation: Invocation,
-    owner: Annotated[str | None, typer.Option("--owner", metavar="PRINCIPAL", help="Default: who asks.")] = None,
-    renewers: Annotated[list[str] | None, typer.Option("--renewer", metavar="PRINCIPAL", help="Who may renew it besides.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="PRINCIPAL", help="Owner of the token. Default: the user who asks.")
+    ] = None,
+    renewers: Annotated[
+        list[str] | None, typer.Option("--renewer", metavar="PRINCIPAL", help="A principal that may also renew it; repeat it for more.")
+    ] = None,
 ) -> None:
-    """Create a delegation token, and print its password: whoever has it is its owner."""
+    """Create a delegation token, and print its password. Anyone with the password can act as the token's owner."""
     principals([] if owner is None else [owner], "--owner")
     others = principals(renewers or (), "--renewer")
     with invocation.admin() as admin:
@@ -196,14 +211,14 @@ def create_token(
 
 @command(app, "renew-token")
 def renew_token(invocation: Invocation, token: Token) -> None:
-    """Let a token live on, for as long as the brokers' settings say."""
+    """Extend the lifetime of a token. The brokers' settings decide for how long."""
     with invocation.admin() as admin:
         invocation.show({"expiry_timestamp": admin.renew_delegation_token(_hmac(token))})
 
 
 @command(app, "expire-token")
 def expire_token(invocation: Invocation, token: Token) -> None:
-    """End a token at once."""
+    """Expire a token at once."""
     with invocation.admin() as admin:
         invocation.show({"expiry_timestamp": admin.expire_delegation_token(_hmac(token))})
 
@@ -231,12 +246,12 @@ def _hmac(text: str) -> bytes:
     try:
         return b64decode((_line_of_stdin() if text == "-" else text).strip(), validate=True)
     except ValueError:
-        raise CommandError("the password of a token is base64", Exit.WRONG_USE) from None
+        raise CommandError("the password of a token must be base64", Exit.WRONG_USE) from None
 
 
 def _entity(user: str | None, client_id: str | None, ip: str | None) -> ClientQuotaEntity:
     if user is None and client_id is None and ip is None:
-        raise typer.BadParameter("say whose quota: --user, --client-id or --ip")
+        raise typer.BadParameter("name the owner of the quota by --user, --client-id or --ip")
     return ClientQuotaEntity(_part(user), _part(client_id), _part(ip))
 
 
@@ -252,7 +267,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no number") from None
+        raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
 def _credential(user: str, info: ScramCredentialInfo) -> CredentialRow:

@@ -1,1 +1,1 @@
-"""Records as the command line prints, filters and reads them."""
+"""Printing and reading of records on the command line."""

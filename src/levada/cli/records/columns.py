@@ -1,4 +1,4 @@
-"""Columns: what `produce` reads from parquet and Arrow files, and what rows of columns are as JSON."""
+"""Reads columns from parquet and Arrow files, for `produce`, and converts rows of columns to JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from levada.cli.records.json_records import from_bytes
 
 STDIN = "-"
 _ARROW_FILE = b"ARROW1"
-"""With what an Arrow file begins, and an Arrow stream does not."""
+"""The first bytes of an Arrow file. An Arrow stream does not begin with them."""
 
 
 def as_json(column: Any) -> list[Any]:
-    """Return the values of a column as JSON knows them: times as milliseconds since the epoch, bytes as json_records has them."""
+    """Return the values of a column as types that JSON has. Times become milliseconds since the epoch; bytes see from_bytes()."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):
@@ -41,23 +41,23 @@ _FILES = "parquet and Arrow files"
 
 
 def check_pyarrow(what: str = _FILES) -> None:
-    """Raise ImportError, with what to install, where there is no pyarrow. what: needs it, a plural."""
+    """Raise ImportError, with the command to install it, if pyarrow is missing. what: what needs pyarrow, as a plural noun."""
     with _importing(what):
         import pyarrow  # noqa: F401
 
 
 def column_batches(path: str, format: str) -> Iterator[Any]:
-    """Yield the Arrow batches of a parquet or Arrow file; "-" is one on stdin. Raises CommandError for what is neither."""
+    """Yield the Arrow batches of a parquet or Arrow file. path: "-" is stdin. Raises CommandError if the file is neither."""
     with _importing():
         import pyarrow as pa
         import pyarrow.parquet as pq
     try:
         stdin: Any = sys.stdin.buffer
         if path == STDIN and format == "arrow" and not stdin.peek(len(_ARROW_FILE)).startswith(_ARROW_FILE):
-            # A stream is read as it comes.
+            # Unlike a file, a stream can be read before its end has arrived.
             yield from pa.ipc.open_stream(stdin)
             return
-        # These formats end with what tells where their parts are, so all of a pipe is needed before the first row.
+        # The index of these formats is at their end, so a pipe must be read to its end before the first row.
         with pa.BufferReader(stdin.read()) if path == STDIN else pa.memory_map(path) as file:
             yield from pq.ParquetFile(file).iter_batches() if format == "parquet" else _arrow_batches(pa, file)
     except pa.ArrowInvalid as fault:
@@ -77,7 +77,7 @@ def _arrow_batches(pa: Any, file: Any) -> Iterator[Any]:
 
 
 def with_constant(batch: Any, name: str, value: Any) -> Any:
-    """Return the rows with a column in which every row has the same value, instead of one of that name."""
+    """Return the rows with an added column in which every row has the same value. It replaces a column of the same name."""
     import pyarrow as pa
 
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])) if name == "headers" else None
@@ -89,7 +89,7 @@ def with_constant(batch: Any, name: str, value: Any) -> Any:
 
 
 def constant_rows(name: str, value: bytes, rows: int) -> Any:
-    """Return rows of one column, all with the same value."""
+    """Return an Arrow batch with one column, in which all rows have the same value."""
     with _importing("columns"):
         import pyarrow as pa
 
@@ -97,7 +97,7 @@ def constant_rows(name: str, value: bytes, rows: int) -> Any:
 
 
 def bytes_in(columns: Iterable[Any]) -> int:
-    """Return how many bytes the values of binary columns have."""
+    """Return the total size in bytes of the values of binary columns."""
     import pyarrow.compute as pc
 
     return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in columns)

@@ -1,4 +1,4 @@
-"""Records from lines, JSON lines, CSV and whole files, each with the line that it came from."""
+"""Reads records from lines, JSON lines, CSV and whole files. Each record has the number of its line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK_BYTES = 64 << 10
 
 
 class InputRecord(NamedTuple):
-    """A record to be sent. line: where it stands in its file, from 1; a row's number for what has no lines."""
+    """A record to be sent. line: its line number in the file, from 1, or its row number in a file without lines."""
 
     line: int
     value: bytes | None
@@ -29,7 +29,7 @@ class InputRecord(NamedTuple):
 
 
 class InputError(Exception):
-    """A line cannot be made a record. line: its number, from 1."""
+    """Raised if a line cannot be read as a record. line: its number, from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,18 +37,18 @@ class InputError(Exception):
 
 
 class Nulls(NamedTuple):
-    """What stands for null in lines and CSV. empty: nothing at all. marker: this text, None for no text."""
+    """Which texts mean null in lines and CSV. empty: whether empty text does. marker: a text that does, or None."""
 
     empty: bool = False
     marker: bytes | None = None
 
     def of(self, given: bytes) -> bytes | None:
-        """Return a key or value, None where it stands for null."""
+        """Return a key or value, or None if its text means null."""
         return None if given == self.marker or (self.empty and not given) else given
 
 
 def lines(stream: IO[bytes], delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Iterator[InputRecord]:
-    """Read a record per line: its value, or a key, the key delimiter and a value."""
+    """Read one record from each line: a value, or a key, the key delimiter and a value."""
     for number, line in enumerate(pieces(stream, delimiter), 1):
         key, found, value = line.partition(key_delimiter) if key_delimiter is not None else (b"", b"", line)
         if key_delimiter is not None and not found:
@@ -57,28 +57,28 @@ def lines(stream: IO[bytes], delimiter: bytes, key_delimiter: bytes | None, null
 
 
 def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
-    """Read a record per line of JSON, as `consume --format json` prints them. Empty lines are passed over."""
+    """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped."""
     for number, line in enumerate(pieces(stream, b"\n"), 1):
         if line.strip():
             yield _reading(number, lambda line=line: parse(line))  # type: ignore[misc]
 
 
 RECORD_COLUMNS = (*FIELDS, "timestamp_type", "leader_epoch")
-"""The columns of a file of records, such as `levada scan` writes; some of them only tell where a record was."""
+"""The columns of a file of records, such as a file of `levada scan`. Not all are written: timestamp_type and leader_epoch, for example."""
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """Raise ValueError for a column of a file of records that records do not have: what is in it would be lost."""
+    """Raise ValueError for a column that records do not have, because its content would be lost."""
     if unknown := [name for name in names if name not in RECORD_COLUMNS]:
         near = did_you_mean(unknown[0], RECORD_COLUMNS)
-        raise ValueError(f"records have no column '{unknown[0]}', and --ignore-columns would leave it out{near}")
+        raise ValueError(f"records have no column '{unknown[0]}'; --ignore-columns leaves it out{near}")
 
 
 def csv_rows(stream: IO[bytes], nulls: Nulls, *, ignores_columns: bool = False) -> Iterator[InputRecord]:
-    """Read a record per row of a CSV file with a heading.
+    """Read one record from each row of a CSV file with a heading.
 
-    With a column `value` the columns key, value, headers (JSON), partition and timestamp are a record; without one each row becomes a
-    JSON object. ignores_columns: whether a record's row may have others, that are left out.
+    If there is a column `value`, the record is read from the columns key, value, headers (JSON), partition and timestamp. Otherwise each
+    row becomes the value as a JSON object. ignores_columns: leave out columns that records do not have, instead of raising an error.
     """
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
     rows = csv.DictReader(text)
@@ -88,7 +88,7 @@ def csv_rows(stream: IO[bytes], nulls: Nulls, *, ignores_columns: bool = False) 
             _check_heading(rows)
         for row in rows:
             if None in row or None in row.values():
-                raise InputError(rows.line_num, f"it has not {counted(len(rows.fieldnames or ()), 'column')}, as the heading")
+                raise InputError(rows.line_num, f"it does not have {counted(len(rows.fieldnames or ()), 'column')}, like the heading")
             if is_record:
                 yield _reading(rows.line_num, lambda row=row: _of_row(row, nulls))  # type: ignore[misc]
             else:
@@ -107,12 +107,12 @@ def _check_heading(rows: csv.DictReader[str]) -> None:
 
 
 def whole_file(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
-    """Read all of a file as the value of one record."""
+    """Read the whole file as the value of one record."""
     yield InputRecord(1, nulls.of(stream.read()))
 
 
 def pieces(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
-    """Yield what stands between delimiters, each as soon as it is there; what is behind the last one, too, unless it is empty."""
+    """Yield the bytes between delimiters, as soon as they are read. Bytes after the last delimiter are yielded unless empty."""
     if delimiter == b"\n":
         for line in stream:
             yield line.removesuffix(b"\n")
@@ -127,7 +127,7 @@ def pieces(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
 
 
 def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:
-    """Return a row as the fields of a record; what is empty in columns other than key and value is not given."""
+    """Return a row as the fields of a record. Empty cells of partition, timestamp and headers count as not given."""
     fields: dict[str, Any] = {name: text for name, text in row.items() if name in ("partition", "timestamp", "headers") and text}
     if "headers" in fields:
         fields["headers"] = read_json(fields["headers"])
@@ -158,14 +158,14 @@ def _whole(fields: Mapping[str, Any], name: str) -> int | None:
     if given is None or (name == "timestamp" and given == -1):
         return None
     if isinstance(given, bool) or not isinstance(given, int | str):
-        raise ValueError(f"{name} is a whole number, got {given!r}")
+        raise ValueError(f"{name} must be a whole number, got {given!r}")
     try:
         return int(given)
     except ValueError:
-        raise ValueError(f"{name} is a whole number, got {given!r}") from None
+        raise ValueError(f"{name} must be a whole number, got {given!r}") from None
 
 
 def header_options(given: Sequence[str]) -> Headers:
-    """Read -H name=value; a name alone is a header whose value is null."""
+    """Parse headers of -H: name=value, or a name alone for a header with value null."""
     pairs = [one.partition("=") for one in given]
     return [(name, as_typed(value) if equals else None) for name, equals, value in pairs]

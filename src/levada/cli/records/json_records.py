@@ -1,12 +1,11 @@
-"""A record as a line of JSON, and back: what `consume --format json` prints is what `produce --format json` reads.
+"""Converts records to lines of JSON and back. `produce --format json` reads the lines that `consume --format json` prints.
 
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1793527200000,
      "key": "k", "value": "v", "headers": [{"key": "h", "value": "x"}]}
 
-Keys and values are text where their bytes are UTF-8, {"base64": "..."} where they are not, and null. A key or value that a deserializer
-made something of is JSON of its own; so it is when reading: anything but text, null and {"base64": ...} is written as compact JSON,
-numbers with all their digits. NaN and infinities of a deserializer are the strings that json_text() makes of them; as numbers they are no
-JSON, and refused.
+Keys and values are null, text if their bytes are UTF-8, or else {"base64": "..."}. A deserialized key or value is printed as JSON. When
+lines are read, any key or value other than text, null and {"base64": ...} becomes compact JSON, in which numbers keep all their digits.
+NaN and infinities of a deserializer are printed as the strings of json_text(). As numbers they are not JSON, so reading refuses them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def to_json(record: AnyRecord) -> str:
 
 
 def fields_of(record: AnyRecord) -> dict[str, Any]:
-    """Return what JSON and YAML have of a record."""
+    """Return the fields of a record for JSON and YAML."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -45,7 +44,7 @@ def fields_of(record: AnyRecord) -> dict[str, Any]:
 
 
 def from_bytes(value: Any) -> Any:
-    """Return what stands for a key or value in JSON."""
+    """Return a key or value as JSON data."""
     if not isinstance(value, bytes):
         return plain(value)
     try:
@@ -55,7 +54,7 @@ def from_bytes(value: Any) -> Any:
 
 
 def to_bytes(value: Any) -> bytes | None:
-    """Return the bytes that something in JSON stands for. Raises ValueError for base64 that is none."""
+    """Return the bytes of a key or value given as JSON data. Raises ValueError for invalid base64."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -69,11 +68,11 @@ def to_bytes(value: Any) -> bytes | None:
 
 
 def _exact_text(value: Any) -> str:
-    """Return compact JSON of what parse() has read, each number with the digits that it was given."""
+    """Return data of parse() as compact JSON. Numbers keep the digits of the input."""
     try:
         return json_text(value)
     except TypeError:
-        # There is a Decimal in it.
+        # The value contains a Decimal.
         pass
     if isinstance(value, dict):
         return "{" + ",".join(f"{json_text(name)}:{_exact_text(one)}" for name, one in value.items()) + "}"
@@ -83,13 +82,13 @@ def _exact_text(value: Any) -> str:
 
 
 def _number(text: str) -> float | Decimal:
-    """Read a number with a point or an exponent: as a float if that is written with the same text, otherwise as a Decimal."""
+    """Read a number with a point or an exponent: as a float if repr() gives the same text, otherwise as a Decimal."""
     number = float(text)
     return number if repr(number) == text else Decimal(text)
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f'this is not JSON: it has no number {text}; write null, or "{text}" as text')
+    raise ValueError(f'this is not JSON: JSON has no number {text}; write null, or "{text}" as text')
 
 
 def read_json(text: str | bytes) -> Any:
@@ -101,12 +100,12 @@ def read_json(text: str | bytes) -> Any:
 
 
 def parse(line: str | bytes) -> Mapping[str, Any]:
-    """Read a line that to_json() could have written; fields may be missing. Raises ValueError with the reason."""
+    """Read a line in the format of to_json(). Fields may be missing. Raises ValueError with the reason."""
     found = read_json(line)
     if not isinstance(found, dict):
-        raise ValueError('expected an object such as {"key": "k", "value": "v"}; for values as they are use --format lines')
+        raise ValueError('expected an object such as {"key": "k", "value": "v"}; for plain values use --format lines')
     if unknown := sorted(found.keys() - set(FIELDS)):
-        advice = did_you_mean(unknown[0], FIELDS) or "; for values as they are use --format lines"
+        advice = did_you_mean(unknown[0], FIELDS) or "; for plain values use --format lines"
         raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}{advice}")
     return found
 
@@ -119,4 +118,4 @@ def headers_of(given: Any) -> Headers:
         return [(name, to_bytes(value)) for name, value in given.items()]
     if isinstance(given, list) and all(isinstance(one, dict) and isinstance(one.get("key"), str) for one in given):
         return [(one["key"], to_bytes(one.get("value"))) for one in given]
-    raise ValueError(f'headers are a list such as [{{"key": "name", "value": "text"}}]; got {given!r}')
+    raise ValueError(f'headers must be a list such as [{{"key": "name", "value": "text"}}]; got {given!r}')

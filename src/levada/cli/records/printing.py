@@ -1,7 +1,7 @@
-"""How records are printed: raw, json, yaml, hex, table, or a template. Each format is a function from a record to bytes.
+"""Prints records as raw, json, yaml, hex, table, or by a template. Each format is a function from a record to bytes.
 
-A terminal acts on some of what it is sent: escape sequences move its cursor, set its title, and type answers for the user. So
-control characters in records are shown on a terminal as \\x1b and the like. A file or a pipe gets every byte unchanged.
+A terminal acts on escape sequences: they move its cursor, set its title, or make it send text as if the user had typed it. On a terminal,
+control characters in records are therefore escaped, for example as \\x1b. A file or a pipe gets every byte unchanged.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Printer = Callable[[AnyRecord], bytes]
 
 HEX_WIDTH = 16
 FORMATS: Mapping[str, str] = {
-    "raw": "the value, and with -K the key before it, as they are",
-    "json": "one object per line; what produce --format json reads",
-    "yaml": "one list, with the fields of json; without records nothing, as json",
+    "raw": "the bytes of the value; with -K also the key before it",
+    "json": "one object per line; produce --format json reads these lines",
+    "yaml": "one list, with the fields of json; nothing if there are no records",
     "hex": "a line about the record, then key and value as bytes and text",
     "table": "partition, offset, time, key and value in columns",
 }
-"""The formats by name; everything with a % is a template."""
+"""The formats by name. Text with a % is a template."""
 
 
 def printer(format: str, *, to_terminal: bool, delimiter: bytes = b"\n", key_delimiter: bytes | None = None) -> Printer:
-    """Return what prints a record. Raises ConfigError for a format that there is not."""
+    """Return a function that formats a record as bytes. Raises ConfigError for an unknown format."""
     shown = _written_out if to_terminal else _as_it_is
     if "%" in format:
         return compiled(format, shown)
@@ -79,7 +79,7 @@ def _letters(piece: bytes) -> str:
 
 
 def _table() -> Printer:
-    """A table whose rows come as the records do, so its columns have widths that most fit."""
+    """Return the printer of a table. Rows are printed as records arrive, so the columns have fixed widths."""
     heading: list[bytes] = [_row("PARTITION", "OFFSET", "TIME", "KEY", "VALUE")]
 
     def show(record: AnyRecord) -> bytes:
@@ -102,7 +102,7 @@ def _one_line(value: object) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """Return a timestamp as people read it, in UTC; "-" where there is none, the number where no calendar has it."""
+    """Return a timestamp as an ISO 8601 time in UTC, "-" if negative (the record has none), or the number if it is out of range."""
     if timestamp_ms < 0:
         return "-"
     try:

@@ -1,4 +1,4 @@
-"""Files that `scan --to` writes: parquet, Arrow, CSV, JSON lines, and tables of DuckDB."""
+"""Writers of the files of `scan --to`: parquet, Arrow, CSV, JSON lines, and DuckDB tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from levada.cli.records.columns import rows_as_json
 from levada.errors import ConfigError
 
 TEXT_FORMATS = ("csv", "jsonl")
-"""What has no bytes: keys and values are read as text for them."""
+"""Formats without a type for bytes. Keys and values are read as text for them."""
 SUFFIXES: Mapping[str, str] = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -32,16 +32,16 @@ SUFFIXES: Mapping[str, str] = {
     ".db": "duckdb",
 }
 REPEATED = ("topic", "partition", "timestamp_type", "leader_epoch")
-"""Columns with few different values, which a dictionary makes small."""
+"""Columns with few distinct values, for which dictionary encoding saves space."""
 GROWING = ("offset", "timestamp")
-"""Columns that differ little from row to row."""
+"""Columns whose values differ little from row to row, for which delta encoding saves space."""
 MOST_WAITING = 4
 """Arrow batches that may wait for the writer before reading waits for it."""
 STDOUT = "-"
 
 
 class Destination(NamedTuple):
-    """Where columns are written. path: "-" is stdout. compression: None for that of the format. table: of a DuckDB database."""
+    """The target of a scan. path: "-" is stdout. compression: None for the format's default. table: name of the table in DuckDB."""
 
     path: str
     format: str
@@ -50,23 +50,23 @@ class Destination(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where Arrow batches go."""
+    """A writer of Arrow batches."""
 
     def write(self, batch: Any) -> None:
         """Write a batch."""
         ...
 
     def finish(self) -> None:
-        """Write what belongs to the end."""
+        """Complete the file after the last batch, for example with a footer."""
         ...
 
     def close(self) -> None:
-        """Let go of the file, whether or not it was finished."""
+        """Close the file, whether or not it was finished."""
         ...
 
 
 def format_of(path: str, given: str | None) -> str:
-    """Return the format of a file: what was given, else what its name ends with. Raises ConfigError."""
+    """Return the format of a file: the given one, else the one of the name's suffix. Raises ConfigError."""
     formats = sorted(set(SUFFIXES.values()))
     if given is not None:
         if given not in formats:
@@ -74,17 +74,17 @@ def format_of(path: str, given: str | None) -> str:
         return given
     found = SUFFIXES.get(Path(path).suffix.lower())
     if found is None:
-        raise ConfigError(f"{path}: its name does not tell a format; give --format {'|'.join(formats)}")
+        raise ConfigError(f"{path}: its name does not show a format; give --format {'|'.join(formats)}")
     return found
 
 
 @contextmanager
 def sink(to: Destination, schema: Any) -> Iterator[Sink]:
-    """Write a file of columns while the block lasts.
+    """Return a context manager that writes a file of columns.
 
-    It has another name until it is whole: a run that is broken off leaves no file that looks like one, and an older file as it was. Into a
-    DuckDB database, which may be there, a table is written in one transaction. Writing goes on in a thread, beside reading. Raises
-    ConfigError for what does not go with the format, ImportError without the package that it takes.
+    The file has a temporary name until it is complete: an interrupted run leaves no incomplete file, and does not change an existing one.
+    A DuckDB table is written in one transaction; the database may exist. A thread writes, while the caller reads. Raises ConfigError if
+    the format does not allow a setting, and ImportError if a package is missing.
     """
     _check_compression(to.format, to.compression)
     make = _MAKERS[to.format]
@@ -92,7 +92,7 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
         if to.format in ("parquet", "duckdb"):
             raise ConfigError(f"{to.format} cannot be written to a pipe; name a file, or give --format arrow, jsonl or csv")
         if to.format == "arrow" and sys.stdout.isatty():
-            raise ConfigError("arrow is no text, which a terminal would need; name a file, pipe it on, or give --format jsonl or csv")
+            raise ConfigError("arrow is binary and cannot be shown on a terminal; name a file, use a pipe, or give --format jsonl or csv")
         out = _Terminal(sys.stdout.buffer) if to.format == "csv" and sys.stdout.isatty() else sys.stdout.buffer
         with _written(make(out, schema, to)) as writer:
             yield writer
@@ -113,7 +113,7 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
 
 @contextmanager
 def _removed_if_new(database: Path) -> Iterator[None]:
-    """Remove a database that was made in the block, and what DuckDB writes beside it, if the block fails."""
+    """If the block fails, remove a database that it created, and the log file that DuckDB writes beside it."""
     was_there = database.exists()
     try:
         yield
@@ -137,14 +137,14 @@ def _written(to: Sink) -> Iterator[Sink]:
 
 
 class _Behind:
-    """A sink whose writing is done in a thread, in order, a few batches behind."""
+    """A sink that writes in a thread, in order, up to a few batches behind its caller."""
 
     def __init__(self, to: Sink, pool: ThreadPoolExecutor) -> None:
         self._to, self._pool = to, pool
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, batch: Any) -> None:
-        """Have a batch written; wait where too many are. Raises what writing one before has raised."""
+        """Queue a batch for the thread. Wait if too many are queued. Raises the error of an earlier batch."""
         while len(self._waiting) >= MOST_WAITING or (self._waiting and self._waiting[0].done()):
             self._waiting.popleft().result()
         self._waiting.append(self._pool.submit(self._to.write, batch))
@@ -155,11 +155,11 @@ class _Behind:
             self._waiting.popleft().result()
 
     def close(self) -> None:
-        """Nothing: it has no file of its own."""
+        """Do nothing: this sink has no file of its own."""
 
 
 class _OfArrow:
-    """One of Arrow's own writers; to close it writes what belongs to the end, and may be repeated."""
+    """A sink around one of Arrow's writers. Closing the writer completes the file, and may be repeated."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
@@ -180,8 +180,8 @@ def _parquet(file: Any, schema: Any, to: Destination) -> Sink:
     def among(names: Sequence[str]) -> list[str]:
         return [name for name in schema.names if name in names]
 
-    # What is the same in most rows, or grows, becomes small; minima and maxima are kept of what readers look for. Of the codecs zstd at
-    # its lowest level takes the least time, because it writes the least.
+    # Statistics are kept for the columns that readers filter by. zstd at its lowest level is the fastest codec here, because it writes the
+    # fewest bytes.
     writer = pq.ParquetWriter(
         file,
         schema,
@@ -208,7 +208,7 @@ def _csv(file: Any, schema: Any, to: Destination) -> Sink:
 
 
 class _Terminal(io.RawIOBase):
-    """Text for a terminal: what would command it is written out, as \\x1b."""
+    """A stream for text to a terminal, which escapes control characters, for example as \\x1b."""
 
     def __init__(self, to: IO[bytes]) -> None:
         self._to = to
@@ -251,7 +251,7 @@ class _DuckDB:
             self._connection.begin()
             self._insert(schema.empty_table(), f"CREATE TABLE {self._table} AS")
         except duckdb.CatalogException as fault:
-            raise CommandError(f"{to.path}: {fault}; --table gives the table another name") from None
+            raise CommandError(f"{to.path}: {fault}; choose another name with --table") from None
         except duckdb.Error as fault:
             raise CommandError(f"{to.path}: {fault}") from None
 
@@ -294,7 +294,7 @@ def _check_compression(format: str, compression: str | None) -> None:
     if format not in COMPRESSIONS:
         raise ConfigError(f"--compression is for {' and '.join(COMPRESSIONS)}, not for {format}")
     known = COMPRESSIONS[format]
-    raise ConfigError(f"--compression '{compression}': of {format} there are {', '.join(known)}{did_you_mean(compression, known)}")
+    raise ConfigError(f"--compression '{compression}': {format} has {', '.join(known)}{did_you_mean(compression, known)}")
 
 
 _MAKERS: Mapping[str, Callable[[Any, Any, Destination], Sink]] = {

@@ -15,7 +15,7 @@ Part = Callable[[AnyRecord], bytes]
 
 
 def as_bytes(value: Any) -> bytes:
-    """Return a key or value as it is printed: its bytes, nothing for null, JSON for what a deserializer made."""
+    """Return a key or value as bytes for printing: b"" for null, JSON for a deserialized value."""
     if value is None:
         return b""
     return value if isinstance(value, bytes) else json_text(plain(value)).encode()
@@ -36,25 +36,31 @@ TOKENS: Mapping[str, tuple[str, Part]] = {
     "k": ("key", lambda record: as_bytes(record.key)),
     "s": ("value", lambda record: as_bytes(record.value)),
     "v": ("value", lambda record: as_bytes(record.value)),
-    "K": ("bytes of the key, -1 for null", lambda record: b"%d" % _size(record.key)),
-    "S": ("bytes of the value, -1 for null", lambda record: b"%d" % _size(record.value)),
-    "R": ("bytes of the value, -1 for null, as 32 bits", lambda record: _size(record.value).to_bytes(4, "big", signed=True)),
+    "K": ("size of the key in bytes, -1 for null", lambda record: b"%d" % _size(record.key)),
+    "S": ("size of the value in bytes, -1 for null", lambda record: b"%d" % _size(record.value)),
+    "R": (
+        "size of the value in bytes, -1 for null, as a binary 32-bit number",
+        lambda record: _size(record.value).to_bytes(4, "big", signed=True),
+    ),
     "T": ("timestamp in milliseconds", lambda record: b"%d" % record.timestamp),
     "h": ("headers, name=value with commas", lambda record: _headers(record.headers)),
 }
-"""The letters behind %, with what each stands for."""
+"""The letters after %, each with its meaning and its function."""
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "\\": b"\\", "0": b"\0"}
 _PIECE = re.compile(r"%(?P<token>.?)|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.)|(?P<text>[^%\\]+)|\\", re.DOTALL)
 
 
 def unescaped(text: str) -> bytes:
-    r"""Return text with \n, \t, \r, \0, \\ and \xHH as the bytes they stand for: a delimiter as it is given on a command line."""
+    r"""Return text as bytes, with the escapes \n, \t, \r, \0, \\ and \xHH replaced, such as a delimiter from the command line."""
     return b"".join(_piece_bytes(found) for found in _PIECE.finditer(text.replace("%", "%%")))
 
 
 def compiled(template: str, shown: Callable[[bytes], bytes]) -> Part:
-    """Return what prints a record by a template; shown() is given what is the record's. Raises ConfigError for an unknown letter."""
+    """Return a function that formats a record by a template. Raises ConfigError for an unknown letter.
+
+    shown: applied to the record's data but not to the template's own text; it escapes control characters for a terminal.
+    """
     parts: list[bytes | Part] = []
     for found in _PIECE.finditer(template):
         token = found["token"]
