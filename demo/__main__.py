@@ -6,10 +6,10 @@
     COMPARE=1 make demo                the same jobs through Spark's own connector as well
     KILL=1 make demo                   with the driver of the arrivals killed in mid-batch, twice
 
-The flights that left New York in 2013, repeated with later dates until there are three million, are produced as Arrow columns to a topic.
-Two Spark streams read it: one writes a record for each flight that arrived, the other joins carriers and weather and writes the delays of
-each carrier and day. Both results are read back and compared, value by value, with a plain pyarrow computation. Exits with 1 if one value
-differs.
+The demo produces the flights that left New York in 2013 as Arrow columns to a topic, repeated with later dates until there are three
+million. Two Spark streams read the topic. One writes a record for each flight that arrived. The other joins carriers and weather, and
+writes the delays of each carrier and day. Both results are read back and compared, value by value, with a plain pyarrow computation. The
+exit code is 1 if any value differs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ import levada as lv
 
 OUT = Path(__file__).parent / "out"
 JOBS = {"arrivals": (ARRIVALS, expected_arrivals), "delays": (DELAYS, expected_delays)}
-"""What each job writes, and how to compute it without Kafka and Spark."""
+"""The result of each job, and the function that computes it without Kafka and Spark."""
 
 
 def main() -> int:
-    """Run the demo; return the exit code."""
+    """Run the demo, and return the exit code."""
     wanted, show = settings(os.environ), Console()
     jars = connector_jars(show) if wanted.is_compared else []
     systems = [LEVADA, CONNECTOR] if jars else [LEVADA]
@@ -72,13 +72,13 @@ def main() -> int:
 
 
 class Topics(NamedTuple):
-    """The topic of flights, and what the names of all topics end with."""
+    """The names of the topics. source: the topic of flights. suffix: the end of all names, if topics with the plain names exist already."""
 
     source: str
     suffix: str = ""
 
     def target(self, job: str, system: str) -> str:
-        """Return the topic that a job writes through one system."""
+        """Return the topic that a job writes to. system: "levada" or "connector"."""
         return f"{job}-{system}{self.suffix}"
 
 
@@ -92,7 +92,7 @@ class Demo:
     show: Console
 
     def produce(self, year: pa.Table) -> None:
-        """Send the flights as JSON, keyed by carrier: whole columns, a year at a time, no loop over records."""
+        """Send the flights as JSON with the carrier as key: one Arrow table for each year, without a loop over records."""
         topic = self.topics.source
         with self.show.stage("Produce flights") as stage, self._producer() as producer:
             began, size_bytes, deliveries = time.perf_counter(), 0, []
@@ -108,7 +108,7 @@ class Demo:
             producer.send(topic, value=closing(last_year(year, self.records))).result(timeout=30)
 
     def stream_and_kill(self) -> Run:
-        """Run the arrivals through levada in a driver of its own, which is killed and started again."""
+        """Run the job "arrivals" through levada in a separate driver, which is killed and started again."""
         job, system = "arrivals", LEVADA
         target = self.topics.target(job, system)
         with self.show.stage(f"Stream {title(job, system)}") as stage, TemporaryDirectory(prefix="levada-demo-") as folder:
@@ -122,7 +122,7 @@ class Demo:
         return run
 
     def stream(self, systems: Sequence[str], jars: Sequence[Path], done: Sequence[str] = ()) -> list[Run]:
-        """Run every job through every system, one after another. done: titles of runs that have been."""
+        """Run every job through every system, one after another. done: titles of runs to skip, because they were done before."""
         ctrl_c = CtrlC()
         with self.show.stage("Start Spark") as stage:
             spark = spark_session(OUT / "spark.log", ctrl_c, jars)
@@ -135,7 +135,7 @@ class Demo:
             ctrl_c.release()
 
     def read_back(self, run: Run) -> ReadBack:
-        """Read what a run wrote, and keep the last row of each key."""
+        """Read the results of a run, and keep the last row of each key."""
         topic = self.topics.target(run.job, run.system)
         with self.show.stage(f"Read {run.title}") as stage:
             began = time.perf_counter()
@@ -145,7 +145,7 @@ class Demo:
         return found
 
     def count_aborted(self, run: Run) -> int:
-        """Count what the drivers that were killed had written of a run."""
+        """Count the rows in a run's topic that killed drivers wrote and that were aborted."""
         return aborted_rows(self.broker.bootstrap_servers, self.topics.target(run.job, run.system))
 
     def _run(self, spark: SparkSession, ctrl_c: CtrlC, job: Job, system: str) -> Run:
@@ -164,7 +164,7 @@ class Demo:
 
 
 def connector_jars(show: Console) -> list[Path]:
-    """Return the jars of Spark's own connector, none where Maven does not reach it."""
+    """Return the jars of Spark's own connector; none if Maven cannot fetch them."""
     from kafka_jars import KafkaUnavailable, spark_connector
 
     with show.stage("Fetch the connector") as stage:
@@ -179,7 +179,7 @@ def connector_jars(show: Console) -> list[Path]:
 
 @contextmanager
 def kafka(wanted: Settings, show: Console) -> Iterator[Kafka]:
-    """Yield your Kafka, or one that lives as long as the demo."""
+    """Yield the user's Kafka, or an embedded broker that runs until the demo ends."""
     if wanted.servers:
         show.say(f"Kafka at {wanted.servers}")
         yield OtherKafka(wanted.servers)
@@ -190,7 +190,7 @@ def kafka(wanted: Settings, show: Console) -> Iterator[Kafka]:
 
 
 def create_topics(broker: Kafka, systems: Sequence[str], show: Console) -> Topics:
-    """Create the topics, under names of their own where one of them exists already."""
+    """Create the topics. If one of them exists already, add the time to all names."""
     with lv.KafkaAdmin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=15_000) as admin:
         topics = Topics("flights")
         if set(admin.list_topics()) & set(_names(topics, systems)):
@@ -207,7 +207,7 @@ def _names(topics: Topics, systems: Sequence[str]) -> list[str]:
 
 
 def load(show: Console) -> pa.Table:
-    """Read the flights of a year, in the order in which they were to depart."""
+    """Read the flights of a year, in the order of their scheduled departure."""
     with show.stage("Load flights") as stage:
         year = flights_of_2013()
         stage.done(f"{year.num_rows:,} flights of 2013")
@@ -215,7 +215,7 @@ def load(show: Console) -> pa.Table:
 
 
 def verify(year: pa.Table, records: int, runs: Sequence[Run], found: Sequence[ReadBack], show: Console) -> list[Comparison]:
-    """Compare what every run wrote with what pyarrow computes."""
+    """Compare the results of every run with those that pyarrow computes."""
     with show.stage("Compare with pyarrow") as stage:
         expected = {job: compute(year, records) for job, (_, compute) in JOBS.items()}
         comparisons = [compare(run.title, JOBS[run.job][0], expected[run.job], back) for run, back in zip(runs, found, strict=True)]
@@ -224,7 +224,7 @@ def verify(year: pa.Table, records: int, runs: Sequence[Run], found: Sequence[Re
 
 
 def conclude(comparisons: Sequence[Comparison], show: Console) -> int:
-    """Say how it went; return the exit code."""
+    """Print the outcome, and return the exit code."""
     for comparison in comparisons:
         for example in comparison.examples:
             show.say(f"  differs: {example}")
@@ -239,7 +239,7 @@ def in_turns(jobs: Sequence[Job], systems: Sequence[str]) -> Iterator[tuple[Job,
 
 
 def rate(rows: int, seconds: float) -> str:
-    """Say how many, how fast."""
+    """Return the number of records and their rate as text."""
     return f"{rows:,} records, {rows / seconds:,.0f}/s"
 
 

@@ -1,4 +1,4 @@
-"""The broker that comes with levada, in a process of its own: its memory is its own, too, and it takes no part in the demo's Ctrl-C."""
+"""Runs levada's embedded broker in a separate process, so that its memory can be measured and the demo's Ctrl-C does not end it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Protocol, Self
 
 
 class Kafka(Protocol):
-    """Where the demo runs."""
+    """The Kafka that the demo uses."""
 
     bootstrap_servers: str
 
     def memory_bytes(self) -> int | None:
-        """Return its resident memory, None where that is not known."""
+        """Return the broker's resident memory in bytes, None if unknown."""
 
 
 @dataclass
 class OtherKafka:
-    """A Kafka that was there already."""
+    """A Kafka that the demo did not start."""
 
     bootstrap_servers: str
 
     def memory_bytes(self) -> int | None:
-        """Return None: it may be anywhere."""
+        """Return None: the broker may run on another machine."""
         return None
 
 
 class BrokerProcess:
-    """A running broker; leaving the `with` block ends it."""
+    """A broker that runs until the `with` block ends."""
 
     def __enter__(self) -> Self:
-        # In a process group of its own: Ctrl-C would end it under a stream that still writes.
+        # In a separate process group: otherwise Ctrl-C would end the broker while a stream still writes to it.
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
         )
@@ -48,12 +48,12 @@ class BrokerProcess:
         self._process.communicate()
 
     def memory_bytes(self) -> int | None:
-        """Return its resident memory, None where the system does not tell."""
+        """Return the broker's resident memory in bytes, None if the system does not report it."""
         return resident_bytes(Path(f"/proc/{self._process.pid}/status"))
 
 
 def resident_bytes(status: Path) -> int | None:
-    """Read the resident memory of a process from Linux's status file, None where there is no such file."""
+    """Return the resident memory of a process in bytes, from Linux's status file; None if there is no such file."""
     if not status.exists():
         return None
     lines = (line.split() for line in status.read_text().splitlines())
@@ -61,7 +61,7 @@ def resident_bytes(status: Path) -> int | None:
 
 
 def serve() -> None:
-    """Serve until standard input ends, as it does when the demo does."""
+    """Run the broker until standard input ends, which happens when the demo ends."""
     from levada.testing import EmbeddedKafka
 
     with EmbeddedKafka() as kafka:

@@ -1,4 +1,4 @@
-"""The year on one page: every carrier's every day as a square, what the weather had to do with it, and how fast the streams ran."""
+"""Draws the year on one page: the delay of each carrier and day as a square, the influence of rain, and the throughput of the streams."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SYSTEM = {LEVADA: "#3f7f78", CONNECTOR: "#c9a15a"}
 
 
 def draw(delays: pa.Table, runs: Sequence[Run], path: Path) -> Path:
-    """Draw the delays per carrier and day of 2013, and how fast the streams ran; return the path of the PNG."""
+    """Draw the delays per carrier and day of 2013, and the throughput of the streams. Return the path of the PNG."""
     plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.labelcolor": INK})
     figure = plt.figure(figsize=(15, 11), facecolor=PAPER)
     grid = figure.add_gridspec(3, 1, height_ratios=[3, 1.5, 1], hspace=0.25, left=0.16, right=0.925, top=0.88, bottom=0.085)
@@ -106,12 +106,12 @@ def _whole_city(axes: Axes, rows: list[dict]) -> None:
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Divide day by day; NaN, which is not drawn, for days without flights."""
+    """Divide day by day. A day without flights gets NaN, which is not drawn."""
     return np.divide(part, whole, out=np.full(DAYS, np.nan), where=whole > 0)
 
 
 def _worst(mean: np.ndarray, how_many: int) -> list[int]:
-    """Return the days of the worst delays, not two of one storm."""
+    """Return the days with the worst delays, but not two days of the same storm: they are more than 14 days apart."""
     chosen: list[int] = []
     for day in np.argsort(np.nan_to_num(mean))[::-1]:
         if len(chosen) < how_many and all(abs(day - other) > 14 for other in chosen):

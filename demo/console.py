@@ -1,4 +1,4 @@
-"""What the demo shows while it works: a line per stage, a bar while something moves; with colours where rich is installed."""
+"""Prints the progress of the demo: a line for each stage, and a progress bar. Uses colours if rich is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAR_WIDTH = 24
 
 
 class Stage:
-    """One stage under way."""
+    """A running stage of the demo."""
 
     def __init__(self, title: str, refresh) -> None:
         self._title = title
@@ -25,12 +25,12 @@ class Stage:
         self.result = ""
 
     def progress(self, fraction: float, text: str) -> None:
-        """Show how far it is."""
+        """Show the progress. fraction: from 0 to 1."""
         filled = round(min(fraction, 1.0) * BAR_WIDTH)
         self._refresh(f"{self._title}  {'█' * filled}{'░' * (BAR_WIDTH - filled)}  {text}")
 
     def done(self, result: str) -> None:
-        """Keep what came out of it, for the line that stays."""
+        """Set the result, which is printed in the stage's final line."""
         self.result = result
 
 
@@ -46,7 +46,7 @@ class Console:
 
     @contextmanager
     def stage(self, title: str) -> Iterator[Stage]:
-        """Show a stage while it runs, and one line with its time and result when it is over."""
+        """Show a stage while it runs. At its end, print a line with its duration and result."""
         began = time.perf_counter()
         try:
             with self._live(title) as refresh:
@@ -66,7 +66,7 @@ class Console:
             yield status.update
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table; the first column is text, the others are figures."""
+        """Print a table. The first column is text, the others are numbers."""
         if self._rich is None:
             widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
             for row in [heads, *rows]:
@@ -87,7 +87,7 @@ class Console:
         self._rich.print()
 
     def verdict(self, good: bool, text: str) -> None:
-        """Print the last line."""
+        """Print whether a comparison succeeded."""
         self._print(f"{'✓' if good else '✗'} {text}", "bold green" if good else "bold red")
 
     def _print(self, text: str, style: str) -> None:
@@ -98,7 +98,7 @@ class Console:
 
 
 def _occasionally(title: str, every_s: float = 3.0):
-    """Return a refresh for a file or a plain terminal: a line now and then."""
+    """Return a refresh function for a file or a plain terminal. It prints a line every few seconds."""
     print(f"… {title}", file=sys.stderr, flush=True)
     last, shown = time.perf_counter(), ""
 

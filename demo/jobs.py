@@ -1,9 +1,9 @@
-"""The two jobs, from Kafka to Kafka: one flight at a time (arrivals), and sums of a day (delays).
+"""The two jobs, which read from Kafka and write to Kafka: "arrivals" handles single flights, "delays" computes sums per day.
 
-Each runs through levada or through Spark's own connector; only how records become columns differs.
+Each job runs through levada or through Spark's own connector. Only the conversion of records to columns differs.
 
-A day is written once, when the watermark says that nothing more will come for it. The last days would wait for the flights of the next
-year, so a closing record, two months later, takes their part; its own day stays open and is never written.
+A day is written once, when the watermark has passed it. The last days would wait for flights of the next year. A closing record with a
+date two months later therefore moves the watermark. The day of the closing record itself is never written.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from pyspark.sql import functions as F
 
 LEVADA, CONNECTOR = "levada", "connector"
 FORMATS = {LEVADA: "levada", CONNECTOR: "kafka"}
-"""What Spark calls the two systems that the jobs can run through."""
+"""Spark's format names of the two systems."""
 
 DELIVERY = {LEVADA: {"delivery": "exactly-once", "inlineMaxBytes": str(64 << 20)}, CONNECTOR: {}}
-"""What each of them is asked to promise of the rows that it writes; the connector writes at least once."""
+"""The delivery options of each system's sink. The connector has none: it writes at least once."""
 
 PARTITIONS = 4
 RECORDS_PER_BATCH = 1_000_000
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm"
 
-# The partitions hold different carriers, whose share of the flights differs over the year: a third of one ends some days before a third of
-# another.
+# The partitions hold different carriers, whose flights are spread differently over the year. When a micro-batch has read the same share of
+# each partition, their dates differ by some days.
 LATENESS = "30 days"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a stream does. schema: the fields of a flight that it reads; records: from these to rows of key and value."""
+    """A job of a stream. schema: the fields of a flight that it reads. records: turns these into rows of key and value."""
 
     name: str
     schema: str
@@ -42,7 +42,7 @@ class Job:
 
 
 def jobs(spark: SparkSession, airlines: pa.Table, weather: pa.Table) -> list[Job]:
-    """Return both jobs; the tables are what the second one joins."""
+    """Return both jobs. The job "delays" joins the two tables."""
     names, rain = spark.createDataFrame(airlines), spark.createDataFrame(weather)
     return [
         Job("arrivals", "id long, carrier string, dep_delay long, arr_delay long", arrivals),
@@ -55,7 +55,7 @@ def jobs(spark: SparkSession, airlines: pa.Table, weather: pa.Table) -> list[Job
 
 
 def arrivals(flights: DataFrame) -> DataFrame:
-    """Say of each flight that arrived whether it was late, and how many minutes it made up in the air."""
+    """For each flight that arrived, compute whether it was late and how many minutes it made up in the air."""
     arrived = flights.where("arr_delay is not null").select(
         "id",
         "carrier",
@@ -95,13 +95,14 @@ def closing(last_year: int) -> bytes:
 
 
 def read_flights(spark: SparkSession, system: str, servers: str, topic: str, schema: str) -> DataFrame:
-    """Return a stream of a topic's flights in columns: levada decodes JSON where it reads, the connector leaves that to Spark."""
+    """Return a stream of a topic's flights in columns. levada decodes JSON while it reads; with the connector, Spark's from_json does."""
     reader = (
         spark.readStream.format(FORMATS[system])
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        # Each partition's share is rounded down; without this the rest would be a micro-batch of its own, behind the closing record.
+        # Spark rounds the share of each partition down. Without the extra offsets, the rest would come in another micro-batch, after the
+        # closing record.
         .option("maxOffsetsPerTrigger", RECORDS_PER_BATCH + PARTITIONS)
     )
     if system == LEVADA:

@@ -1,4 +1,4 @@
-"""What KILL=1 does: it kills the driver of the arrivals with -9 while a micro-batch is on its way into Kafka, and starts it again."""
+"""Implements KILL=1: kills the driver of the job "arrivals" with SIGKILL while it writes a micro-batch to Kafka, and starts it again."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LEVELS = ("read_uncommitted", "read_committed")
 LOG = "driver.log"
 SHOW_EVERY_S = 0.25
 LOOK_EVERY_S = 0.005
-"""Less than the transaction of a large micro-batch is open."""
+"""Shorter than the transaction of a large micro-batch."""
 
 
 class Watched:
-    """A topic that one driver writes to after another."""
+    """Watches a topic for open transactions, while one driver after another writes to it."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._open = ExitStack()
@@ -34,11 +34,11 @@ class Watched:
         self._end = 0
 
     def start(self) -> None:
-        """Take what is there now for written by others than the driver that starts."""
+        """Remember the end of the log. Rows up to there are not from the driver that starts now."""
         self._end, _ = self._ends()
 
     def has_undecided_rows(self) -> bool:
-        """Whether rows of this driver are in the log and its transaction is open."""
+        """Return whether the log has rows of an open transaction of this driver. False while an earlier driver's rows are undecided."""
         end, stable = self._ends()
         return end > stable >= self._end
 
@@ -46,12 +46,12 @@ class Watched:
         return [sum(reader.end_offsets(self._partitions).values()) for reader in self._readers]
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._open.close()
 
 
 class KilledDriver:
-    """A driver that is killed in mid-batch, and started again each time. asked: of driver.py."""
+    """A driver that is killed in mid-batch and started again, KILLS times. asked: the arguments of driver.py."""
 
     def __init__(self, asked: Mapping[str, str]) -> None:
         self._asked = asked
@@ -61,20 +61,20 @@ class KilledDriver:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """What Spark reported of each micro-batch."""
+        """Spark's reports, one for each micro-batch."""
         return [self._reports[number] for number in sorted(self._reports)]
 
     def until_done(self) -> Iterator[int]:
-        """Run and kill it; yield how many records have been read, until all that are there have been."""
+        """Run the driver, kill it, and run it to the end. Yields the number of records read so far."""
         with closing(Watched(self._asked["servers"], self._asked["target"])) as watched:
             while self.kills < KILLS:
                 yield from self._run(watched)
-                # The transaction may have ended before the driver did; then that was not in its middle.
+                # If the transaction ended before the driver did, the kill was not in mid-batch and does not count.
                 self.kills += watched.has_undecided_rows()
         yield from self._run(None)
 
     def _run(self, to_be_killed: Watched | None) -> Iterator[int]:
-        """Run it to its end, or until the rows of a micro-batch arrive in Kafka."""
+        """Run the driver to its end, or with to_be_killed until the rows of a micro-batch arrive in Kafka."""
         if to_be_killed is not None:
             to_be_killed.start()
         with self._running() as (driver, told):
@@ -94,7 +94,7 @@ class KilledDriver:
 
     @contextmanager
     def _running(self) -> Iterator[tuple[subprocess.Popen, BinaryIO]]:
-        """Yield the driver and what it prints; kill what is left of it afterwards."""
+        """Yield the driver's process and its output. Kill its remaining processes at the end."""
         told = self._folder / "told"
         with told.open("w") as out, (self._folder / LOG).open("w") as log, told.open("rb") as read:
             command = [sys.executable, str(DRIVER), json.dumps(self._asked)]
@@ -113,7 +113,7 @@ class KilledDriver:
 
 
 def kill_session(leader: int) -> None:
-    """Kill -9 every process of a session, until none is left: the driver, Java, and each Python that Spark has started."""
+    """Kill all processes of a session with SIGKILL, until none remains: the driver, Java, and the Python processes that Spark started."""
     while members := [int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if _runs_in(stat, leader)]:
         for pid in members:
             with suppress(ProcessLookupError):
@@ -129,7 +129,7 @@ def _runs_in(stat: Path, session: int) -> bool:
 
 
 def aborted_rows(servers: str, topic: str) -> int:
-    """Count the rows that are in a topic's log and that no reader of committed records sees."""
+    """Count the rows in a topic's log that consumers with isolation.level=read_committed do not see."""
     everything, committed = (_count(servers, topic, level) for level in LEVELS)
     return everything - committed
 

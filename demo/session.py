@@ -1,4 +1,4 @@
-"""A Spark session for the demo, and what Ctrl-C does to it."""
+"""Starts a Spark session for the demo, and handles Ctrl-C for it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from pyspark.sql import SparkSession
 
 
 class CtrlC:
-    """Holds Ctrl-C back while Spark is called, and raises it between two calls: py4j prints a traceback of a call that it breaks off."""
+    """Delays Ctrl-C until no call of Spark runs. An interrupted call would make py4j print a traceback."""
 
     def __init__(self) -> None:
         self._pressed = False
 
     def hold(self) -> None:
-        """Only note Ctrl-C from now on."""
+        """From now on, only remember that Ctrl-C was pressed."""
         signal.signal(signal.SIGINT, self._note)
 
     def release(self) -> None:
-        """Let Ctrl-C raise KeyboardInterrupt at once again, as in any Python program."""
+        """From now on, let Ctrl-C raise KeyboardInterrupt at once, like in any Python program."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self.raise_if_pressed()
 
     def raise_if_pressed(self) -> None:
-        """Raise KeyboardInterrupt if Ctrl-C was noted."""
+        """Raise KeyboardInterrupt if Ctrl-C was pressed since hold()."""
         if self._pressed:
             raise KeyboardInterrupt
 
@@ -42,12 +42,12 @@ class CtrlC:
 
 
 def spark_session(log: Path, ctrl_c: CtrlC, jars: Sequence[Path] = ()) -> SparkSession:
-    """Start Spark, whose own messages go to a file; Ctrl-C is held back when it runs.
+    """Start Spark, with its messages in a log file. Afterwards Ctrl-C is delayed, see CtrlC.
 
-    levada needs no package and no jar: its format registers itself. jars: those of the connector that it is compared with.
+    levada needs no package and no jar, because its format registers itself. jars: the jars of the connector to compare with.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # PySpark says this of every pandas 3, which it does not even use here.
+    # PySpark warns about pandas 3, which is not used here.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     builder = SparkSession.builder.master("local[2]").appName("levada demo")
     settings = {
@@ -61,7 +61,7 @@ def spark_session(log: Path, ctrl_c: CtrlC, jars: Sequence[Path] = ()) -> SparkS
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Not on the main thread, where PySpark would install a handler of its own for Ctrl-C.
+    # On the main thread, PySpark would install its own handler for Ctrl-C.
     with _stderr_to(log), ThreadPoolExecutor(1) as starting, _no_jvm_left_behind():
         spark = starting.submit(builder.getOrCreate).result()
         ctrl_c.hold()
@@ -86,7 +86,7 @@ def _no_jvm_left_behind() -> Iterator[None]:
         yield
         patch.stop()
     except BaseException:
-        # It stays patched: the thread that starts the JVM may be about to.
+        # Keep the patch, because the other thread may be about to start the JVM.
         is_over = True
         for jvm in started:
             jvm.kill()
@@ -96,7 +96,7 @@ def _no_jvm_left_behind() -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Let child processes started here, such as the JVM, write their standard error to a file for good."""
+    """Redirect the standard error of child processes that are started in the block, such as the JVM, to a file until they end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = os.dup(2)
     try:

@@ -1,4 +1,4 @@
-"""What the environment asks of the demo."""
+"""Reads the settings of the demo from the environment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ RECORDS = 3_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """servers: your own Kafka, None for the embedded broker; records: flights to produce; is_compared: run Spark's own connector, too;
-    is_killed: kill the driver in mid-batch.
+    """The settings of the demo.
+
+    servers: bootstrap servers of the user's Kafka, None for the embedded broker. records: number of flights to produce. is_compared:
+    whether to run Spark's own connector, too. is_killed: whether to kill the driver in mid-batch.
     """
 
     servers: str | None
@@ -22,10 +24,10 @@ class Settings:
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
-    """Read BOOTSTRAP, DEMO_RECORDS, COMPARE and KILL. Raises SystemExit with a sentence for what cannot be."""
+    """Read BOOTSTRAP, DEMO_RECORDS, COMPARE and KILL. Raises SystemExit with an explanation if a setting is invalid."""
     is_killed = _is_set(environment, "KILL")
     if is_killed and not Path("/proc/self/stat").exists():
-        raise SystemExit("KILL=1 finds the processes of the driver in /proc, which is there on Linux only")
+        raise SystemExit("KILL=1 finds the processes of the driver in /proc, which only Linux has")
     return Settings(environment.get("BOOTSTRAP") or None, _records(environment), _is_set(environment, "COMPARE"), is_killed)
 
 

@@ -1,4 +1,4 @@
-"""A job while it runs as a stream, and what Spark tells of it."""
+"""Runs a job as a stream, and collects Spark's reports about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from session import CtrlC
 
 
 class Stream:
-    """A query that reads what is in a topic, writes another one, and ends. checkpoint: None for a new one that is not used again."""
+    """A query that reads the records that a topic has now, writes another topic, and ends.
+
+    checkpoint: its folder; None for a new temporary folder.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class Stream:
             .writeStream.format(FORMATS[system])
             .option("kafka.bootstrap.servers", servers)
             .option("topic", target)
-            # Both topics stay in the memory of the broker.
+            # Compressed, because the embedded broker keeps both topics in memory.
             .option("kafka.compression.type", "zstd")
             .option("checkpointLocation", str(checkpoint or self._checkpoint.name))
             .options(**DELIVERY[system])
@@ -53,14 +56,14 @@ class Stream:
         self._checkpoint.cleanup()
 
     def until_done(self) -> Iterator[int]:
-        """Yield how many records have been read, until all that are there have been."""
+        """Yield the number of records read so far, until the query ends."""
         while not self._query.awaitTermination(timeout=0.25):
             self._ctrl_c.raise_if_pressed()
             yield self._records()
         yield self._records()
 
     def reports(self) -> list[StreamingQueryProgress]:
-        """Return what Spark reports of the micro-batches so far."""
+        """Return Spark's reports of the micro-batches so far."""
         return self._query.recentProgress
 
     def batches(self) -> list[Batch]:

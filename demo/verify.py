@@ -1,4 +1,4 @@
-"""What came back, against what should have."""
+"""Reads the results back from Kafka, and compares them with the expected ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What a job writes. keys: the columns that tell one row from another; rows: their name; key: the columns of a record's key."""
+    """The result of a job. rows: name of its rows, in plural. keys: the columns that identify a row. key: the columns in a record's key."""
 
     rows: str
     keys: list[str]
@@ -52,14 +52,14 @@ DELAYS = Result(
 
 
 class Finding(NamedTuple):
-    """Something that differs: in how many places, and a sentence for each of the first."""
+    """A difference. places: number of places that differ. examples: a sentence for each of the first places."""
 
     places: int
     examples: list[str]
 
 
 class ReadBack(NamedTuple):
-    """What a topic holds: the last row of each key, how many records there are, and what is wrong with them."""
+    """The content of a topic. rows: the last row of each key. records: number of records. findings: faults of the records."""
 
     rows: pa.Table
     records: int
@@ -68,7 +68,7 @@ class ReadBack(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found. what: that which was compared; rows: how many there should be."""
+    """The outcome of a comparison. what: title of the run. rows: expected number of rows."""
 
     what: str
     result: Result
@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def values(self) -> int:
-        """How many values were compared."""
+        """Number of values that were compared."""
         return self.rows * len(self.result.values)
 
     @property
@@ -87,12 +87,12 @@ class Comparison:
 
     @property
     def examples(self) -> list[str]:
-        """What differs, in words, a few of each kind."""
+        """Sentences about differences, a few of each kind."""
         return [example for finding in self.findings for example in finding.examples]
 
     @property
     def sentence(self) -> str:
-        """The outcome in words."""
+        """The outcome as a sentence."""
         if self.equal:
             return f"{self.what}: all {self.rows:,} {self.result.rows} equal, {self.values:,} values compared, none differs"
         places = sum(finding.places for finding in self.findings)
@@ -102,7 +102,7 @@ class Comparison:
 def read_back(servers: str, topic: str, result: Result) -> ReadBack:
     """Return the last row of each key as columns.
 
-    The sink writes at least once: a micro-batch that Spark repeats is there twice, with the same values.
+    A sink that writes at least once writes the rows of a micro-batch again if Spark repeats the batch.
     """
     parts, misfits = [result.columns.empty_table()], []
     for batch in lv.scan(topic, bootstrap_servers=servers, columns=["key", "value"], isolation_level="read_committed").arrow():
@@ -115,14 +115,14 @@ def read_back(servers: str, topic: str, result: Result) -> ReadBack:
 
 
 def parsed(values: pa.Array, columns: pa.Schema) -> pa.Table:
-    """Read JSON objects with pyarrow's parser, which has nothing in common with levada's. Those that are null have no row."""
+    """Parse JSON objects with pyarrow's parser, which shares no code with levada's. A null value has no row."""
     lines = pc.binary_join_element_wise(values, b"", b"\n")
     options = json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="error")
     return json.read_json(pa.BufferReader(lines.buffers()[2]), parse_options=options).select(columns.names)
 
 
 def misfit(keys: pa.Array, rows: pa.Table, result: Result) -> Finding:
-    """Find records whose key is not that of their row, or that have no row."""
+    """Find records whose key does not belong to their row, or that have no row."""
     if len(keys) != rows.num_rows:
         return Finding(abs(len(keys) - rows.num_rows), [f"{len(keys):,} records hold {rows.num_rows:,} {result.rows}"])
     wanted = pc.binary_join_element_wise(*(rows[name] for name in result.key), "|").cast(keys.type)
@@ -137,14 +137,14 @@ def _together(findings: Sequence[Finding]) -> Finding:
 
 
 def last_of_each(rows: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, Finding]:
-    """Return the last row of each key, by key, and those before it that are not the same.
+    """Return the last row of each key, sorted by key, and a finding about earlier rows of the same key that differ.
 
     A key is always in the same partition, so its rows are in the order of the log.
     """
-    # Sorting is stable; and it takes half the memory of grouping millions of keys.
+    # Sorting is stable, and takes half the memory of grouping millions of keys.
     ordered = in_order(rows, keys)
     one, next_one = ordered.slice(0, max(len(rows) - 1, 0)), ordered.slice(1)
-    # A row without a key is no repetition of another one.
+    # A row whose key is null counts as a different row.
     is_next_other = pc.fill_null(reduce(pc.or_, [pc.not_equal(one[name], next_one[name]) for name in keys]), True)
     is_last = pa.chunked_array([*is_next_other.chunks, pa.array([True] * min(len(rows), 1), pa.bool_())])
     last = ordered.filter(is_last)
@@ -157,17 +157,17 @@ def last_of_each(rows: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, Finding
 
 
 def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return where two columns are equal, or both null."""
+    """Return for each row whether two columns are equal or both null."""
     return pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))
 
 
 def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return a table by key; rows of the same key stay in their order."""
+    """Return the table sorted by keys. Rows with the same key keep their order."""
     return table.take(pc.sort_indices(table, [(name, "ascending") for name in keys]))
 
 
 def compare(what: str, result: Result, expected: pa.Table, found: ReadBack) -> Comparison:
-    """Compare every value of every row. Sums and counts are whole numbers and means are quotients of such, so equal means equal."""
+    """Compare every value of every row. Values must be exactly equal: sums and counts are whole numbers, and means are their quotients."""
     findings = list(found.findings)
     ours, theirs = in_order(expected, result.keys), in_order(found.rows, result.keys)
     if not ours.select(result.keys).equals(theirs.select(result.keys)):
@@ -203,7 +203,7 @@ def _name(key: dict) -> str:
 
 
 def summary(delays: pa.Table) -> tuple[Sequence[str], list[list[str]]]:
-    """Return a small table: all years of each carrier, the longest mean delay first."""
+    """Return a table with a row for each carrier over all years, sorted by mean delay, the longest first."""
     sums = [(name, "sum") for name in ("flights", "cancelled", "late", "dep_delay_sum", "in_rain")]
     carriers = delays.group_by(["carrier", "name"]).aggregate([*sums, ("dep_delay_max", "max")]).to_pylist()
     heads = ["carrier", "flights", "mean delay", "late", "cancelled", "in rain", "worst"]

@@ -1,8 +1,9 @@
 """Call a slow HTTP service for every record, 50 at a time: python examples/call_service.py localhost:9092 orders http://localhost:8000/score
 
-Records of a key are posted one after the other. What the service refuses (4xx) goes to a dead-letter topic at once; what fails is posted
-again, after a pause that grows, and goes there in the end, too. SIGTERM, and Ctrl-C, let the requests under way end, commit what is done
-and leave the group. Killed in any other way, it goes on at the first record that is not done: the service sees all records, some twice.
+Records with the same key are posted one after the other. A record that the service refuses (4xx) goes to a dead-letter topic at once. A
+record whose post fails is posted again after growing pauses, and after the last retry it goes to the dead-letter topic, too. SIGTERM and
+Ctrl-C wait for the running requests, commit the finished records and leave the group. If the program is killed in another way, it later
+continues at the first record that is not finished: the service sees all records, some of them twice.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ PATIENCE_S = 30
 
 
 def pause_s(attempt: int) -> float:
-    """Return for how many seconds to wait after a failure."""
+    """Return the pause in seconds after a failed attempt."""
     return min(0.1 * 2.0**attempt, 30.0)
 
 
 def call(url: str, record: lv.AckRecord[Any, Any]) -> None:
-    """Post one record. Raises what is worth another attempt."""
+    """Post one record. Raises errors after which the record is to be posted again."""
     try:
         with urlopen(Request(url, data=record.value, headers={"X-Key": (record.key or b"").decode()}), timeout=PATIENCE_S):
             return
@@ -40,7 +41,7 @@ def call(url: str, record: lv.AckRecord[Any, Any]) -> None:
 
 
 def main(bootstrap_servers: str, topic: str, url: str) -> None:
-    """Work until a signal comes."""
+    """Process records until a signal comes."""
     settings = {"bootstrap.servers": bootstrap_servers, "group.id": "scoring", "auto.offset.reset": "earliest"}
     with lv.KafkaProducer(bootstrap_servers=bootstrap_servers) as producer, lv.KafkaConsumer(settings) as consumer:
         for number in (signal.SIGTERM, signal.SIGINT):

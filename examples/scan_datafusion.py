@@ -1,6 +1,6 @@
 """Query a topic with DataFusion: python examples/scan_datafusion.py localhost:9092 orders
 
-Counts the records of each key in the last day. DataFusion takes all pieces of a scan into memory, and runs any number of queries on them.
+Counts the records of each key in the last day. DataFusion loads all Arrow batches of a scan into memory, and can run many queries on them.
 """
 
 from __future__ import annotations

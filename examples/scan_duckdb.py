@@ -1,6 +1,6 @@
 """Query a topic with DuckDB: python examples/scan_duckdb.py localhost:9092 orders
 
-Counts the records of each key in the last day. DuckDB reads a registered scan piece by piece, anew for each query; nothing is stored.
+Counts the records of each key in the last day. DuckDB reads a registered scan batch by batch, again for each query, and stores nothing.
 """
 
 from __future__ import annotations

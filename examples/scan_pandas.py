@@ -1,6 +1,6 @@
 """Read a topic into pandas: python examples/scan_pandas.py localhost:9092 orders
 
-Counts the records of each key in the last day. Strings stay in Arrow's memory (ArrowDtype): the frame is not made of Python objects.
+Counts the records of each key in the last day. Strings stay in Arrow's memory (ArrowDtype), without a Python object for each value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read a topic into polars: python examples/scan_polars.py localhost:9092 orders
 
-Counts the records of each key in the last day. polars takes a scan as it is, through Arrow's C stream interface; nothing is copied.
+Counts the records of each key in the last day. polars reads a scan through Arrow's C stream interface, without copying.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""Follow an append-only file and a SQLite database into Kafka, and go on after a crash from where everything is safe.
+"""Copy new lines of an append-only file and changes of a SQLite database to Kafka. After a crash, continue without losing any.
 
     python examples/tail_to_kafka.py --bootstrap localhost:9092 --positions positions \
         --file app.log --database shop.db --table customers --table orders
     python examples/tail_to_kafka.py --bootstrap localhost:9092 --exactly-once tail --file app.log
 
-Each line of the file goes to the topic of its first word (ERROR -> log.error), each change of a table to the table's topic (db.orders).
-A message's position is a number that rises: the offset after a line, the id of a change. Messages go to several partitions of several
-topics and are acknowledged in any order, so the position to go on from is kept by an AckBuffer: `safe` is the last position such that
-it and all before it are in Kafka. It is stored durably from time to time. Whenever this program is killed, nothing is lost, and what is
-sent twice comes after the stored position.
+Each line of the file goes to the topic of its first word (ERROR -> log.error), and each change of a table to the table's topic (db.orders).
+A message's position is an increasing number: the file offset after a line, or the id of a change. Messages go to several partitions of
+several topics and are acknowledged in any order. An AckBuffer therefore keeps the position to continue from: `safe` is the last position
+for which this message and all messages before it are in Kafka. It is stored durably from time to time. If the program is killed, nothing
+is lost, and only messages after the stored position may be sent twice.
 
-With --exactly-once NAME instead of --positions nothing is sent twice either, for readers with isolation.level=read_committed: messages are
-sent in transactions, and each takes the position after its messages with it, as an offset of the group NAME. Several messages share a
-transaction, so they appear a little later.
+With --exactly-once NAME instead of --positions, consumers with isolation.level=read_committed see no message twice, either: messages are
+sent in transactions, and each transaction also commits the position after its messages, as an offset of the group NAME. Several messages
+share a transaction, so consumers see them a little later.
 
-Ctrl-C or SIGTERM ends it in order. An id that cannot be written ends it with an error: started again, it goes on from the stored positions.
+Ctrl-C or SIGTERM ends the program in order. A message that cannot be written ends it with an error. When it is started again, it continues
+from the stored positions.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from typing import Any, NamedTuple, Protocol
 import levada as lv
 
 ROOM = 10_000
-"""How many messages may be on their way; the reader waits while they are."""
+"""Maximum number of unacknowledged messages. If there are as many, reading waits."""
 TRANSACTION = 1_000
-"""How many messages a transaction may have."""
+"""Maximum number of messages in a transaction."""
 STORE_EVERY_S = 0.1
 LOCKED_S = 30
-"""How long to wait for a writer of the database."""
+"""Time in seconds to wait while another program locks the database."""
 PAUSE_S = 0.05
-"""How long to wait before looking for more."""
+"""Pause in seconds before a source is read again."""
 
 
 class Message(NamedTuple):
-    """What is sent, and the position after it."""
+    """A message to send, and the position after it."""
 
     position: int
     topic: str
@@ -56,12 +57,12 @@ class Message(NamedTuple):
 
 
 class Source(Protocol):
-    """Something that grows. name: under which its position is stored."""
+    """A source of messages that grows. name: the name under which its position is stored."""
 
     name: str
 
     def read(self, after: int) -> Iterator[Message]:
-        """Yield what is there after a position, or the next of it, in order; 0 is the beginning."""
+        """Yield messages after a position, in order; not necessarily all. 0 is the position before the first message."""
         ...
 
 
@@ -82,7 +83,7 @@ class FileSource:
             file.seek(after)
             for line in file:
                 if not line.endswith(b"\n"):
-                    return  # Its writer is in the middle of it.
+                    return  # The line is not complete yet.
                 after += len(line)
                 yield Message(after, self._topic(line), line[:-1])
 
@@ -92,10 +93,10 @@ class FileSource:
 
 
 class DatabaseSource:
-    """Changes of a SQLite database, which triggers write into a table as part of each transaction. A position is the id of a change.
+    """Changes of a SQLite database. Triggers write them to a table within each transaction. A position is the id of a change.
 
-    SQLite has one writer at a time, so ids become visible in their order. Where transactions overlap, a lower id may appear after a higher
-    one, and a reader like this would miss it: read the log of such a database instead.
+    SQLite has one writer at a time, so ids become visible in order. In a database with overlapping transactions, a lower id may become
+    visible after a higher one, and this reader would miss it. Read the log of such a database instead.
     """
 
     name = "database"
@@ -120,7 +121,7 @@ class DatabaseSource:
             )
 
     def read(self, after: int) -> Iterator[Message]:
-        """Yield the next changes after a position; nothing is locked while they are sent."""
+        """Yield the next changes after a position. The database is not locked while they are sent."""
         with closing(sqlite3.connect(self._path, timeout=LOCKED_S)) as database:
             rows = database.execute('SELECT id, "table", key, change FROM changes WHERE id > ? ORDER BY id LIMIT 1000', (after,)).fetchall()
         for id, table, key, change in rows:
@@ -128,7 +129,7 @@ class DatabaseSource:
 
 
 class Positions:
-    """A folder with a file per source that holds a position. A position that was stored is there after a crash of the machine."""
+    """A folder with a file for each source's position. A stored position survives a crash of the machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -140,7 +141,7 @@ class Positions:
         return json.loads(path.read_text()) if path.exists() else 0
 
     def store(self, name: str, position: int) -> None:
-        """Replace the position of a source: by all of the new one or not at all."""
+        """Replace the position of a source atomically."""
         fresh = self._folder / f"{name}.new"
         with fresh.open("w") as file:
             file.write(json.dumps(position))
@@ -153,21 +154,21 @@ class Positions:
 
 
 class Keeper:
-    """Stores what is safe, but not after each message."""
+    """Stores the safe position from time to time, because that would be slow after each message."""
 
     def __init__(self, name: str, buffer: lv.AckBuffer, positions: Positions) -> None:
         self._name, self._buffer, self._positions = name, buffer, positions
         self._stored, self._stored_at_s = buffer.safe, 0.0
 
     def look(self, *, now: bool = False) -> None:
-        """Store the safe position if there is a new one and it is time."""
+        """Store the safe position if it has changed, and STORE_EVERY_S have passed or now is true."""
         if self._buffer.safe != self._stored and (now or time.monotonic() - self._stored_at_s > STORE_EVERY_S):
             self._stored, self._stored_at_s = self._buffer.safe, time.monotonic()
             self._positions.store(self._name, self._stored)
 
 
 def follow(source: Source, producer: lv.KafkaProducer[Any, Any], positions: Positions, stop: threading.Event) -> None:
-    """Send what is there after the stored position, and what comes, until told to stop."""
+    """Send all messages after the stored position, and new ones, until stop is set."""
     position = positions.load(source.name)
     with lv.AckBuffer(ROOM, after=position, retain=False) as buffer:
         keeper = Keeper(source.name, buffer, positions)
@@ -186,15 +187,15 @@ def follow(source: Source, producer: lv.KafkaProducer[Any, Any], positions: Posi
                 stop.wait(PAUSE_S)
             buffer.wait_empty()
         finally:
-            producer.flush(timeout=10)  # After an error, too: what comes before a failed message may become safe yet.
+            producer.flush(timeout=10)  # After an error, too: messages before the failed one may still become safe.
             keeper.look(now=True)
 
 
 def follow_in_transactions(source: Source, bootstrap: str, name: str, stop: threading.Event) -> None:
-    """Send what is there after the committed position, and what comes, with its position, until told to stop."""
+    """Send all messages after the committed position, and new ones, in transactions with their position, until stop is set."""
     place = lv.TopicPartition(f"{name}.{source.name}.position", 0)
     with lv.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"{name}-{source.name}", max_block_ms=10_000) as producer:
-        # First, because this ends what a reader that was killed has left open.
+        # Call this before reading the position: it ends the open transaction of a killed run.
         producer.init_transactions()
         position = committed_position(bootstrap, name, place)
         while not stop.is_set():
@@ -210,7 +211,7 @@ def follow_in_transactions(source: Source, bootstrap: str, name: str, stop: thre
 
 
 def committed_position(bootstrap: str, group: str, place: lv.TopicPartition) -> int:
-    """Return the position that a group has committed for a place; 0 before the first. Brokers keep offsets for topics that exist only."""
+    """Return the position that a group has committed, or 0. Creates the topic, because brokers keep offsets only of existing topics."""
     with lv.KafkaAdmin(bootstrap_servers=bootstrap) as admin:
         if place.topic not in admin.list_topics():
             admin.create_topics([lv.NewTopic(place.topic, partitions=1)])
@@ -220,7 +221,7 @@ def committed_position(bootstrap: str, group: str, place: lv.TopicPartition) -> 
 
 
 def main() -> None:
-    """Follow the sources that the command line names."""
+    """Copy the sources that the command line names."""
     command = argparse.ArgumentParser(description="Follow a file and a SQLite database into Kafka.")
     command.add_argument("--bootstrap", required=True, help="host:port of a broker")
     keeping = command.add_mutually_exclusive_group(required=True)
@@ -228,7 +229,7 @@ def main() -> None:
     keeping.add_argument("--exactly-once", help="use transactions, with this name")
     command.add_argument("--file", type=Path, help="a file that is only appended to")
     command.add_argument("--database", type=Path, help="a SQLite database")
-    command.add_argument("--table", action="append", default=[], help="a table of it to follow; may be repeated")
+    command.add_argument("--table", action="append", default=[], help="a table to follow; repeat it for more")
     options = command.parse_args()
 
     sources: list[Source] = []
@@ -249,7 +250,7 @@ def main() -> None:
 
 
 def follow_all(sources: Sequence[Source], stop: threading.Event, follow_one: Callable[[Source], None]) -> None:
-    """Follow each source in a thread of its own until all are told to stop, or one fails."""
+    """Copy each source in a thread of its own, until stop is set or one fails."""
     with ThreadPoolExecutor(len(sources) or 1) as threads:
         running = [threads.submit(follow_one, source) for source in sources]
         wait(running, return_when=FIRST_EXCEPTION)

@@ -1,9 +1,9 @@
-"""A worker that can be watched: python examples/watch_clients.py localhost:9092 orders 9404
+"""A worker with metrics, logs and traces: python examples/watch_clients.py localhost:9092 orders 9404
 
-It works on every record of a topic and passes it on to orders.done. Prometheus finds its metrics at http://localhost:9404/metrics;
-grafana_dashboard.json shows them. Log lines are JSON, with the client, topic and partition that they are about. Each record's trace goes on
-through the worker: set up an OpenTelemetry SDK, by `opentelemetry-instrument python examples/watch_clients.py ...`, and spans are exported.
-SIGTERM and Ctrl-C end it.
+It processes every record of a topic, and writes it to orders.done. Prometheus reads its metrics at http://localhost:9404/metrics, and
+grafana_dashboard.json shows them. Log lines are JSON, with the client, topic and partition that they concern. The worker continues the
+trace of each record. To export spans, set up an OpenTelemetry SDK: `opentelemetry-instrument python examples/watch_clients.py ...`. SIGTERM
+and Ctrl-C end the worker.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from levada.otel import ConsumerTracing, ProducerTracing, traced
 
 
 class AsJson(logging.Formatter):
-    """A line of JSON for each line of the log."""
+    """Formats each log record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text, and what levada knows besides."""
+        """Return the message and levada's fields as JSON."""
         fields = {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
         return json.dumps({"level": record.levelname, "logger": record.name, "message": record.getMessage(), **fields})
 
 
 def main(bootstrap_servers: str, topic: str, port: str) -> None:
-    """Work until a signal comes."""
+    """Process records until a signal comes."""
     handler = logging.StreamHandler()
     handler.setFormatter(AsJson())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,4 +1,4 @@
-"""docs/ADMIN.md, of the calls below, the declarations of messages, the broker and the tests: `python tools/admin.py > docs/ADMIN.md`."""
+"""Writes docs/ADMIN.md from the tables below, the messages, the broker and the tests: `python tools/admin.py > docs/ADMIN.md`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ KITS = re.compile(r"^from (\w+) import", re.MULTILINE)
 
 
 class Java(NamedTuple):
-    """A method of Java's Admin. ours: KafkaAdmin's. apis: what it sends. since: the first broker with it.
+    """A method of Java's Admin. ours: the method of KafkaAdmin, "" if there is none. apis: the requests that it sends.
 
-    Without ours, since has the reason.
+    since: the first release of brokers that can do it, or the reason why ours is empty.
     """
 
     method: str
@@ -133,12 +133,12 @@ CLIENTS: Mapping[str, str] = {
     "ShareFetch": "`KafkaShareConsumer.poll()`",
     "ShareAcknowledge": "`KafkaShareConsumer.acknowledge()`, `commit()`",
 }
-"""What sends a request beside the methods of KafkaAdmin."""
+"""Other methods than those of KafkaAdmin that send a request, by API."""
 
 NO_CLIENT: Mapping[str, str] = {
-    "AlterConfigs": "`request()`; Java's Admin has lost it in 4.0, for it forgets the settings that it is not given",
-    "StreamsGroupHeartbeat": "of Kafka Streams, which only Java has",
-    "StreamsGroupTopologyDescriptionUpdate": "of Kafka Streams, which only Java has",
+    "AlterConfigs": "`request()`; removed from Java's Admin in 4.0, because it resets all settings that it is not given",
+    "StreamsGroupHeartbeat": "for Kafka Streams, which only Java has",
+    "StreamsGroupTopologyDescriptionUpdate": "for Kafka Streams, which only Java has",
 }
 _OF_A_LATER_PART = "not there yet"
 NOT_SERVED: Mapping[str, str] = {
@@ -164,7 +164,7 @@ NO_COMMAND: Mapping[str, str] = {
     ),
     **dict.fromkeys(("GetTelemetrySubscriptions", "PushTelemetry"), "every command with `enable.metrics.push=true`"),
     **dict.fromkeys(("ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"), "no command reads for a share group"),
-    "StreamsGroupDescribe": "`groups list` lists them, as other groups",
+    "StreamsGroupDescribe": "`groups list` lists them, like other groups",
 }
 
 OFFERED_TO_BROKERS = (
@@ -174,10 +174,10 @@ OFFERED_TO_BROKERS = (
     "DeleteShareGroupState",
     "ReadShareGroupStateSummary",
 )
-"""The APIs of brokers that Kafka serves at the listeners for clients, too."""
+"""APIs for brokers that Kafka also serves at the listeners for clients."""
 
 BROKERS_ONLY: Mapping[str, str] = {
-    **dict.fromkeys(("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"), "of clusters with ZooKeeper; gone with 4.0"),
+    **dict.fromkeys(("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"), "for clusters with ZooKeeper; removed in 4.0"),
     **dict.fromkeys(("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot", "UpdateRaftVoter"), "among controllers"),
     **dict.fromkeys(
         ("AlterPartition", "BrokerRegistration", "BrokerHeartbeat", "AllocateProducerIds", "AssignReplicasToDirs", "Envelope"),
@@ -190,32 +190,32 @@ BROKERS_ONLY: Mapping[str, str] = {
 INTRODUCTION = """\
 # Administration
 
-Made by `make docs`; a test keeps it current, and lets no cell be empty without a reason.
+Made by `make docs`. A test keeps it current, and checks that no cell is empty without a reason.
 
-`KafkaAdmin` and `aio.KafkaAdmin` have what Java's Admin of Kafka 4.4 has, under the same names in snake_case. A call about several
-things returns a mapping; if one of them fails, it raises the first error once all were tried, whose `outcomes` and `results` have what
-became of the others. `outcomes(call, ...)` returns all of that instead ([ADR 54](adr/0054-admin-calls.md)). `request()` sends any request
-of Kafka's protocol ([PROTOCOL.md](PROTOCOL.md)).
+`KafkaAdmin` and `aio.KafkaAdmin` have the methods of Java's Admin of Kafka 4.4, under the same names in snake_case. A call about several
+resources returns a mapping. If one of them fails, the call raises the first error after all were tried. This error's `outcomes` and
+`results` have the results of the others. `outcomes(call, ...)` returns results and errors without raising
+([ADR 54](adr/0054-admin-calls.md)). `request()` sends any request of Kafka's protocol ([PROTOCOL.md](PROTOCOL.md)).
 
 ## Java's methods
 
-Brokers: the first release whose brokers can do it. Versions: those of the API that levada speaks. Embedded: whether the embedded broker
-serves it. Compared: a test that holds its answers against those of Kafka 4.4. What has to be asked of leaders and coordinators takes
-Metadata and FindCoordinator as well.
+Brokers: the first release whose brokers can do it. Versions: the versions of the API that levada supports. Embedded: whether the embedded
+broker serves it. Compared: a test that compares its answers with those of Kafka 4.4. Methods that ask leaders or coordinators also send
+Metadata and FindCoordinator.
 
 """
 EVERY_API = """\
 ## Every API that a client may send
 
-The APIs that a broker of Kafka 4.4 offers to clients, what of levada sends them, and the command of `levada` that does."""
+The APIs that a broker of Kafka 4.4 offers to clients, and the methods and commands of levada that send their requests."""
 BROKERS_ALONE = """\
 ## What only brokers and controllers send
 
-levada declares these as well (`levada.protocol.messages`), and no client of it sends them."""
+levada declares these, too (`levada.protocol.messages`), but its clients do not send them."""
 
 
 def document() -> str:
-    """Return the whole page."""
+    """Return the page as Markdown."""
     java = ["| Java | KafkaAdmin | APIs | brokers | embedded | compared |", "|---|---|---|---|---|---|", *map(_java_row, JAVA)]
     every = ["| key | API | versions | sent by | command | embedded | compared |", "|---|---|---|---|---|---|---|"]
     every += [_api_row(api) for api in APIS.values() if api.NAME not in BROKERS_ONLY]
@@ -244,7 +244,7 @@ def _row(*cells: str) -> str:
 
 
 def _all_of(cells: list[str]) -> str:
-    """One cell for several APIs."""
+    """Return one cell for several APIs, without repetitions."""
     return "; ".join(dict.fromkeys(cells))
 
 
@@ -270,7 +270,7 @@ def _served(api: type[Request]) -> str:
 
 
 def _compared(api: type[Request]) -> str:
-    """A test that sends it itself, or with its kits, or calls a method that does."""
+    """Return a link to a test that compares the API's answers: it sends the request, or its kits do, or it calls a method that does."""
     module = f"levada.protocol.messages.{api.__module__.rpartition('.')[2]} import"
     calls = [f".{method}(" for row in JAVA if api.NAME in _split(row.apis) for method in _split(row.ours)]
     tests = [path for path in _comparing() if module in path.read_text()]
@@ -286,7 +286,7 @@ def _is_of_a_later_part(api: type[Request]) -> bool:
 
 
 def _command(api: type[Request]) -> str:
-    """The commands whose source calls a method that sends it, of a client that they use; or why there is none."""
+    """Return the commands that send the API's request, found by the methods that their source calls, or the reason why there is none."""
     if api.NAME in NO_COMMAND:
         return NO_COMMAND[api.NAME]
     if not COMMANDS.is_dir():
@@ -302,25 +302,25 @@ def _calls(text: str, methods: Iterable[str]) -> bool:
 
 
 def _uses(text: str, sent_by: str) -> bool:
-    """Whether a command has a client of the kind that sends something, and calls the methods that do."""
+    """Return whether a command's source uses a client and a method that send a request. sent_by: these, from CLIENTS."""
     return any(kind in text for kind in re.findall(r"Kafka\w+", sent_by)) and _calls(text, re.findall(r"(\w+)\(\)", sent_by))
 
 
 @cache
 def _commands() -> dict[Path, str]:
-    """The source of each command, with that of what it imports from the rest of the command line."""
+    """Return the source of each command, with the source of the modules of the command line that it imports."""
     return {path: _with_imports(path, OF_COMMANDS, COMMANDS.parents[2]) for path in sorted(COMMANDS.glob("[a-z]*.py"))}
 
 
 @cache
 def _comparing() -> dict[Path, str]:
-    """The source of each test that asks a real Kafka and the embedded broker the same, with that of its kits."""
+    """Return the source of each test that compares the embedded broker with a real Kafka, with the source of its kits."""
     tests = sorted((ROOT / "tests/interop").glob("test_same_*.py")) + sorted((ROOT / "tests/interop").glob("test_random_*.py"))
     return {path: _with_imports(path, KITS, ROOT / "tests/kits") for path in tests}
 
 
 def _with_imports(path: Path, imports: re.Pattern[str], folder: Path) -> str:
-    """The source of a file and of what it imports, however indirectly. imports: finds the dotted names of modules below the folder."""
+    """Return the source of a file and of all modules that it imports, also indirectly. imports: matches dotted names of these modules."""
     sources = [path]
     for source in sources:
         modules = [folder / f"{name.replace('.', '/')}.py" for name in imports.findall(source.read_text())]

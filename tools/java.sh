@@ -1,7 +1,7 @@
 #!/bin/sh
-# Print the home of a Java that PySpark 4.3 runs on: 17 or newer, with the module jdk.incubator.vector.
-# JAVA_HOME is looked at first, then PATH. Where there is none, Debian's package is installed if this user may: the one with a compiler,
-# which the tests need for their own small programs.
+# Print the home folder of a Java that PySpark 4.3 can use: 17 or newer, with the module jdk.incubator.vector.
+# JAVA_HOME is tried first, then PATH. If there is no such Java, Debian's package is installed, provided that this user is root. The package
+# has a compiler, which the tests need for small Java programs.
 set -eu
 
 PACKAGE=openjdk-17-jdk-headless

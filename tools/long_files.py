@@ -1,4 +1,4 @@
-"""Print which source files are long, as a hint that they may have more than one subject: `make lint` does so. It never fails."""
+"""Print long source files, because they may have more than one subject. `make lint` runs this. It never fails."""
 
 from __future__ import annotations
 

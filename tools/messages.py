@@ -1,12 +1,12 @@
 """Write the declarations of Kafka's messages, or check them: `make messages`, or `python tools/messages.py [--check] DATA`.
 
-DATA holds Kafka's message schemas, which `make schemas` fetches: `3.9/`, which still has every old version, `4.4/`, the newest wire, and
-`4.4-log-records/`. Our declarations cover both: what 4.4 describes is as 4.4 says, older versions are as 3.9 says. The words come from
-messages.toml beside this file: what each message and struct is, and which fields are secret.
+DATA holds Kafka's message schemas, which `make schemas` fetches: `3.9/` has all old versions, `4.4/` the newest versions, and
+`4.4-log-records/` the coordinators' records. Our declarations cover both releases: versions that 4.4 has follow 4.4, older versions follow
+3.9. messages.toml beside this file has the docstrings of each message and struct, and the names of secret fields.
 
-Written are protocol/messages (one file per API), protocol/embedded (what stands in bytes fields) and protocol/records (what stands in
-the log). Checking compares every declaration, version by version, with the schema that rules this version, by a way of its own; and
-every file with what would be written.
+The files are written to protocol/messages (one file per API), protocol/embedded (messages inside of bytes fields) and protocol/records
+(records in Kafka's log). --check uses separate code to compare every declaration, version by version, with the schema for this version. It
+also compares every file with the text that would be written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CONSTANTS: Final = {"OPERATIONS_NOT_ASKED": "-(1 << 31)"}
 
 
 def snake(name: str) -> str:
-    """Spell a name of Kafka's with underscores: KRaftVersion is kraft_version, Enable2Pc is enable_2pc."""
+    """Return a name of Kafka's schemas in snake_case: KRaftVersion is kraft_version, Enable2Pc is enable_2pc."""
     name = name.replace("KRaft", "Kraft").replace("2Pc", "_2pc")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
@@ -58,7 +58,7 @@ def snake(name: str) -> str:
 
 
 class Schemas(NamedTuple):
-    """The schemas by name. records: those of the coordinators' topics."""
+    """The schemas by name. old: of 3.9. new: of 4.4. records: of the coordinators' topics."""
 
     old: dict[str, Schema]
     new: dict[str, Schema]
@@ -66,18 +66,18 @@ class Schemas(NamedTuple):
 
     @classmethod
     def load(cls, data: Path) -> Schemas:
-        """Read all of them."""
+        """Read the schemas of all three folders."""
         return cls(*(_load(data / folder) for folder in ("3.9", "4.4", "4.4-log-records")))
 
     def ruling(self, name: str, version: int) -> Schema:
-        """The schema that says what a version is: the newest that has it."""
+        """Return the schema for a version of a message: the newest schema that has the version."""
         for schemas in (self.records, self.new):
             if name in schemas and Versions.parse(schemas[name]["validVersions"]).has(version):
                 return schemas[name]
         return self.old[name]
 
     def merged(self, name: str) -> Schema:
-        """One schema for all versions."""
+        """Return one schema for all versions of a message, merged from both releases."""
         old, new = self.old.get(name), self.records.get(name) or self.new.get(name)
         if old is None or new is None or new["validVersions"] == "none":
             found = old if new is None or new["validVersions"] == "none" else new
@@ -88,7 +88,7 @@ class Schemas(NamedTuple):
         return {**new, "validVersions": _text(Versions(min(first, last.first), last.last)), "fields": fields}
 
     def drafts(self, name: str) -> str:
-        """The versions that Kafka never released, as a span; "none" as a rule."""
+        """Return the version that Kafka never released as stable, or "none"."""
         old, new = self.old.get(name), self.new[name]
         if new["validVersions"] == "none":
             return "none"
@@ -106,17 +106,17 @@ def _load(folder: Path) -> dict[str, Schema]:
 
 
 def _resolved(fields: list[Schema], schema: Schema) -> Iterator[Schema]:
-    """The fields, with the common structs put where they are used."""
+    """Yield the fields, with the common structs inserted where they are used."""
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     for field in fields:
         inner = field.get("fields") or common.get(element(field))
-        # A tagged field may leave its versions out.
+        # A tagged field may have only taggedVersions, and no versions.
         known = {**field, "versions": field.get("versions", field.get("taggedVersions"))}
         yield {**known, "fields": list(_resolved(inner, schema))} if inner else known
 
 
 def element(field: Schema) -> str:
-    """The type of a field, or of its elements."""
+    """Return the type of a field, or of its elements if it is an array."""
     return str(field["type"].removeprefix("[]"))
 
 
@@ -125,7 +125,7 @@ def _text(span: Versions) -> str:
 
 
 def _merge(old: list[Schema], new: list[Schema], first_new: int) -> list[Schema]:
-    """The new fields, and at their places the old ones that only versions before the first new one have."""
+    """Return the new fields, with the fields inserted that only versions before first_new have."""
     merged = [dict(field) for field in new]
     names = [field["name"] for field in new]
     for place, field in enumerate(old):
@@ -148,7 +148,7 @@ def _merge(old: list[Schema], new: list[Schema], first_new: int) -> list[Schema]
 
 
 class Unit(NamedTuple):
-    """One file: the messages in it, and the section of messages.toml about it."""
+    """A file to write: its messages, and its section in messages.toml."""
 
     folder: str
     section: str
@@ -157,12 +157,12 @@ class Unit(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Where it is written, below the package."""
+        """The path of the file below the package."""
         return Path(self.folder) / f"{snake(self.section)}.py"
 
 
 def units(schemas: Schemas) -> list[Unit]:
-    """All files."""
+    """Return all files to write."""
     found = []
     for name, schema in sorted({**schemas.old, **schemas.new}.items(), key=lambda item: item[1].get("apiKey", -1)):
         api = name.removesuffix("Request")
@@ -178,7 +178,7 @@ def units(schemas: Schemas) -> list[Unit]:
 
 
 class Writer:
-    """Writes one file."""
+    """Makes the text of one file."""
 
     def __init__(self, unit: Unit, schemas: Schemas) -> None:
         self.unit = unit
@@ -189,7 +189,7 @@ class Writer:
         self.used: set[str] = set()
 
     def text(self) -> str:
-        """The file, before formatting."""
+        """Return the text of the file, before formatting."""
         classes = [text for name in self.unit.messages for text in self.message(name)]
         about = f": {self.words['about']}" if "about" in self.words else "."
         head = [docstring(f"{self.unit.title}{about}\n\n{WRITTEN}", ""), "from __future__ import annotations"]
@@ -199,7 +199,7 @@ class Writer:
         return "\n\n".join([*head, f"from levada.protocol.schema import {names}", *constants, *classes]) + "\n"
 
     def message(self, name: str) -> Iterator[str]:
-        """The classes of one message, structs before those who use them."""
+        """Yield the classes of one message. A struct comes before the classes that use it."""
         schema = self.schemas.merged(name)
         base, keywords = self.bases(name, schema)
         self.used.add(base.partition("[")[0])
@@ -208,7 +208,7 @@ class Writer:
         yield self.declaration(f"{name}({base}{keywords})", self.words[key], schema["fields"], name)
 
     def bases(self, name: str, schema: Schema) -> tuple[str, str]:
-        """The base class, and the class keywords."""
+        """Return the base class, and the class keywords as text."""
         span, flexible = schema["validVersions"], schema["flexibleVersions"]
         bend = "" if flexible == "none" else f', flexible="{flexible}"'
         if schema["type"] == "response":
@@ -229,7 +229,7 @@ class Writer:
         return f'Request["{response}"]', shown + (f', unstable="{drafts}"' if drafts != "none" else "") + bend
 
     def structs(self, fields: list[Schema], message: str) -> Iterator[str]:
-        """The classes of the structs in these fields that have none yet."""
+        """Yield the classes of the structs in these fields that are not declared yet."""
         for field in fields:
             if "fields" not in field:
                 continue
@@ -242,20 +242,20 @@ class Writer:
                 yield self.declaration(f"{name}(Struct)", about, field["fields"], message)
 
     def struct_name(self, name: str, fields: list[Schema], message: str) -> str:
-        """The struct's own name; another one where request and response call different things the same."""
+        """Return the class name of a struct. It gets another name if request and response have different structs of the same name."""
         if self.declared.get(name, fields) == fields:
             return name
         assert message.endswith("Response"), (message, name)
         return name.removesuffix("Data") + "Response"
 
     def declaration(self, head: str, about: str, fields: list[Schema], message: str) -> str:
-        """One class."""
+        """Return the text of one class."""
         owner = head.partition("(")[0]
         lines = [f"    {self.field(field, owner, message)}" for field in fields]
         return "\n".join([f"\nclass {head}:", docstring(about, "    "), *(["", *lines] if lines else [])])
 
     def field(self, field: Schema, owner: str, message: str) -> str:
-        """One line."""
+        """Return the line that declares a field."""
         kind = element(field)
         inner, annotation = kind, ANNOTATIONS.get(kind, "int")
         if "fields" in field:
@@ -272,7 +272,7 @@ class Writer:
         return f"{snake(field['name'])}: {annotation}{null} = {function}({', '.join(arguments)})"
 
     def arguments(self, field: Schema, owner: str) -> list[str]:
-        """What stands between the parentheses."""
+        """Return the arguments of a field's declaration."""
         given = [f'"{field["versions"]}"'] if field["versions"] != "0+" else []
         if "nullableVersions" in field:
             given.append(f'nullable="{field["nullableVersions"]}"')
@@ -290,13 +290,13 @@ class Writer:
 
 
 def default_text(field: Schema) -> str:
-    """The default as it is written, empty where it goes without saying."""
+    """Return the source of a field's default, "" if it is the default of its type."""
     default, kind = field.get("default"), field["type"]
     always_nullable = Versions.parse(field.get("nullableVersions", "none")).covers(Versions.parse(field["versions"]))
     if default == "null":
         return "" if always_nullable else "None"
     if always_nullable and "taggedVersions" in field:
-        return "NEW"  # It decides what is written.
+        return "NEW"  # A tagged field is written only if its value differs from the default.
     if kind == "bool":
         return "True" if str(default).lower() == "true" else ""
     if kind == "string":
@@ -308,7 +308,7 @@ def default_text(field: Schema) -> str:
 
 
 def docstring(text: str, indent: str) -> str:
-    """A docstring: a sentence or two in one line, and paragraphs where the words have them."""
+    """Return the source of a docstring: the first paragraph in one line, then the other paragraphs of the text, wrapped."""
     first, *more = text.split("\n\n")
     head = f'{indent}"""{first}'
     assert len(head) <= WIDTH - 3, f"too long for one line: {head}"
@@ -319,7 +319,7 @@ def docstring(text: str, indent: str) -> str:
 
 
 def write(folder: Path, schemas: Schemas) -> None:
-    """Write all files below a folder, formatted."""
+    """Write and format all files below a folder."""
     for unit in units(schemas):
         path = folder / unit.path
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -334,7 +334,7 @@ def write(folder: Path, schemas: Schemas) -> None:
 
 
 def check(schemas: Schemas) -> list[str]:
-    """What is wrong with the files and declarations there are."""
+    """Return the faults of the existing files and declarations."""
     faults = [] if list(APIS) == api_keys(schemas) else [f"api.py knows {list(APIS)}, the data {api_keys(schemas)}"]
     with tempfile.TemporaryDirectory() as temporary:
         write(Path(temporary), schemas)
@@ -348,25 +348,25 @@ def _read(path: Path) -> str:
 
 
 def api_keys(schemas: Schemas) -> list[int]:
-    """The keys of all APIs."""
+    """Return the keys of all APIs, sorted."""
     return sorted({schema["apiKey"] for schemas in schemas[:2] for schema in schemas.values() if schema["type"] == "request"})
 
 
 def load(unit: Unit, name: str) -> type[Message]:
-    """The class of a message."""
+    """Return the declared class of a message."""
     module = import_module(f"levada.protocol.{unit.folder}.{snake(unit.section)}")
     found: type[Message] = getattr(module, name)
     return found
 
 
 def versions_of(name: str, schemas: Schemas) -> set[int]:
-    """Every version that some schema has."""
+    """Return all versions of a message that any schema has."""
     spans = [Versions.parse(group[name]["validVersions"]) for group in schemas if name in group]
     return {version for span in spans for version in range(span.first, span.last + 1)}
 
 
 def check_message(unit: Unit, name: str, schemas: Schemas) -> Iterator[str]:
-    """Compare a declaration with the schemas, version by version."""
+    """Compare a declaration with the schemas, version by version. Yields faults."""
     message, versions = load(unit, name), versions_of(name, schemas)
     if set(range(message.OLDEST_VERSION, message.NEWEST_VERSION + 1)) != versions:
         yield f"{name}: declared {message.OLDEST_VERSION} to {message.NEWEST_VERSION}, the data have {sorted(versions)}"
@@ -383,7 +383,7 @@ def check_message(unit: Unit, name: str, schemas: Schemas) -> Iterator[str]:
 
 
 def check_struct(struct: type[Struct], fields: list[Schema], newest: list[Schema], version: int, where: str) -> Iterator[str]:
-    """Compare the fields of one version, in the order of the wire. newest: as the newest version's schema has them."""
+    """Compare the fields of one version, in the order of the wire. newest: the fields in the newest version's schema."""
     expected = [field for field in fields if Versions.parse(field["versions"]).has(version)]
     declared = [field for field in struct.FIELDS if field.is_inline(version) or field.is_tagged(version)]
     if [field.name for field in declared] != [snake(field["name"]) for field in expected]:
@@ -409,7 +409,7 @@ def check_field(mine: Field, theirs: Schema, latest: Schema, version: int, where
         yield f"{where}: nullable or not"
     if mine.is_tagged(version) != tagged or (tagged and mine.tag != theirs["tag"]):
         yield f"{where}: tagged or not, or another tag"
-    # What is ignorable tells about the versions without the field: the newest word counts, not that of the version at hand.
+    # `ignorable` concerns the versions without the field, so the newest schema decides, and not the schema of this version.
     if mine.ignorable != bool(latest.get("ignorable")):
         yield f"{where}: ignorable or not"
     if not same_default(mine, theirs, tagged):
@@ -419,7 +419,7 @@ def check_field(mine: Field, theirs: Schema, latest: Schema, version: int, where
 
 
 def same_default(mine: Field, theirs: Schema, tagged: bool) -> bool:
-    """Whether the defaults agree. Where nullable fields have none, Kafka's is empty and ours null, unless they are tagged."""
+    """Return whether the defaults agree. For nullable fields without a default, Kafka's is empty and ours null, unless they are tagged."""
     given = theirs.get("default")
     if given == "null":
         return mine.default is None
@@ -435,7 +435,7 @@ def same_default(mine: Field, theirs: Schema, tagged: bool) -> bool:
 
 
 def main() -> int:
-    """Write, or check and tell how much there is."""
+    """Write the files, or check them and print the number of messages and faults. Return the exit code."""
     parser = argparse.ArgumentParser(description="Write or check the declarations of Kafka's messages.")
     parser.add_argument("data", type=Path, help="the folder with 3.9, 4.4 and 4.4-log-records")
     parser.add_argument("--check", action="store_true", help="compare only")

@@ -1,4 +1,4 @@
-"""Names and signatures that programs may use: `python tools/public_api.py > tests/architecture/public_api.txt`."""
+"""Lists the names and signatures of the public API: `python tools/public_api.py > tests/architecture/public_api.txt`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LISTED = (
     "levada.otel",
     "levada.oauth",
 )
-"""Modules whose __all__ says what they offer."""
+"""Modules whose public names are in __all__."""
 WHOLE = ("levada.errors", "levada.types", "levada.serialization", "levada.logs", "levada.metrics.prometheus")
-"""Modules that offer what they define."""
+"""Modules whose public names are all names that they define, without a leading underscore."""
 
 
 def lines() -> Iterator[str]:
-    """Name everything that there is."""
+    """Yield a line for each public name and each public member of a class."""
     for name in (*LISTED, *WHOLE):
         module = import_module(name)
         for public in sorted(module.__all__ if name in LISTED else _defined_in(module)):
@@ -46,7 +46,7 @@ def _described(path: str, value: Any) -> Iterator[str]:
 
 
 def _members(of: type) -> dict[str, Any]:
-    """Public members of a class, those of levada's classes above it included."""
+    """Return the public members of a class, including those of levada's base classes."""
     found: dict[str, Any] = {}
     for above in reversed(of.__mro__):
         if above.__module__.startswith("levada"):

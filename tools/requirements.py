@@ -1,7 +1,7 @@
-"""Which tests hold which requirement: reads docs/requirements and tests/, writes docs/requirements/TESTS.md.
+"""Finds the tests of each requirement: reads docs/requirements and tests/, and writes docs/requirements/TESTS.md.
 
     python tools/requirements.py          write the page (`make docs` does so)
-    python tools/requirements.py check    say what is wrong with the catalogue; tests/architecture runs the same checks
+    python tools/requirements.py check    print faults of the catalogue; tests/architecture runs the same checks
 
 An entry of the catalogue is one line, `- **A8** text. *Source: where Kafka has it from.*`, and may end with further marks:
 `*Tests: as H3, N5.*`, `*Planned: transactions.*`, `*Planned in part: groups.*`, `*Differs: [what](../DEVIATIONS.md#heading).*`.
@@ -24,20 +24,20 @@ PAGES = Path("docs/requirements")
 PAGE_OF_TESTS = PAGES / "TESTS.md"
 DEVIATIONS = Path("docs/DEVIATIONS.md")
 
-# M- and X- before a letter: rows of the fault matrix and checks of the history, whose letters are taken by sections.
+# M- marks rows of the fault matrix, X- checks of the history. Their letters alone are already used by sections of the catalogue.
 _ID = r"(?:M-[ABCDP]|X-K|TR|[ABCDEFGHIKLMNOPQTVWXYZ])\d{1,2}"
 _CITED = re.compile(rf"(?<![\w.+/-])({_ID})(?:(?:-| to )({_ID}|\d{{1,2}}))?(?![\w%]|[.-]\d)")
 _ENTRY = re.compile(rf"- \*\*({_ID})\*\* (.+)")
 _MARK = re.compile(r"\*(Source|Tests|Planned|Planned in part|Differs): (.+?)\.?\*(?= \*|$)")
 _CASE = re.compile(rf"(?:{_ID}[ ,]+)+(?=[A-Za-z])")
 
-# Words that look like ids and are none: partitions of tests, times, magic numbers and codecs in prose.
+# Words that look like ids but are not, such as partitions, times, magic numbers and codecs in prose.
 NOT_IDS = frozenset({"T0"})
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One requirement. page, line: where it is written; marks: what stands behind its text."""
+    """A requirement. page, line: its place in the catalogue. marks: the marks after its text, by name, such as Source."""
 
     id: str
     page: Path
@@ -46,18 +46,18 @@ class Entry:
 
     @property
     def held_with(self) -> list[str]:
-        """The entries whose tests hold this one too."""
+        """The ids of entries whose tests also test this entry."""
         return cited_in(self.marks.get("Tests", ""))
 
     @property
     def is_excused(self) -> bool:
-        """Whether it needs no test: nothing is built yet, or levada does something else."""
+        """Whether the entry needs no test, because it is not built yet or because levada differs from Kafka here."""
         return "Planned" in self.marks or "Differs" in self.marks
 
 
 @dataclass(frozen=True)
 class Citation:
-    """An id in a file. test: the name of the test that it belongs to; "" for the whole file."""
+    """An id that a file mentions. test: the name of the test that mentions it, "" for the whole file."""
 
     id: str
     path: Path
@@ -67,7 +67,7 @@ class Citation:
 
 @dataclass
 class Catalogue:
-    """All entries by id, and what is cited where."""
+    """All entries by id, the citations of all files, and the tests of each id (holders)."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     sections: dict[Path, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Catalogue:
 
 
 def cited_in(text: str) -> list[str]:
-    """Return the ids in a text; a range such as K16-K19 or M-C1 to M-C9 is written out."""
+    """Return the ids in a text. A range such as K16-K19 or M-C1 to M-C9 is expanded."""
     found: list[str] = []
     for match in _CITED.finditer(text):
         first, last = match.groups()
@@ -99,7 +99,7 @@ def _split(name: str) -> tuple[str, int]:
 
 
 def ids_of_test(name: str) -> list[str]:
-    """Return the ids that a test's name begins with: test_H8_I15_a_peer holds two, test_M_B5_wraps a row of the fault matrix."""
+    """Return the ids that a test's name begins with: two for test_H8_I15_a_peer, a row of the fault matrix for test_M_B5_wraps."""
     rest = name.removeprefix("test_") + "_"
     found = []
     while match := re.match(r"([MX]_)?([A-Z]{1,2}\d{1,2})_", rest):
@@ -109,7 +109,7 @@ def ids_of_test(name: str) -> list[str]:
 
 
 def read(root: Path = ROOT) -> Catalogue:
-    """Read the pages, then whatever cites them."""
+    """Read the pages of the catalogue, then all sources, tests and documents that cite its ids."""
     catalogue = Catalogue()
     for page in sorted((root / PAGES).glob("*.md")):
         if page.name not in ("README.md", PAGE_OF_TESTS.name):
@@ -149,14 +149,14 @@ def _read_page(catalogue: Catalogue, root: Path, page: Path) -> None:
 
 
 def _docstrings(tree: ast.Module) -> list[ast.Constant]:
-    """Return the texts that stand alone: docstrings, also those behind an attribute."""
+    """Return all docstrings, including those of attributes."""
     bodies = (body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list))
     values = (statement.value for body in bodies for statement in body if isinstance(statement, ast.Expr))
     return [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
 
 
 def _cited_in_source(path: Path, here: Path) -> Iterator[Citation]:
-    """Yield the ids in comments and docstrings; other code and texts may hold anything."""
+    """Yield the ids in comments and docstrings. Other code may contain texts that only look like ids."""
     text = path.read_text(encoding="utf-8")
     if not _CITED.search(text):
         return
@@ -168,7 +168,7 @@ def _cited_in_source(path: Path, here: Path) -> Iterator[Citation]:
 
 
 def _holders(tree: ast.Module, here: Path) -> Iterator[Citation]:
-    """Yield what the tests of a file say they hold: in names and docstrings of tests, in names of cases, in the file's docstring."""
+    """Yield the ids that a file's tests cover, from names and docstrings of tests, names of cases, and the file's docstring."""
     in_tests: set[str] = set()
     docstrings = set(_docstrings(tree))
     for node in ast.walk(tree):
@@ -186,7 +186,7 @@ def _holders(tree: ast.Module, here: Path) -> Iterator[Citation]:
 
 
 def unknown(catalogue: Catalogue) -> list[str]:
-    """Return where an id is cited that no entry explains."""
+    """Return a fault for each citation of an id that has no entry."""
     told: dict[str, None] = {}
     for citation in catalogue.citations:
         if citation.id not in catalogue.entries:
@@ -195,7 +195,7 @@ def unknown(catalogue: Catalogue) -> list[str]:
 
 
 def not_held(catalogue: Catalogue) -> list[str]:
-    """Return the entries with neither a test nor a Planned or Differs mark."""
+    """Return a fault for each entry with neither a test nor a Planned or Differs mark."""
     return [
         f"{entry.page}:{entry.line}: {entry.id}: no test holds it, and it is marked neither Planned nor Differs"
         for entry in catalogue.entries.values()
@@ -204,7 +204,7 @@ def not_held(catalogue: Catalogue) -> list[str]:
 
 
 def is_held(catalogue: Catalogue, name: str, above: frozenset[str] = frozenset()) -> bool:
-    """Whether a test holds an entry, itself or through all those that it names in `Tests: as`."""
+    """Return whether an entry has a test of its own, or all entries named in its `Tests: as` have tests. above: entries in progress."""
     entry = catalogue.entries.get(name)
     if entry is None or name in above:
         return False
@@ -214,7 +214,7 @@ def is_held(catalogue: Catalogue, name: str, above: frozenset[str] = frozenset()
 
 
 def broken_links(catalogue: Catalogue, root: Path = ROOT) -> list[str]:
-    """Return the Differs marks that lead to no heading of DEVIATIONS.md."""
+    """Return a fault for each Differs mark whose link leads to no heading of DEVIATIONS.md."""
     path = root / DEVIATIONS
     headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE) if path.exists() else []
     anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -226,7 +226,7 @@ def broken_links(catalogue: Catalogue, root: Path = ROOT) -> list[str]:
 
 
 def missing_modules(root: Path = ROOT) -> list[str]:
-    """Return where a page names a module of levada that is not there (any more)."""
+    """Return a fault for each place where a page names a module of levada that does not exist."""
     faults = []
     for page in sorted((root / PAGES).glob("*.md")):
         for at, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
@@ -238,7 +238,7 @@ def missing_modules(root: Path = ROOT) -> list[str]:
 
 
 def document(catalogue: Catalogue) -> str:
-    """Return the whole of TESTS.md."""
+    """Return the text of TESTS.md."""
     lines = [
         "# Tests of each requirement",
         "",
@@ -263,7 +263,7 @@ def _rows(catalogue: Catalogue, entry: Entry) -> Iterable[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or check the catalogue."""
+    """Write the page, or check the catalogue. Return the exit code."""
     catalogue = read()
     if arguments == ["check"]:
         faults = [*catalogue.faults, *unknown(catalogue), *not_held(catalogue), *broken_links(catalogue), *missing_modules()]

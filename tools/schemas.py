@@ -1,8 +1,8 @@
 """Fetch Kafka's message schemas: `make schemas`, or `PYTHONPATH=tests/kits python tools/schemas.py FOLDER`.
 
-They are in Kafka's published jars, which Maven brings as it does for the tests. FOLDER gets what tools/messages.py reads: `3.9/`, which
-still has every old version, `4.4/`, the newest wire, and `4.4-log-records/`, what the coordinators write into their topics. Kafka's
-schemas are JSON with comments and descriptions; here they are without: two structs of the same fields are then equal.
+The schemas are in Kafka's published jars, which Maven fetches, like for the tests. FOLDER gets the folders that tools/messages.py reads:
+`3.9/` has all old versions, `4.4/` the newest versions, and `4.4-log-records/` the records that coordinators write to their topics. Kafka's
+schemas are JSON with comments and descriptions. These are removed, so that two structs with the same fields are equal.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SOURCES: Final = {
     "4.4": ("4.4.0", ("kafka-clients",)),
     "4.4-log-records": ("4.4.0", ("kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator")),
 }
-"""Per folder: the release, and the jars that hold the schemas."""
+"""The Kafka release of each folder, and the jars with the schemas."""
 
 INSIDE: Final = re.compile(r"common/message/(\w+\.json)")
 COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
 
 
 def fetch(folder: Path) -> int:
-    """Write all schemas below a folder; return how many there are. Raises KafkaUnavailable."""
+    """Write all schemas below a folder, and return their number. Raises KafkaUnavailable."""
     count = 0
     for name, (release, holders) in SOURCES.items():
         target = folder / name
@@ -56,7 +56,7 @@ def _extract(jar: Path, target: Path) -> int:
 
 
 def without_comments(text: str) -> str:
-    """Take out what stands behind // outside of strings."""
+    """Remove comments: text after // outside of strings."""
     return COMMENT.sub(lambda found: found.group(1) or "", text)
 
 
@@ -65,7 +65,7 @@ def _without_description(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Fetch, and tell how many."""
+    """Fetch the schemas, and print their number."""
     parser = argparse.ArgumentParser(description="Fetch Kafka's message schemas.")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

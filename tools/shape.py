@@ -1,7 +1,7 @@
-"""Print what a reader of the source trips over: circles of imports, long lists of parameters, and small files: `python tools/shape.py`.
+"""Print what makes the source hard to read: import cycles, long parameter lists, and small files: `python tools/shape.py`.
 
-A circle is a set of files that import one another, directly or over others. Imports inside functions count as imports at module level do.
-Circles that exist only because of imports under TYPE_CHECKING are listed by themselves. It never fails. long_files.py prints long files.
+A cycle is a set of files that import one another, directly or through others. Imports inside functions count, too. Cycles that exist only
+because of imports under TYPE_CHECKING are listed separately. This program never fails. long_files.py prints long files.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ PACKAGE: Final = "levada"
 MOST_PARAMETERS: Final = 10
 SMALL_LINES: Final = 60
 ONE_FILE_PER_API: Final = ("protocol/messages/", "protocol/embedded/", "protocol/records/", "broker/apis/")
-"""Folders in which small files are wanted."""
+"""Folders with one file for each API. Small files there are intended."""
 
 Graph = Mapping[str, set[str]]
 
 
 def graph_of(files: Iterable[Module], *, typing: bool) -> Graph:
-    """Return which modules of the package each of them imports. typing: also under TYPE_CHECKING."""
+    """Return the modules of the package that each module imports. typing: whether to include imports under TYPE_CHECKING."""
     every = {file.name: file for file in files}
-    # The package's own __init__ names everything public for type checkers, and loads it when it is first used.
+    # The package's __init__ imports all public names under TYPE_CHECKING, but loads them only at first use.
     return {
         name: {
             found.module
@@ -39,14 +39,14 @@ def graph_of(files: Iterable[Module], *, typing: bool) -> Graph:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Return the sets of modules that import one another, directly or over others, the largest first."""
+    """Return the sets of modules that import one another, directly or through others, the largest first."""
     reached = {module: _reachable(module, graph) for module in graph}
     found = {tuple(sorted(other for other in reached[module] if module in reached[other])) for module in graph if module in reached[module]}
     return sorted((list(circle) for circle in found), key=lambda circle: (-len(circle), circle))
 
 
 def _reachable(module: str, graph: Graph) -> set[str]:
-    """Return what a module imports, directly or over others. The module itself is in it only if it is part of a circle."""
+    """Return the modules that a module imports, directly or through others. The module itself is included only if it is part of a cycle."""
     reached: set[str] = set()
     waiting = list(graph[module])
     while waiting:
@@ -58,7 +58,7 @@ def _reachable(module: str, graph: Graph) -> set[str]:
 
 
 def long_parameter_lists(file: Module) -> Iterator[tuple[int, str, str]]:
-    """Yield the number of parameters but for self and cls, the file, and `name (line n)` of each function that has too many."""
+    """Yield each function with too many parameters: their number without self and cls, the file, and `name (line n)`."""
     for node in file.functions():
         every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         count = len(every) - (bool(every) and every[0].arg in ("self", "cls"))
@@ -79,12 +79,12 @@ def _print_circles(title: str, found: list[list[str]], graph: Graph) -> None:
 
 
 def main() -> None:
-    """Print the circles, then the functions with many parameters, then the small files."""
+    """Print the import cycles, then the functions with many parameters, then the small files."""
     files = modules(SOURCE / PACKAGE)
     at_runtime, in_all = graph_of(files, typing=False), graph_of(files, typing=True)
     real = circles(at_runtime)
-    _print_circles("circles of imports at runtime", real, at_runtime)
-    _print_circles("circles that exist only with imports under TYPE_CHECKING", [c for c in circles(in_all) if c not in real], in_all)
+    _print_circles("import cycles at runtime", real, at_runtime)
+    _print_circles("import cycles that exist only under TYPE_CHECKING", [c for c in circles(in_all) if c not in real], in_all)
 
     many = sorted((found for file in files for found in long_parameter_lists(file)), key=lambda one: (-one[0], one[1:]))
     print(f"functions with more than {MOST_PARAMETERS} parameters: {len(many)}")

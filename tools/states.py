@@ -1,4 +1,4 @@
-"""docs/STATES.md, a figure of each table of states: `python tools/states.py > docs/STATES.md`."""
+"""Writes docs/STATES.md, a diagram of each state machine: `python tools/states.py > docs/STATES.md`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from levada.producer.transactions import states as producer
 
 
 class Machine(NamedTuple):
-    """A table, and the module whose text is its theory."""
+    """A state machine. module: its docstring explains the states. transitions: by state, then by event."""
 
     title: str
     module: ModuleType
@@ -32,7 +32,7 @@ class Machine(NamedTuple):
 
 
 def by_state(states: type[Enum], transitions: Mapping[tuple[Any, Any], Any]) -> dict[Any, dict[Any, Any]]:
-    """Return a table keyed by state and event as one of states. States that nothing follows are in it, too."""
+    """Return transitions that are keyed by (state, event) as a table by state. Final states have an empty row."""
     return {state: {event: after for (before, event), after in transitions.items() if before is state} for state in states}
 
 
@@ -51,12 +51,12 @@ MACHINES = (
 INTRODUCTION = """\
 # States
 
-Drawn by `make docs` from the tables that are the behaviour; a test keeps the page current. The theory of each, and what can never happen,
-is the text at the head of its module."""
+`make docs` draws these diagrams from the transition tables that the code uses; a test keeps the page current. The docstring of each module
+explains its states, and says what can never happen."""
 
 
 def document() -> str:
-    """Return the whole page."""
+    """Return the page as Markdown."""
     return "\n\n".join([INTRODUCTION, *map(_section, MACHINES)]) + "\n"
 
 

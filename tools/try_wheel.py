@@ -1,4 +1,4 @@
-"""Use an installed levada as a newcomer would: `python -I tools/try_wheel.py`. Fails unless it is compiled and of this environment."""
+"""Use an installed levada: `python -I tools/try_wheel.py`. Fails unless levada is compiled and belongs to this environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = 10_000
 
 
 def main() -> None:
-    """Write and read records, and tell."""
+    """Write and read records with the embedded broker, and check that all compiled modules are used."""
     home = Path(lv.__file__).parent
     assert home.is_relative_to(sys.prefix), f"levada comes from {home}"
     compiled = compiled_modules(home)
@@ -29,7 +29,7 @@ def main() -> None:
         records = list(lv.scan("wheel", bootstrap_servers=kafka.bootstrap_servers))
     assert sorted(int(record.key) for record in records) == list(range(RECORDS))
 
-    # Writing and reading records does not load every module: those that read JSON into columns, for example, are imported only here.
+    # Writing and reading records does not load every module, for example not those that read JSON into columns. So import all of them here.
     from_source = interpreted(compiled)
     assert not from_source, f"loaded from source: {from_source}"
     python = platform.python_version()
@@ -43,7 +43,7 @@ def compiled_modules(home: Path) -> list[str]:
 
 
 def interpreted(names: Iterable[str]) -> list[str]:
-    """Import modules; return those whose source was loaded."""
+    """Import the modules, and return those that were loaded from source instead of a compiled file."""
     return [name for name in names if not str(import_module(name).__file__).endswith(tuple(EXTENSION_SUFFIXES))]
 
 
