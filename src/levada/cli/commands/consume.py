@@ -155,9 +155,7 @@ def consume(
     ] = None,
     as_json: Annotated[bool, Option("-J", "--json", help="The same as --format json.")] = False,
     delimiter: Annotated[str, Option("-D", "--delimiter", help="For raw: print this after each record.")] = DELIMITER,
-    key_delimiter: Annotated[
-        str | None, Option("-K", "--key-delimiter", help="For raw: print the key and this text before the value.")
-    ] = None,
+    key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="For raw: print the key and this before the value.")] = None,
     group: Annotated[str | None, Option("-G", "--group", help="Join this group, and commit the offsets of printed records.")] = None,
     key: Annotated[str | None, Option("--key", help="Only records with this text in the key; /.../ is a regular expression.")] = None,
     value: Annotated[str | None, Option("--value", help="Only records with this text in the value.")] = None,

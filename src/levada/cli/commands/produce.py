@@ -148,9 +148,7 @@ def produce(
         str | None, Option("-f", "--format", help=f"{', '.join(FORMATS)}. Default: by the file's suffix, else lines.")
     ] = None,
     delimiter: Annotated[str, Option("-D", "--delimiter", help="For lines: text after each record.")] = "\\n",
-    key_delimiter: Annotated[
-        str | None, Option("-K", "--key-delimiter", help="For lines: text between key and value. Default: lines have no keys.")
-    ] = None,
+    key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="For lines: text between key and value.")] = None,
     key: Annotated[str | None, Option("-k", "--key", help="The key of records without a key.")] = None,
     header: Annotated[
         list[str] | None, Option("-H", "--header", metavar="NAME=VALUE", help="A header for all records; repeat it for more.")
