@@ -1,4 +1,4 @@
-"""ConsumerProtocolAssignment: what a consumer of a classic group gets (the assignment of SyncGroup).
+"""ConsumerProtocolAssignment: the assignment of a consumer in a classic group (the assignment of SyncGroup).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolAssignment(Data, versions="0-3"):
-    """user_data is the assignor's own."""
+    """user_data: bytes for the assignor's own use."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition)
     user_data: bytes | None = bytestring(nullable="0+")

@@ -1,4 +1,4 @@
-"""ConsumerProtocolSubscription: what a consumer tells the others when it joins a classic group (the metadata of JoinGroup).
+"""ConsumerProtocolSubscription: the subscription of a consumer that joins a classic group (the metadata of JoinGroup).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Data, versions="0-3"):
-    """owned_partitions: what the member has and would keep (KIP-429). generation_id: since when (KIP-792)."""
+    """owned_partitions: partitions that the member owns (KIP-429). generation_id: the generation of that ownership (KIP-792)."""
 
     topics: list[str] = array(string)
     user_data: bytes | None = bytestring(nullable="0+")

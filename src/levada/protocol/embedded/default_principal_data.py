@@ -1,4 +1,4 @@
-"""DefaultPrincipalData: the client a broker speaks for in an Envelope.
+"""DefaultPrincipalData: the principal of a client whose request a broker forwards in an Envelope.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Data, boolean, string
 
 
 class DefaultPrincipalData(Data, versions="0", flexible="0+"):
-    """type is User, as a rule. token_authenticated: by a delegation token."""
+    """type: usually User. token_authenticated: whether the client used a delegation token."""
 
     type: str = string()
     name: str = string()

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (key 25): make a group's offsets part of a transaction.
+"""AddOffsetsToTxn (key 25): add a group's offsets to a transaction.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,7 +18,7 @@ class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], key=25, version
 
 
 class AddOffsetsToTxnResponse(Response, request=AddOffsetsToTxnRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

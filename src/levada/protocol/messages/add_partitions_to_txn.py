@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24): make partitions part of a transaction. Since version 4 it is brokers who ask, for several transactions.
+"""AddPartitionsToTxn (key 24): add partitions to a transaction. Since version 4 only brokers send it, for several transactions.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class AddPartitionsToTxnTopic(Struct):
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """One transaction. verify_only: ask whether the partitions are in it, add none."""
+    """One transaction. verify_only: only check whether the partitions are in the transaction."""
 
     transactional_id: str = string("4+")
     producer_id: int = int64("4+")
@@ -36,7 +36,7 @@ class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"], key=24, v
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     partition_error_code: int = int16()
@@ -57,7 +57,7 @@ class AddPartitionsToTxnResult(Struct):
 
 
 class AddPartitionsToTxnResponse(Response, request=AddPartitionsToTxnRequest):
-    """By transaction since version 4, by topic before."""
+    """Grouped by transaction since version 4, by topic before."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16("4+", ignorable=True)

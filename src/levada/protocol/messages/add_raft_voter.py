@@ -1,4 +1,4 @@
-"""AddRaftVoter (key 80): make a controller a voter (KIP-853).
+"""AddRaftVoter (key 80): add a controller to the voters (KIP-853).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class Listener(Struct):
-    """Where a listener can be reached."""
+    """The address of a listener."""
 
     name: str = string()
     host: str = string()
@@ -19,7 +19,7 @@ class Listener(Struct):
 
 
 class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1", flexible="0+"):
-    """The controller, the directory of its log, and where it can be reached. ack_when_committed: answer after the commit."""
+    """The controller, the directory of its log, and its addresses. ack_when_committed: answer after the commit."""
 
     cluster_id: str | None = string(nullable="0+")
     timeout_ms: int = int32()
@@ -30,7 +30,7 @@ class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1
 
 
 class AddRaftVoterResponse(Response, request=AddRaftVoterRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -9,14 +9,14 @@ from levada.protocol.schema import Request, Response, int16, int32, int64
 
 
 class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], key=67, versions="0", flexible="0+"):
-    """Who asks."""
+    """The broker that asks."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
 
 
 class AllocateProducerIdsResponse(Response, request=AllocateProducerIdsRequest):
-    """The first id of the block and how many there are."""
+    """The first id of the block, and the number of ids."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

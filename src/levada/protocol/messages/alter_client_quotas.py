@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, fl
 
 
 class EntityData(Struct):
-    """A part of an entity: a type (user, client-id, ip) and a name, null for the default."""
+    """A part of an entity: a type (user, client-id, ip), and a name or null for the default."""
 
     entity_type: str = string()
     entity_name: str | None = string(nullable="0+")
@@ -31,14 +31,14 @@ class EntryData(Struct):
 
 
 class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], key=49, versions="0-1", flexible="1+"):
-    """validate_only: check, but change nothing."""
+    """validate_only: only check whether the changes are possible."""
 
     entries: list[EntryData] = array(EntryData)
     validate_only: bool = boolean()
 
 
 class EntryResponse(Struct):
-    """What became of one entity."""
+    """The result for one entity."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -46,7 +46,7 @@ class EntryResponse(Struct):
 
 
 class AlterClientQuotasResponse(Response, request=AlterClientQuotasRequest):
-    """One result per entity."""
+    """One result for each entity."""
 
     throttle_time_ms: int = int32()
     entries: list[EntryResponse] = array(EntryResponse)

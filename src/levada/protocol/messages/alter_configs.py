@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33): replace all settings of a resource. IncrementalAlterConfigs changes single ones.
+"""AlterConfigs (key 33): replace all settings of a resource. IncrementalAlterConfigs changes single settings.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class AlterableConfig(Struct):
 
 
 class AlterConfigsResource(Struct):
-    """All settings of one resource; those not named go back to their defaults."""
+    """All settings of one resource. Settings that are not named are reset to their defaults."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -24,14 +24,14 @@ class AlterConfigsResource(Struct):
 
 
 class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2", flexible="2+"):
-    """validate_only: check, but change nothing."""
+    """validate_only: only check whether the changes are possible."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -40,7 +40,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Response, request=AlterConfigsRequest):
-    """One result per resource."""
+    """One result for each resource."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -1,4 +1,4 @@
-"""AlterPartition (key 56): a leader asks the controller for another set of in-sync replicas.
+"""AlterPartition (key 56): a leader asks the controller to change the set of in-sync replicas.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,14 +11,14 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class BrokerState(Struct):
-    """A replica and the epoch of its broker, which proves that it has not restarted."""
+    """A replica and its broker's epoch, which shows that the broker has not restarted."""
 
     broker_id: int = int32("3+")
     broker_epoch: int = int64("3+", default=-1)
 
 
 class PartitionData(Struct):
-    """The set wanted. leader_recovery_state: 1 while the leader recovers from an unclean election."""
+    """The new in-sync replicas. leader_recovery_state: 1 while the leader recovers from an unclean election."""
 
     partition_index: int = int32()
     leader_epoch: int = int32()
@@ -29,7 +29,7 @@ class PartitionData(Struct):
 
 
 class TopicData(Struct):
-    """The partitions of one topic, named by id from version 2 on."""
+    """The partitions of one topic. The topic is named by id since version 2."""
 
     topic_name: str = string("0-1", ignorable=True)
     topic_id: UUID = uuid("2+", ignorable=True)
@@ -37,7 +37,7 @@ class TopicData(Struct):
 
 
 class AlterPartitionRequest(Request["AlterPartitionResponse"], key=56, versions="0-3", flexible="0+"):
-    """Who asks."""
+    """broker_id and broker_epoch: the leader that asks."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -45,7 +45,7 @@ class AlterPartitionRequest(Request["AlterPartitionResponse"], key=56, versions=
 
 
 class PartitionResponse(Struct):
-    """The partition as the controller has it now."""
+    """The current state of the partition at the controller."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -57,7 +57,7 @@ class PartitionResponse(Struct):
 
 
 class TopicResponse(Struct):
-    """The partitions of one topic, named by id from version 2 on."""
+    """The partitions of one topic. The topic is named by id since version 2."""
 
     topic_name: str = string("0-1", ignorable=True)
     topic_id: UUID = uuid("2+", ignorable=True)
@@ -65,7 +65,7 @@ class TopicResponse(Struct):
 
 
 class AlterPartitionResponse(Response, request=AlterPartitionRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

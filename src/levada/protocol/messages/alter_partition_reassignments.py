@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel that (KIP-455).
+"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel such a move (KIP-455).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class ReassignablePartition(Struct):
-    """The brokers one partition shall be on; null cancels a move."""
+    """The new brokers of one partition; null cancels a reassignment."""
 
     partition_index: int = int32()
     replicas: list[int] | None = array(int32, nullable="0+")
@@ -23,7 +23,7 @@ class ReassignableTopic(Struct):
 
 
 class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"], key=45, versions="0-1", flexible="0+"):
-    """What to move."""
+    """The partitions to reassign."""
 
     timeout_ms: int = int32(default=60_000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
@@ -31,7 +31,7 @@ class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsRes
 
 
 class ReassignablePartitionResponse(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -46,7 +46,7 @@ class ReassignableTopicResponse(Struct):
 
 
 class AlterPartitionReassignmentsResponse(Response, request=AlterPartitionReassignmentsRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)

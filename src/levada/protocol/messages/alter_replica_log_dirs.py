@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34): move a broker's replicas between its disks.
+"""AlterReplicaLogDirs (key 34): move a broker's replicas between its log directories.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,20 +16,20 @@ class AlterReplicaLogDirTopic(Struct):
 
 
 class AlterReplicaLogDir(Struct):
-    """The replicas that shall move to one directory."""
+    """The replicas to move to one directory."""
 
     path: str = string()
     topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
 
 
 class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"], key=34, versions="0-2", flexible="2+"):
-    """Where to move what."""
+    """The directories, each with the replicas to move there."""
 
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -43,7 +43,7 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 
 class AlterReplicaLogDirsResponse(Response, request=AlterReplicaLogDirsRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91): set where a share group without members goes on.
+"""AlterShareGroupOffsets (key 91): set the start offsets of a share group without members.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    """Where to go on in one partition."""
+    """The new start offset of one partition."""
 
     partition_index: int = int32()
     start_offset: int = int64()
@@ -25,14 +25,14 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
 
 class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"], key=91, versions="0", flexible="0+"):
-    """Where to go on."""
+    """The group and its new start offsets."""
 
     group_id: str = string()
     topics: list[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic)
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -48,7 +48,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
 
 class AlterShareGroupOffsetsResponse(Response, request=AlterShareGroupOffsetsRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

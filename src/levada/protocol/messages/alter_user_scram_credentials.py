@@ -26,14 +26,14 @@ class ScramCredentialUpsertion(Struct):
 
 
 class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"], key=51, versions="0", flexible="0+"):
-    """What to delete and what to set."""
+    """The credentials to delete, and those to set."""
 
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """What became of one user."""
+    """The result for one user."""
 
     user: str = string()
     error_code: int = int16()
@@ -41,7 +41,7 @@ class AlterUserScramCredentialsResult(Struct):
 
 
 class AlterUserScramCredentialsResponse(Response, request=AlterUserScramCredentialsRequest):
-    """One result per user."""
+    """One result for each user."""
 
     throttle_time_ms: int = int32()
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)

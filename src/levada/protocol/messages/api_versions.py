@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): what the other side speaks. Its response always carries the oldest header.
+"""ApiVersions (key 18): return the versions that the broker supports. The response always has the oldest header version.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-5", flexible="3+"):
-    """cluster_id and node_id: the broker the client believes to talk to."""
+    """cluster_id and node_id: the broker that the client expects to talk to."""
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
@@ -18,7 +18,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-5",
 
 
 class ApiVersion(Struct):
-    """The versions of one API, both ends included."""
+    """The versions of one API, from min_version to max_version inclusive."""
 
     api_key: int = int16()
     min_version: int = int16()
@@ -26,7 +26,7 @@ class ApiVersion(Struct):
 
 
 class SupportedFeatureKey(Struct):
-    """The levels of a feature this broker can work at."""
+    """The levels of a feature that this broker supports."""
 
     name: str = string("3+")
     min_version: int = int16("3+")
@@ -34,7 +34,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """The levels of a feature the cluster works at."""
+    """The finalized levels of a feature in the cluster."""
 
     name: str = string("3+")
     max_version_level: int = int16("3+")
@@ -42,7 +42,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Response, request=ApiVersionsRequest):
-    """With UNSUPPORTED_VERSION, api_keys may hold the range of ApiVersions itself."""
+    """With UNSUPPORTED_VERSION, api_keys may have the version range of ApiVersions itself."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (key 73): a broker tells the controller which disk holds which replica (KIP-858).
+"""AssignReplicasToDirs (key 73): a broker tells the controller which log directories hold its replicas (KIP-858).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -24,14 +24,14 @@ class TopicData(Struct):
 
 
 class DirectoryData(Struct):
-    """What one directory holds."""
+    """The replicas in one directory."""
 
     id: UUID = uuid()
     topics: list[TopicData] = array(TopicData)
 
 
 class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"], key=73, versions="0", flexible="0+"):
-    """Who tells it."""
+    """The broker, and its directories with their replicas."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -39,7 +39,7 @@ class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"], key=7
 
 
 class PartitionResponse(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -60,7 +60,7 @@ class DirectoryResponse(Struct):
 
 
 class AssignReplicasToDirsResponse(Response, request=AssignReplicasToDirsRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

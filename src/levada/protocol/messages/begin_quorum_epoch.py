@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (key 53): a controller tells the others that it leads from now on (KIP-595).
+"""BeginQuorumEpoch (key 53): a new leader of the controllers announces itself to the others (KIP-595).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -20,14 +20,14 @@ class PartitionData(Struct):
 
 
 class TopicData(Struct):
-    """The partitions of one topic; there is only the metadata log."""
+    """The partitions of one topic. The only topic is the metadata log."""
 
     topic_name: str = string()
     partitions: list[PartitionData] = array(PartitionData)
 
 
 class LeaderEndpoint(Struct):
-    """Where a listener of the leader can be reached."""
+    """The address of a listener of the leader."""
 
     name: str = string("1+")
     host: str = string("1+")
@@ -35,7 +35,7 @@ class LeaderEndpoint(Struct):
 
 
 class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"], key=53, versions="0-1", flexible="1+"):
-    """Where the leader can be reached, since version 1."""
+    """Since version 1: the addresses of the leader."""
 
     cluster_id: str | None = string(nullable="0+")
     voter_id: int = int32("1+", default=-1, ignorable=True)
@@ -44,7 +44,7 @@ class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"], key=53, versi
 
 
 class PartitionResponse(Struct):
-    """The leader and epoch that the other knows."""
+    """The leader and epoch that the receiver knows."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -60,7 +60,7 @@ class TopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached."""
+    """The address of a leader that the response names."""
 
     node_id: int = int32("1+")
     host: str = string("1+")
@@ -68,7 +68,7 @@ class NodeEndpoint(Struct):
 
 
 class BeginQuorumEpochResponse(Response, request=BeginQuorumEpochRequest):
-    """One answer per partition."""
+    """One answer for each partition."""
 
     error_code: int = int16()
     topics: list[TopicResponse] = array(TopicResponse)

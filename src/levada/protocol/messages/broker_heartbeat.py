@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, array, boolean, int16, int
 
 
 class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"], key=63, versions="0-2", flexible="0+"):
-    """want_fence, want_shut_down: what the broker asks for. Directories that failed, or that take no new replicas, are listed."""
+    """want_fence, want_shut_down: state changes that the broker wants. It also lists directories that failed or are cordoned."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -23,7 +23,7 @@ class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"], key=63, version
 
 
 class BrokerHeartbeatResponse(Response, request=BrokerHeartbeatRequest):
-    """What the controller wants the broker to be."""
+    """The state that the controller wants for the broker."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""BrokerRegistration (key 62): a broker that starts makes itself known to the controller (KIP-631).
+"""BrokerRegistration (key 62): a starting broker registers at the controller (KIP-631).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class Listener(Struct):
-    """Where a listener can be reached."""
+    """The address of a listener."""
 
     name: str = string()
     host: str = string()
@@ -20,7 +20,7 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """The levels of a feature that the node can work at."""
+    """The levels of a feature that the node supports."""
 
     name: str = string()
     min_supported_version: int = int16()
@@ -28,7 +28,7 @@ class Feature(Struct):
 
 
 class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"], key=62, versions="0-4", flexible="0+"):
-    """Who and where the broker is, what it can do, and its log directories. incarnation_id differs at every start."""
+    """The broker's id, addresses, features and log directories. incarnation_id differs at every start."""
 
     broker_id: int = int32()
     cluster_id: str = string()
@@ -42,7 +42,7 @@ class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"], key=62, v
 
 
 class BrokerRegistrationResponse(Response, request=BrokerRegistrationRequest):
-    """The broker's epoch, which fences earlier starts."""
+    """The broker's epoch, which fences its earlier starts."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

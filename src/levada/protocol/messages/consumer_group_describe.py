@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69): state and members of consumer groups of the new protocol (KIP-848).
+"""ConsumerGroupDescribe (key 69): describe the state and members of consumer groups of the new protocol (KIP-848).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -28,13 +28,13 @@ class TopicPartitions(Struct):
 
 
 class Assignment(Struct):
-    """What a member has, or shall have."""
+    """A member's current or target assignment."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class Member(Struct):
-    """A member. member_type: 0 classic, 1 new protocol, -1 not known."""
+    """A member. member_type: 0 classic, 1 new protocol, -1 unknown."""
 
     member_id: str = string()
     instance_id: str | None = string(nullable="0+")
@@ -64,7 +64,7 @@ class DescribedGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Response, request=ConsumerGroupDescribeRequest):
-    """One description per group."""
+    """One description for each group."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

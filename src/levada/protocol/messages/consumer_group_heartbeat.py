@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68): join, keep alive and leave a consumer group of the new protocol (KIP-848).
+"""ConsumerGroupHeartbeat (key 68): join a consumer group of the new protocol, stay in it, or leave it (KIP-848).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,7 +18,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], key=68, versions="0-1", flexible="0+"):
-    """Null and -1 mean unchanged. member_epoch: 0 joins, -1 leaves, -2 leaves for a while (static members)."""
+    """Null and -1 mean unchanged. member_epoch: 0 joins, -1 leaves, -2 leaves temporarily (static members)."""
 
     group_id: str = string()
     member_id: str = string()
@@ -33,13 +33,13 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], k
 
 
 class Assignment(Struct):
-    """The partitions the member shall have."""
+    """The partitions assigned to the member."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class ConsumerGroupHeartbeatResponse(Response, request=ConsumerGroupHeartbeatRequest):
-    """assignment is null while it is unchanged."""
+    """assignment: null if unchanged."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

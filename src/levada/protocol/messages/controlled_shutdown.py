@@ -1,4 +1,4 @@
-"""ControlledShutdown (key 7): a broker asks a controller with ZooKeeper to move its leaderships away. Kafka 4 has dropped it.
+"""ControlledShutdown (key 7): a broker asks a controller with ZooKeeper to move its leaderships to other brokers. Removed in Kafka 4.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,14 +16,14 @@ class ControlledShutdownRequest(Request["ControlledShutdownResponse"], key=7, ve
 
 
 class RemainingPartition(Struct):
-    """A partition the broker still leads."""
+    """A partition that the broker still leads."""
 
     topic_name: str = string()
     partition_index: int = int32()
 
 
 class ControlledShutdownResponse(Response, request=ControlledShutdownRequest):
-    """While partitions remain, the broker asks again."""
+    """If partitions remain, the broker asks again."""
 
     error_code: int = int16()
     remaining_partitions: list[RemainingPartition] = array(RemainingPartition)

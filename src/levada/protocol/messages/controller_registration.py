@@ -1,4 +1,4 @@
-"""ControllerRegistration (key 70): a controller makes itself known to the active one (KIP-919).
+"""ControllerRegistration (key 70): a controller registers at the active controller (KIP-919).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class Listener(Struct):
-    """Where a listener can be reached."""
+    """The address of a listener."""
 
     name: str = string()
     host: str = string()
@@ -20,7 +20,7 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """The levels of a feature that the node can work at."""
+    """The levels of a feature that the node supports."""
 
     name: str = string()
     min_supported_version: int = int16()
@@ -28,7 +28,7 @@ class Feature(Struct):
 
 
 class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"], key=70, versions="0", flexible="0+"):
-    """Who and where the controller is, and what it can do. incarnation_id differs at every start."""
+    """The controller's id, addresses and features. incarnation_id differs at every start."""
 
     controller_id: int = int32()
     incarnation_id: UUID = uuid()
@@ -38,7 +38,7 @@ class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"], k
 
 
 class ControllerRegistrationResponse(Response, request=ControllerRegistrationRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class AclCreation(Struct):
-    """A rule. resource_pattern_type: 3 the name itself, 4 what begins with it."""
+    """A rule. resource_pattern_type: 3 literal name, 4 prefix of names."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -27,14 +27,14 @@ class CreateAclsRequest(Request["CreateAclsResponse"], key=30, versions="0-3", f
 
 
 class AclCreationResult(Struct):
-    """What became of one rule."""
+    """The result for one rule."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
 class CreateAclsResponse(Response, request=CreateAclsRequest):
-    """One result per rule, in the order of the request."""
+    """One result for each rule, in the order of the request."""
 
     throttle_time_ms: int = int32()
     results: list[AclCreationResult] = array(AclCreationResult)

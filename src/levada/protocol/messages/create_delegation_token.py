@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38): create a token that others can authenticate with (KIP-48).
+"""CreateDelegationToken (key 38): create a delegation token, which others can authenticate with (KIP-48).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"], key=38, versions="0-3", flexible="2+"):
-    """Without an owner (3+) the token is the asker's. max_lifetime_ms: -1 for the broker's maximum."""
+    """Without an owner (3+) the requester owns the token. max_lifetime_ms: -1 for the broker's maximum."""
 
     owner_principal_type: str | None = string("3+", nullable="3+")
     owner_principal_name: str | None = string("3+", nullable="3+")
@@ -25,7 +25,7 @@ class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"], key
 
 
 class CreateDelegationTokenResponse(Response, request=CreateDelegationTokenRequest):
-    """token_id is the user name and hmac the password, both for SCRAM."""
+    """For SCRAM, token_id is the user name and hmac the password."""
 
     error_code: int = int16()
     principal_type: str = string()

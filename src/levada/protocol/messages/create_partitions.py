@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37): give topics more partitions.
+"""CreatePartitions (key 37): increase the number of partitions of topics.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,13 +9,13 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class CreatePartitionsAssignment(Struct):
-    """The brokers that shall hold one new partition, the preferred leader first."""
+    """The brokers for the replicas of one new partition, the preferred leader first."""
 
     broker_ids: list[int] = array(int32)
 
 
 class CreatePartitionsTopic(Struct):
-    """The new total of one topic. Null assignments leave the choice of brokers to the cluster."""
+    """The new total of one topic. With null assignments the cluster chooses the brokers."""
 
     name: str = string()
     count: int = int32()
@@ -23,7 +23,7 @@ class CreatePartitionsTopic(Struct):
 
 
 class CreatePartitionsRequest(Request["CreatePartitionsResponse"], key=37, versions="0-3", flexible="2+"):
-    """validate_only: check, but create nothing."""
+    """validate_only: only check whether the partitions could be created."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
@@ -31,7 +31,7 @@ class CreatePartitionsRequest(Request["CreatePartitionsResponse"], key=37, versi
 
 
 class CreatePartitionsTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str = string()
     error_code: int = int16()
@@ -39,7 +39,7 @@ class CreatePartitionsTopicResult(Struct):
 
 
 class CreatePartitionsResponse(Response, request=CreatePartitionsRequest):
-    """One result per topic."""
+    """One result for each topic."""
 
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class CreatableReplicaAssignment(Struct):
-    """The brokers that shall hold a partition, the preferred leader first."""
+    """The brokers for the replicas of a partition, the preferred leader first."""
 
     partition_index: int = int32()
     broker_ids: list[int] = array(int32)
@@ -35,7 +35,7 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="0-7", flexible="5+"):
-    """validate_only: answer as if, but create nothing."""
+    """validate_only: only check whether the topics could be created."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60_000)
@@ -43,7 +43,7 @@ class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="0-7
 
 
 class CreatableTopicConfigs(Struct):
-    """One setting of the created topic, and where it comes from."""
+    """One setting of the created topic, and its source."""
 
     name: str = string("5+")
     value: str | None = string("5+", nullable="5+")
@@ -53,7 +53,7 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """What became of one topic. topic_config_error_code says why configs is null."""
+    """The result for one topic. topic_config_error_code says why configs is null."""
 
     name: str = string()
     topic_id: UUID = uuid("7+", ignorable=True)
@@ -66,7 +66,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Response, request=CreateTopicsRequest):
-    """One result per topic."""
+    """One result for each topic."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class DeleteAclsFilter(Struct):
-    """What to delete, as in DescribeAcls."""
+    """The rules to delete, as a filter like in DescribeAcls."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
@@ -21,13 +21,13 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Request["DeleteAclsResponse"], key=31, versions="0-3", flexible="2+"):
-    """The filters; what matches any of them goes."""
+    """The filters. Rules that match any of them are deleted."""
 
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """A rule that matched, and what became of it."""
+    """A rule that matched, and the result of deleting it."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -41,7 +41,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """What one filter matched."""
+    """The rules that one filter matched."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -49,7 +49,7 @@ class DeleteAclsFilterResult(Struct):
 
 
 class DeleteAclsResponse(Response, request=DeleteAclsRequest):
-    """One result per filter, in the order of the request."""
+    """One result for each filter, in the order of the request."""
 
     throttle_time_ms: int = int32()
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

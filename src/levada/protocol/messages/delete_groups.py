@@ -15,7 +15,7 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-3
 
 
 class DeletableGroupResult(Struct):
-    """What became of one group."""
+    """The result for one group."""
 
     group_id: str = string()
     error_code: int = int16()
@@ -23,7 +23,7 @@ class DeletableGroupResult(Struct):
 
 
 class DeleteGroupsResponse(Response, request=DeleteGroupsRequest):
-    """One result per group."""
+    """One result for each group."""
 
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

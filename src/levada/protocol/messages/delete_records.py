@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): move the start of logs forward.
+"""DeleteRecords (key 21): delete records by moving the start of logs forward.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class DeleteRecordsPartition(Struct):
-    """The new start of one partition; -1 for its high watermark."""
+    """The new start offset of one partition; -1 for its high watermark."""
 
     partition_index: int = int32()
     offset: int = int64()
@@ -23,14 +23,14 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0-2", flexible="2+"):
-    """What to delete, by the leaders of the partitions."""
+    """The partitions and their new start offsets. Sent to the partitions' leaders."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """Where one partition starts now."""
+    """The new start offset of one partition."""
 
     partition_index: int = int32()
     low_watermark: int = int64()
@@ -45,7 +45,7 @@ class DeleteRecordsTopicResult(Struct):
 
 
 class DeleteRecordsResponse(Response, request=DeleteRecordsRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92): make a share group without members forget topics.
+"""DeleteShareGroupOffsets (key 92): delete the offsets of a share group without members.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -17,14 +17,14 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
 
 class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"], key=92, versions="0", flexible="0+"):
-    """What to forget."""
+    """The topics whose offsets to delete."""
 
     group_id: str = string()
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     topic_name: str = string()
     topic_id: UUID = uuid()
@@ -33,7 +33,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Response, request=DeleteShareGroupOffsetsRequest):
-    """One result per topic."""
+    """One result for each topic."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

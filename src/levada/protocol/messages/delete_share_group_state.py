@@ -24,14 +24,14 @@ class DeleteStateData(Struct):
 
 
 class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"], key=86, versions="0", flexible="0+"):
-    """What to delete."""
+    """The partitions whose state to delete."""
 
     group_id: str = string()
     topics: list[DeleteStateData] = array(DeleteStateData)
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: int = int32()
     error_code: int = int16()
@@ -46,6 +46,6 @@ class DeleteStateResult(Struct):
 
 
 class DeleteShareGroupStateResponse(Response, request=DeleteShareGroupStateRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     results: list[DeleteStateResult] = array(DeleteStateResult)

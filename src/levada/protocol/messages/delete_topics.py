@@ -18,7 +18,7 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6", flexible="4+"):
-    """topics from version 6 on, topic_names before."""
+    """topics since version 6, topic_names before."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5", ignorable=True)
@@ -26,7 +26,7 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6
 
 
 class DeletableTopicResult(Struct):
-    """What became of one topic. name is null when an unknown id was given."""
+    """The result for one topic. name: null if the request had an unknown id."""
 
     name: str | None = string(nullable="6+")
     topic_id: UUID = uuid("6+", ignorable=True)
@@ -35,7 +35,7 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Response, request=DeleteTopicsRequest):
-    """One result per topic."""
+    """One result for each topic."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29): the access rules that match a filter.
+"""DescribeAcls (key 29): list the access rules that match a filter.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class DescribeAclsRequest(Request["DescribeAclsResponse"], key=29, versions="0-3", flexible="2+"):
-    """A null name, principal or host matches everything, and so does the number 1 in the other fields."""
+    """A null name, principal or host matches everything, and so does 1 in the other fields."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
@@ -21,7 +21,7 @@ class DescribeAclsRequest(Request["DescribeAclsResponse"], key=29, versions="0-3
 
 
 class AclDescription(Struct):
-    """Who may, or may not, do what from where."""
+    """A rule: principal, host, operation and permission."""
 
     principal: str = string()
     host: str = string()
@@ -39,7 +39,7 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Response, request=DescribeAclsRequest):
-    """The rules, by resource."""
+    """The rules, grouped by resource."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

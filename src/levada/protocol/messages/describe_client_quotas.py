@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48): the quotas that match a filter (KIP-546).
+"""DescribeClientQuotas (key 48): list the quotas that match a filter (KIP-546).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -24,7 +24,7 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], key=4
 
 
 class EntityData(Struct):
-    """A part of an entity: a type (user, client-id, ip) and a name, null for the default."""
+    """A part of an entity: a type (user, client-id, ip), and a name or null for the default."""
 
     entity_type: str = string()
     entity_name: str | None = string(nullable="0+")
@@ -45,7 +45,7 @@ class EntryData(Struct):
 
 
 class DescribeClientQuotasResponse(Response, request=DescribeClientQuotasRequest):
-    """The quotas, by entity. Null entries come with an error."""
+    """The quotas, grouped by entity. Entries are null if there is an error."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60): the brokers or controllers of a cluster.
+"""DescribeCluster (key 60): list the brokers or controllers of a cluster.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -19,7 +19,7 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"], key=60, version
 
 
 class DescribeClusterBroker(Struct):
-    """A node of the cluster. is_fenced: it is known, but may not lead."""
+    """A node of the cluster. is_fenced: it is registered, but cannot be a leader."""
 
     broker_id: int = int32()
     host: str = string()
@@ -29,7 +29,7 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Response, request=DescribeClusterRequest):
-    """The nodes, and which one is the controller."""
+    """The nodes, and the id of the controller."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

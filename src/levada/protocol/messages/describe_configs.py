@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics.
+"""DescribeConfigs (key 32): read the settings of topics, brokers, groups and client metrics.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class DescribeConfigsResource(Struct):
-    """A resource, and the settings wanted; null for all. resource_type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
+    """A resource and its wanted settings; null for all. resource_type: 2 topic, 4 broker, 8 logger, 16 client metrics, 32 group."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -17,7 +17,7 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, versions="0-4", flexible="4+"):
-    """include_synonyms: also where else the value could have come from."""
+    """include_synonyms: also return the values from other sources, which would apply without this one."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean("1+")
@@ -25,7 +25,7 @@ class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, version
 
 
 class DescribeConfigsSynonym(Struct):
-    """A value further down the list of where a setting comes from."""
+    """The setting's value from another source. A source earlier in the list has precedence."""
 
     name: str = string("1+")
     value: str | None = string("1+", nullable="0+")
@@ -33,7 +33,7 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
-    """One setting. value is null when it is sensitive. is_default is of version 0 only, config_source says more."""
+    """One setting. value: null if sensitive. Only version 0 has is_default; config_source says more."""
 
     name: str = string()
     value: str | None = string(nullable="0+")
@@ -57,7 +57,7 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Response, request=DescribeConfigsRequest):
-    """One result per resource."""
+    """One result for each resource."""
 
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (key 41): the delegation tokens the asker may see.
+"""DescribeDelegationToken (key 41): list the delegation tokens that the requester may see.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class DescribeDelegationTokenOwner(Struct):
 
 
 class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"], key=41, versions="0-3", flexible="2+"):
-    """Null owners ask for the tokens of all."""
+    """Null owners ask for the tokens of all owners."""
 
     owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, nullable="0+")
 

@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15): state and members of classic groups.
+"""DescribeGroups (key 15): describe the state and members of classic groups.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,7 +18,7 @@ class DescribeGroupsRequest(Request["DescribeGroupsResponse"], key=15, versions=
 
 
 class DescribedGroupMember(Struct):
-    """A member; metadata and assignment are the group protocol's."""
+    """A member. The group's protocol defines the format of metadata and assignment."""
 
     member_id: str = string()
     group_instance_id: str | None = string("4+", nullable="4+", ignorable=True)
@@ -42,7 +42,7 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Response, request=DescribeGroupsRequest):
-    """One description per group."""
+    """One description for each group."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): what lies in a broker's log directories.
+"""DescribeLogDirs (key 35): describe a broker's log directories.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,13 +16,13 @@ class DescribableLogDirTopic(Struct):
 
 
 class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, versions="0-5", flexible="2+"):
-    """Null topics ask for all."""
+    """Null topics ask for all topics."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
 
 class DescribeLogDirsPartition(Struct):
-    """The size of one replica. offset_lag: how far it is behind; is_future_key: it is still being moved here."""
+    """The size of one replica. offset_lag: how far it lags. is_future_key: it is being moved to this directory."""
 
     partition_index: int = int32()
     partition_size: int = int64()
@@ -38,7 +38,7 @@ class DescribeLogDirsTopic(Struct):
 
 
 class DescribeLogDirsResult(Struct):
-    """One directory. Total and usable bytes are those of its file system; -1 when not known."""
+    """One directory. total_bytes and usable_bytes are of its file system; -1 if unknown."""
 
     error_code: int = int16()
     log_dir: str = string()
@@ -49,7 +49,7 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Response, request=DescribeLogDirsRequest):
-    """One result per directory."""
+    """One result for each directory."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16("3+", ignorable=True)

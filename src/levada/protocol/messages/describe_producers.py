@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): the producers that partitions remember, idempotent and transactional (KIP-664).
+"""DescribeProducers (key 61): list the idempotent and transactional producers that partitions know (KIP-664).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,13 +16,13 @@ class TopicRequest(Struct):
 
 
 class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, versions="0", flexible="0+"):
-    """What is asked about, of the partitions' leaders."""
+    """The partitions. Sent to their leaders."""
 
     topics: list[TopicRequest] = array(TopicRequest)
 
 
 class ProducerState(Struct):
-    """A producer. current_txn_start_offset is -1 while it has no open transaction here."""
+    """A producer. current_txn_start_offset: -1 if it has no open transaction in the partition."""
 
     producer_id: int = int64()
     producer_epoch: int = int32()
@@ -49,7 +49,7 @@ class TopicResponse(Struct):
 
 
 class DescribeProducersResponse(Response, request=DescribeProducersRequest):
-    """The producers, by partition."""
+    """The producers, grouped by partition."""
 
     throttle_time_ms: int = int32()
     topics: list[TopicResponse] = array(TopicResponse)

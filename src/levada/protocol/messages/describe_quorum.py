@@ -1,4 +1,4 @@
-"""DescribeQuorum (key 55): who leads and follows the metadata log.
+"""DescribeQuorum (key 55): describe the leader and the followers of the metadata log.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -24,13 +24,13 @@ class TopicData(Struct):
 
 
 class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions="0-2", flexible="0+"):
-    """What is asked about."""
+    """The partition of the metadata log."""
 
     topics: list[TopicData] = array(TopicData)
 
 
 class ReplicaState(Struct):
-    """How far a voter or observer has come; times are -1 when not known."""
+    """The log end of a voter or observer. Times are -1 if unknown."""
 
     replica_id: int = int32()
     replica_directory_id: UUID = uuid("2+")
@@ -60,7 +60,7 @@ class TopicResponse(Struct):
 
 
 class Listener(Struct):
-    """Where a listener can be reached."""
+    """The address of a listener."""
 
     name: str = string("2+")
     host: str = string("2+")
@@ -68,7 +68,7 @@ class Listener(Struct):
 
 
 class Node(Struct):
-    """Where a controller can be reached."""
+    """The address of a controller."""
 
     node_id: int = int32("2+")
     listeners: list[Listener] = array(Listener, "2+")

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (key 90): where share groups are in their partitions.
+"""DescribeShareGroupOffsets (key 90): read the start offsets of share groups.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,20 +18,20 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
-    """What is asked of one group; null topics ask for all."""
+    """A group to describe. Null topics ask for all topics."""
 
     group_id: str = string()
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = array(DescribeShareGroupOffsetsRequestTopic, nullable="0+")
 
 
 class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsResponse"], key=90, versions="0-1", flexible="0+"):
-    """What is asked."""
+    """The groups to describe."""
 
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
-    """The first offset that is not done yet; -1 when there is none."""
+    """The first offset that is not completely processed; -1 if there is none."""
 
     partition_index: int = int32()
     start_offset: int = int64()
@@ -50,7 +50,7 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
 
 
 class DescribeShareGroupOffsetsResponseGroup(Struct):
-    """Where one group is."""
+    """The start offsets of one group."""
 
     group_id: str = string()
     topics: list[DescribeShareGroupOffsetsResponseTopic] = array(DescribeShareGroupOffsetsResponseTopic)
@@ -59,7 +59,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Response, request=DescribeShareGroupOffsetsRequest):
-    """One result per group."""
+    """One result for each group."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribeShareGroupOffsetsResponseGroup] = array(DescribeShareGroupOffsetsResponseGroup)

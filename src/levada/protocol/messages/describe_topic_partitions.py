@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75): topics and partitions, page by page (KIP-966).
+"""DescribeTopicPartitions (key 75): describe topics and partitions, page by page (KIP-966).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -26,7 +26,7 @@ class Cursor(Struct):
 
 
 class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"], key=75, versions="0", flexible="0+"):
-    """No topics ask for all. cursor: where the page starts, null for the first."""
+    """An empty topics list asks for all topics. cursor: start of the page, null for the first."""
 
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2_000)
@@ -34,7 +34,7 @@ class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"],
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """One partition. eligible_leader_replicas and last_known_elr may lead when no replica is in sync."""
+    """One partition. eligible_leader_replicas, last_known_elr: replicas that may lead if none is in sync."""
 
     error_code: int = int16()
     partition_index: int = int32()
@@ -48,7 +48,7 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """The partitions of one topic that fit the page."""
+    """The partitions of one topic that fit in the page."""
 
     error_code: int = int16()
     name: str | None = string(nullable="0+")
@@ -59,7 +59,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Response, request=DescribeTopicPartitionsRequest):
-    """next_cursor is null on the last page."""
+    """next_cursor: null on the last page."""
 
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)

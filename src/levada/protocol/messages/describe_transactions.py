@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): the state of transactional ids (KIP-664).
+"""DescribeTransactions (key 65): describe the transactions of transactional ids (KIP-664).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -35,7 +35,7 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Response, request=DescribeTransactionsRequest):
-    """One description per transactional id."""
+    """One description for each transactional id."""
 
     throttle_time_ms: int = int32()
     transaction_states: list[TransactionState] = array(TransactionState)

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50): which SCRAM credentials users have (KIP-554). The credentials themselves are never told.
+"""DescribeUserScramCredentials (key 50): list the SCRAM credentials of users (KIP-554). Passwords are never returned.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -15,7 +15,7 @@ class UserName(Struct):
 
 
 class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"], key=50, versions="0", flexible="0+"):
-    """Null or empty users ask for all."""
+    """Null or empty users ask for all users."""
 
     users: list[UserName] | None = array(UserName, nullable="0+")
 
@@ -37,7 +37,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Response, request=DescribeUserScramCredentialsRequest):
-    """One result per user."""
+    """One result for each user."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

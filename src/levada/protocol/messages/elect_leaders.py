@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43): elect leaders of partitions anew.
+"""ElectLeaders (key 43): elect new leaders of partitions.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class TopicPartitions(Struct):
 
 
 class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2", flexible="2+"):
-    """election_type: 0 the preferred replica, 1 any replica even if it is out of sync. Null partitions ask for all."""
+    """election_type: 0 the preferred replica, 1 any replica, even if it is out of sync. Null partitions ask for all."""
 
     election_type: int = int8("1+")
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
@@ -24,7 +24,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: int = int32()
     error_code: int = int16()
@@ -39,7 +39,7 @@ class ReplicaElectionResult(Struct):
 
 
 class ElectLeadersResponse(Response, request=ElectLeadersRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16("1+")

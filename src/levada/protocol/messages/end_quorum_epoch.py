@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (key 54): a controller tells the others that it leads no longer (KIP-595).
+"""EndQuorumEpoch (key 54): the leader of the controllers announces that it resigns (KIP-595).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,7 +18,7 @@ class ReplicaInfo(Struct):
 
 
 class PartitionData(Struct):
-    """The epoch that ends, and who should lead next, best first."""
+    """The epoch that ends, and the preferred next leaders, best first."""
 
     partition_index: int = int32()
     leader_id: int = int32()
@@ -28,14 +28,14 @@ class PartitionData(Struct):
 
 
 class TopicData(Struct):
-    """The partitions of one topic; there is only the metadata log."""
+    """The partitions of one topic. The only topic is the metadata log."""
 
     topic_name: str = string()
     partitions: list[PartitionData] = array(PartitionData)
 
 
 class LeaderEndpoint(Struct):
-    """Where a listener of the leader can be reached."""
+    """The address of a listener of the leader."""
 
     name: str = string("1+")
     host: str = string("1+")
@@ -43,7 +43,7 @@ class LeaderEndpoint(Struct):
 
 
 class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"], key=54, versions="0-1", flexible="1+"):
-    """Where the old leader can be reached, since version 1."""
+    """Since version 1: the addresses of the old leader."""
 
     cluster_id: str | None = string(nullable="0+")
     topics: list[TopicData] = array(TopicData)
@@ -51,7 +51,7 @@ class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"], key=54, versions=
 
 
 class PartitionResponse(Struct):
-    """The leader and epoch that the other knows."""
+    """The leader and epoch that the receiver knows."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -67,7 +67,7 @@ class TopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached."""
+    """The address of a leader that the response names."""
 
     node_id: int = int32("1+")
     host: str = string("1+")
@@ -75,7 +75,7 @@ class NodeEndpoint(Struct):
 
 
 class EndQuorumEpochResponse(Response, request=EndQuorumEpochRequest):
-    """One answer per partition."""
+    """One answer for each partition."""
 
     error_code: int = int16()
     topics: list[TopicResponse] = array(TopicResponse)

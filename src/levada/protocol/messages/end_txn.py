@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, boolean, int16, int32, int
 
 
 class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+"):
-    """committed: whether to commit; else the transaction is aborted."""
+    """committed: true to commit, false to abort."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -18,7 +18,7 @@ class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible=
 
 
 class EndTxnResponse(Response, request=EndTxnRequest):
-    """Since version 5 the id and epoch to go on with (KIP-890)."""
+    """Since version 5: the producer id and epoch for the next transaction (KIP-890)."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Envelope (key 58): a broker hands a client's request on to the controller (KIP-590).
+"""Envelope (key 58): a broker forwards a client's request to the controller (KIP-590).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, bytestring, int16
 
 
 class EnvelopeRequest(Request["EnvelopeResponse"], key=58, versions="0", flexible="0+"):
-    """The request with its header, and whose it is; request_principal is a DefaultPrincipalData unless a plugin made it."""
+    """The request with its header. request_principal: the client's principal, a DefaultPrincipalData unless a plugin made it."""
 
     request_data: bytes = bytestring(secret=True)
     request_principal: bytes | None = bytestring(nullable="0+")

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40): let a delegation token end sooner.
+"""ExpireDelegationToken (key 40): expire a delegation token earlier.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,14 +9,14 @@ from levada.protocol.schema import Request, Response, bytestring, int16, int32, 
 
 
 class ExpireDelegationTokenRequest(Request["ExpireDelegationTokenResponse"], key=40, versions="0-2", flexible="2+"):
-    """The token, by its hmac. A negative period ends it at once."""
+    """The token, by its hmac. A negative period expires it at once."""
 
     hmac: bytes = bytestring(secret=True)
     expiry_time_period_ms: int = int64()
 
 
 class ExpireDelegationTokenResponse(Response, request=ExpireDelegationTokenRequest):
-    """When the token ends now."""
+    """The new time at which the token expires."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

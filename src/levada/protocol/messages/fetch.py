@@ -1,4 +1,4 @@
-"""Fetch (key 1): read record batches from partitions, waiting until there are enough (a long poll).
+"""Fetch (key 1): read record batches from partitions. The broker waits until there are enough bytes (a long poll).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,14 +11,14 @@ from levada.protocol.schema import RecordBytes, Request, Response, Struct, array
 
 
 class ReplicaState(Struct):
-    """Which replica asks; a consumer leaves the defaults."""
+    """The replica that fetches. A consumer leaves the defaults."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
 
 
 class FetchPartition(Struct):
-    """Where to read one partition from. log_start_offset and what follows is for followers."""
+    """The offset to fetch from in one partition. log_start_offset and the fields after it are for followers."""
 
     partition: int = int32()
     current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -31,7 +31,7 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """The partitions of one topic, named by id from version 13 on."""
+    """The partitions of one topic. The topic is named by id since version 13."""
 
     topic: str = string("0-12", ignorable=True)
     topic_id: UUID = uuid("13+", ignorable=True)
@@ -47,7 +47,7 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+"):
-    """session_epoch: -1 no session, 0 a new one, else the next of session_id. max_bytes may be exceeded by the first batch."""
+    """session_epoch: -1 no session, 0 a new one, else the next epoch of session_id. The first batch may exceed max_bytes."""
 
     cluster_id: str | None = string("12+", nullable="12+", tagged="12+", tag=0, ignorable=True)
     replica_id: int = int32("0-14", default=-1)
@@ -64,21 +64,21 @@ class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="1
 
 
 class EpochEndOffset(Struct):
-    """Where the log diverged from the follower's (KIP-595)."""
+    """The epoch and offset at which the leader's log diverged from the follower's (KIP-595)."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """The leader the broker believes in (KIP-951)."""
+    """The leader and its epoch, as far as the broker knows (KIP-951)."""
 
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)
 
 
 class SnapshotId(Struct):
-    """The snapshot a follower of the metadata log should fetch instead."""
+    """The snapshot that a follower of the metadata log should fetch instead."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)
@@ -92,7 +92,7 @@ class AbortedTransaction(Struct):
 
 
 class PartitionData(Struct):
-    """What was read from one partition. The last batch in records may be cut off."""
+    """The records of one partition. The last batch may be incomplete."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -116,7 +116,7 @@ class FetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached (KIP-951)."""
+    """The address of a leader that the response names (KIP-951)."""
 
     node_id: int = int32("16+")
     host: str = string("16+")
@@ -125,7 +125,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Response, request=FetchRequest):
-    """In a session only the partitions with news are listed."""
+    """In a fetch session, only partitions with changes are listed."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)

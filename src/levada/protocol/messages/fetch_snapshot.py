@@ -11,14 +11,14 @@ from levada.protocol.schema import RecordBytes, Request, Response, Struct, array
 
 
 class SnapshotId(Struct):
-    """The log up to end_offset, which epoch wrote."""
+    """The snapshot of the log up to end_offset. epoch: of the last record in it."""
 
     end_offset: int = int64()
     epoch: int = int32()
 
 
 class PartitionSnapshot(Struct):
-    """Where to read on in one snapshot."""
+    """The position to read from in one snapshot."""
 
     partition: int = int32()
     current_leader_epoch: int = int32()
@@ -35,7 +35,7 @@ class TopicSnapshot(Struct):
 
 
 class FetchSnapshotRequest(Request["FetchSnapshotResponse"], key=59, versions="0-1", flexible="0+"):
-    """replica_id: who reads."""
+    """replica_id: the replica that reads."""
 
     cluster_id: str | None = string(nullable="0+", tagged="0+", tag=0)
     replica_id: int = int32(default=-1)
@@ -44,14 +44,14 @@ class FetchSnapshotRequest(Request["FetchSnapshotResponse"], key=59, versions="0
 
 
 class LeaderIdAndEpoch(Struct):
-    """The leader the controller believes in."""
+    """The leader and its epoch, as far as the controller knows."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
 class PartitionSnapshotResponse(Struct):
-    """A piece of one snapshot; records may begin and end inside a batch."""
+    """A part of one snapshot. It may begin and end inside a record batch."""
 
     index: int = int32()
     error_code: int = int16()
@@ -70,7 +70,7 @@ class TopicSnapshotResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached."""
+    """The address of a leader that the response names."""
 
     node_id: int = int32("1+")
     host: str = string("1+")
@@ -78,7 +78,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchSnapshotResponse(Response, request=FetchSnapshotRequest):
-    """One piece per partition."""
+    """One part for each partition."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10): which broker coordinates a group, a transactional id or a share partition.
+"""FindCoordinator (key 10): find the coordinator of a group, a transactional id or a share partition.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -28,7 +28,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Response, request=FindCoordinatorRequest):
-    """coordinators since version 4, a single one before."""
+    """coordinators since version 4, a single coordinator before."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): which metrics the cluster wants from this client (KIP-714).
+"""GetTelemetrySubscriptions (key 71): ask which metrics the cluster wants from this client (KIP-714).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,13 +11,13 @@ from levada.protocol.schema import Request, Response, array, boolean, int8, int1
 
 
 class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"], key=71, versions="0", flexible="0+"):
-    """A client that has no id yet sends zero."""
+    """A client without an instance id sends zero."""
 
     client_instance_id: UUID = uuid()
 
 
 class GetTelemetrySubscriptionsResponse(Response, request=GetTelemetrySubscriptionsRequest):
-    """Prefixes of the metrics wanted; one empty prefix wants all, none at all wants nothing."""
+    """Prefixes of the requested metrics. One empty prefix asks for all metrics, an empty list for none."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): tell the coordinator of a classic group that a member is alive, and hear of rebalances.
+"""Heartbeat (key 12): tell the coordinator of a classic group that a member is alive, and learn about rebalances.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, int16, int32, string
 
 
 class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+"):
-    """Who is alive."""
+    """The member that is alive."""
 
     group_id: str = string()
     generation_id: int = int32()

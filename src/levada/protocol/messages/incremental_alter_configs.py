@@ -17,7 +17,7 @@ class AlterableConfig(Struct):
 
 
 class AlterConfigsResource(Struct):
-    """The changes of one resource; all or none are made."""
+    """The changes of one resource. Either all or none are made."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -25,14 +25,14 @@ class AlterConfigsResource(Struct):
 
 
 class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"], key=44, versions="0-1", flexible="1+"):
-    """validate_only: check, but change nothing."""
+    """validate_only: only check whether the changes are possible."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -41,7 +41,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class IncrementalAlterConfigsResponse(Response, request=IncrementalAlterConfigsRequest):
-    """One result per resource."""
+    """One result for each resource."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -1,4 +1,4 @@
-"""InitProducerId (key 22): a producer id and epoch, for idempotence and transactions.
+"""InitProducerId (key 22): get a producer id and epoch, for idempotence and transactions.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, boolean, int16, int32, int
 
 
 class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions="0-5", unstable="6", flexible="2+"):
-    """transactional_id is null for a producer that is only idempotent. producer_id and epoch ask for the next epoch (KIP-360)."""
+    """transactional_id: null for a producer that is only idempotent. producer_id and epoch ask for the next epoch (KIP-360)."""
 
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
@@ -20,7 +20,7 @@ class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions=
 
 
 class InitProducerIdResponse(Response, request=InitProducerIdRequest):
-    """The id and epoch to write with."""
+    """The producer id and epoch to write with."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16()

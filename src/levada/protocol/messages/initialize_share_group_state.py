@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (key 83): a group's coordinator begins the state of share partitions (KIP-932).
+"""InitializeShareGroupState (key 83): a group's coordinator initializes the state of share partitions (KIP-932).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class PartitionData(Struct):
-    """Where one partition begins; -1 when that is not known yet."""
+    """The start offset of one partition; -1 if not known yet."""
 
     partition: int = int32()
     state_epoch: int = int32()
@@ -26,14 +26,14 @@ class InitializeStateData(Struct):
 
 
 class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"], key=83, versions="0", flexible="0+"):
-    """What to begin."""
+    """The partitions to initialize."""
 
     group_id: str = string()
     topics: list[InitializeStateData] = array(InitializeStateData)
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: int = int32()
     error_code: int = int16()
@@ -48,6 +48,6 @@ class InitializeStateResult(Struct):
 
 
 class InitializeShareGroupStateResponse(Response, request=InitializeShareGroupStateRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     results: list[InitializeStateResult] = array(InitializeStateResult)

@@ -1,4 +1,4 @@
-"""JoinGroup (key 11): join a classic group, and wait until everybody has joined.
+"""JoinGroup (key 11): join a classic group, and wait until all members have joined.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class JoinGroupRequestProtocol(Struct):
 
 
 class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+"):
-    """The first join has an empty member id. Protocols come in order of preference. group_instance_id makes the member static."""
+    """The first join has an empty member id. Protocols are in order of preference. group_instance_id makes the member static."""
 
     group_id: str = string()
     session_timeout_ms: int = int32()
@@ -29,7 +29,7 @@ class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", fle
 
 
 class JoinGroupResponseMember(Struct):
-    """A member and the metadata it joined with."""
+    """A member and the metadata that it joined with."""
 
     member_id: str = string()
     group_instance_id: str | None = string("5+", nullable="5+", ignorable=True)
@@ -37,7 +37,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Response, request=JoinGroupRequest):
-    """members is filled for the leader only, which assigns unless skip_assignment says otherwise."""
+    """Only the leader receives members. It computes the assignment unless skip_assignment is true."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4): a controller with ZooKeeper tells a broker which partitions it leads or follows. Kafka 4 has dropped it.
+"""LeaderAndIsr (key 4): a controller with ZooKeeper tells a broker which partitions it leads or follows. Removed in Kafka 4.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class LeaderAndIsrPartitionState(Struct):
-    """One partition: its leader, its in-sync replicas, and replicas that come or go. topic_name stands here before version 2."""
+    """A partition: leader, in-sync replicas, and replicas that are added or removed. topic_name is here before version 2."""
 
     topic_name: str = string("0-1", ignorable=True)
     partition_index: int = int32()
@@ -36,7 +36,7 @@ class LeaderAndIsrTopicState(Struct):
 
 
 class LeaderAndIsrLiveLeader(Struct):
-    """Where a leader can be reached."""
+    """The address of a leader."""
 
     broker_id: int = int32()
     host_name: str = string()
@@ -44,7 +44,7 @@ class LeaderAndIsrLiveLeader(Struct):
 
 
 class LeaderAndIsrRequest(Request["LeaderAndIsrResponse"], key=4, versions="0-7", flexible="4+"):
-    """Partitions are a flat list before version 2 and by topic since. type: 1 some of the broker's partitions, 2 all of them."""
+    """Partitions are a flat list before version 2, and grouped by topic since. type: 1 some of the broker's partitions, 2 all."""
 
     controller_id: int = int32()
     is_kraft_controller: bool = boolean("7+")
@@ -57,7 +57,7 @@ class LeaderAndIsrRequest(Request["LeaderAndIsrResponse"], key=4, versions="0-7"
 
 
 class LeaderAndIsrPartitionError(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic_name: str = string("0-4", ignorable=True)
     partition_index: int = int32()
@@ -72,7 +72,7 @@ class LeaderAndIsrTopicError(Struct):
 
 
 class LeaderAndIsrResponse(Response, request=LeaderAndIsrRequest):
-    """A flat list before version 5, by topic since."""
+    """A flat list before version 5, grouped by topic since."""
 
     error_code: int = int16()
     partition_errors: list[LeaderAndIsrPartitionError] = array(LeaderAndIsrPartitionError, "0-4")

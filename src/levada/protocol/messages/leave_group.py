@@ -25,7 +25,7 @@ class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", f
 
 
 class MemberResponse(Struct):
-    """What became of one member."""
+    """The result for one member."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+")

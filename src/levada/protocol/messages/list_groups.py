@@ -1,4 +1,4 @@
-"""ListGroups (key 16): the groups a broker coordinates; a whole list takes all brokers.
+"""ListGroups (key 16): list the groups that a broker coordinates. A full list needs all brokers.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,14 +9,14 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+"):
-    """Empty filters take every state (4+) and type (5+)."""
+    """Empty filters match every state (4+) and type (5+)."""
 
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
 
 
 class ListedGroup(Struct):
-    """One group, and what kind it is."""
+    """One group, and its type."""
 
     group_id: str = string()
     protocol_type: str = string()

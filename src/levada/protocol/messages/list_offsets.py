@@ -12,7 +12,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class ListOffsetsPartition(Struct):
-    """The time to look for in one partition, in milliseconds."""
+    """The timestamp to look for in one partition, in milliseconds."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
@@ -37,7 +37,7 @@ class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11",
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """The first record at or after the time; -1 when there is none. Version 0 answers with segment offsets, newest first."""
+    """The first record at or after the timestamp; -1 if there is none. Version 0 returns segment offsets, newest first."""
 
     partition_index: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): the moves of replicas that are under way.
+"""ListPartitionReassignments (key 46): list ongoing reassignments of partitions.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,14 +16,14 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"], key=46, versions="0", flexible="0+"):
-    """Null topics ask for all."""
+    """Null topics ask for all topics."""
 
     timeout_ms: int = int32(default=60_000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(ListPartitionReassignmentsTopics, nullable="0+")
 
 
 class OngoingPartitionReassignment(Struct):
-    """The replicas of one partition now, and those that come and go."""
+    """The current replicas of one partition, and those that are added and removed."""
 
     partition_index: int = int32()
     replicas: list[int] = array(int32)
@@ -39,7 +39,7 @@ class OngoingTopicReassignment(Struct):
 
 
 class ListPartitionReassignmentsResponse(Response, request=ListPartitionReassignmentsRequest):
-    """The moves, by topic."""
+    """The reassignments, grouped by topic."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

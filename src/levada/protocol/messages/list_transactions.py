@@ -1,4 +1,4 @@
-"""ListTransactions (key 66): the transactions a broker coordinates (KIP-664); a whole list takes all brokers.
+"""ListTransactions (key 66): list the transactions that a broker coordinates (KIP-664). A full list needs all brokers.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versions="0-2", flexible="0+"):
-    """Empty filters take all. duration_filter: running for at least so many milliseconds, -1 for any (KIP-994)."""
+    """Empty filters match all. duration_filter: open for at least this many milliseconds, -1 for any (KIP-994)."""
 
     state_filters: list[str] = array(string)
     producer_id_filters: list[int] = array(int64)
@@ -26,7 +26,7 @@ class TransactionState(Struct):
 
 
 class ListTransactionsResponse(Response, request=ListTransactionsRequest):
-    """The transactions of this broker. Filters that it does not know are told, not refused."""
+    """The transactions of this broker. unknown_state_filters: states that the broker does not know."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

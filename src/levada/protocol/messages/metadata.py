@@ -1,4 +1,4 @@
-"""Metadata (key 3): which topics there are, who leads their partitions, and where the brokers are.
+"""Metadata (key 3): describe topics, the leaders of their partitions, and the addresses of the brokers.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -13,14 +13,14 @@ OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
 class MetadataRequestTopic(Struct):
-    """A topic by name, or by id with a null name from version 12 on."""
+    """A topic by name, or since version 12 by id with a null name."""
 
     topic_id: UUID = uuid("10+", ignorable=True)
     name: str | None = string(nullable="10+")
 
 
 class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexible="9+"):
-    """topics: null asks for all of them, empty for none; version 0 knows no null and takes empty for all."""
+    """topics: null asks for all topics, empty for none. Version 0 has no null, and empty asks for all."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
@@ -29,7 +29,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
 
 
 class MetadataResponseBroker(Struct):
-    """An endpoint of the cluster."""
+    """The address of a broker."""
 
     node_id: int = int32()
     host: str = string()
@@ -38,7 +38,7 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """leader_id is -1 while there is none. Brokers before version 9 may answer with a stale leader_epoch."""
+    """leader_id: -1 if there is no leader. Brokers before version 9 may answer with a stale leader_epoch."""
 
     error_code: int = int16()
     partition_index: int = int32()
@@ -50,7 +50,7 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """name is null when a topic was asked for by an id nobody knows."""
+    """name: null if the topic was requested by an unknown id."""
 
     error_code: int = int16()
     name: str | None = string(nullable="12+")

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8): store how far a group has read.
+"""OffsetCommit (key 8): store the committed offsets of a group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class OffsetCommitRequestPartition(Struct):
-    """The next offset to read, not the last one read. commit_timestamp is of version 1 only."""
+    """The next offset to read, not the last one read. Only version 1 has commit_timestamp."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
@@ -21,7 +21,7 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """The partitions of one topic, named by id from version 10 on."""
+    """The partitions of one topic. The topic is named by id since version 10."""
 
     name: str = string("0-9", ignorable=True)
     topic_id: UUID = uuid("10+", ignorable=True)
@@ -29,7 +29,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+"):
-    """Outside a group: generation -1 and an empty member id. With the new protocol (KIP-848) the member epoch stands for the generation."""
+    """Without a member: generation -1 and an empty member id. In KIP-848 groups the member epoch is sent as the generation."""
 
     group_id: str = string()
     generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)
@@ -40,14 +40,14 @@ class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10
 
 
 class OffsetCommitResponsePartition(Struct):
-    """What became of one partition's commit."""
+    """The result of the commit for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class OffsetCommitResponseTopic(Struct):
-    """The partitions of one topic, named by id from version 10 on."""
+    """The partitions of one topic. The topic is named by id since version 10."""
 
     name: str = string("0-9", ignorable=True)
     topic_id: UUID = uuid("10+", ignorable=True)
@@ -55,7 +55,7 @@ class OffsetCommitResponseTopic(Struct):
 
 
 class OffsetCommitResponse(Response, request=OffsetCommitRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): forget committed offsets of a group.
+"""OffsetDelete (key 47): delete committed offsets of a group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -15,21 +15,21 @@ class OffsetDeleteRequestPartition(Struct):
 
 
 class OffsetDeleteRequestTopic(Struct):
-    """The partitions of one topic; no member may be subscribed to it."""
+    """The partitions of one topic. No member may be subscribed to the topic."""
 
     name: str = string()
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
 
 
 class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0"):
-    """What to forget."""
+    """The partitions whose offsets to delete."""
 
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -43,7 +43,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 
 class OffsetDeleteResponse(Response, request=OffsetDeleteRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     error_code: int = int16()
     throttle_time_ms: int = int32(ignorable=True)

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): how far groups have read. Several groups since version 8, one before.
+"""OffsetFetch (key 9): read the committed offsets of groups. Several groups since version 8, one before.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,7 +18,7 @@ class OffsetFetchRequestTopic(Struct):
 
 
 class OffsetFetchRequestTopics(Struct):
-    """The partitions of one topic, for one of several groups; named by id from version 10 on."""
+    """The partitions of one topic, for one of several groups. The topic is named by id since version 10."""
 
     name: str = string("8-9", ignorable=True)
     topic_id: UUID = uuid("10+", ignorable=True)
@@ -26,7 +26,7 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """What is asked of one group; null topics ask for all."""
+    """A group to describe. Null topics ask for all topics."""
 
     group_id: str = string("8+")
     member_id: str | None = string("9+", nullable="9+", ignorable=True)
@@ -35,7 +35,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="0-10", flexible="6+"):
-    """require_stable: refuse while a transaction may still change the offsets (KIP-447). Null topics ask for all since version 2."""
+    """require_stable: refuse while a transaction may change the offsets (KIP-447). Null topics ask for all since version 2."""
 
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
@@ -44,7 +44,7 @@ class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="0-10",
 
 
 class OffsetFetchResponsePartition(Struct):
-    """The committed offset, -1 when there is none (before version 8)."""
+    """The committed offset, -1 if there is none (before version 8)."""
 
     partition_index: int = int32("0-7")
     committed_offset: int = int64("0-7")
@@ -61,7 +61,7 @@ class OffsetFetchResponseTopic(Struct):
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """The committed offset, -1 when there is none."""
+    """The committed offset, -1 if there is none."""
 
     partition_index: int = int32("8+")
     committed_offset: int = int64("8+")
@@ -79,7 +79,7 @@ class OffsetFetchResponseTopics(Struct):
 
 
 class OffsetFetchResponseGroup(Struct):
-    """What one group has committed."""
+    """The committed offsets of one group."""
 
     group_id: str = string("8+")
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+")

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ends, to find out that a log was truncated (KIP-320).
+"""OffsetForLeaderEpoch (key 23): find the end offset of a leader epoch, to detect that a log was truncated (KIP-320).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class OffsetForLeaderPartition(Struct):
-    """current_leader_epoch fences; leader_epoch is the one asked about."""
+    """current_leader_epoch: fences stale clients. leader_epoch: the epoch to look up."""
 
     partition: int = int32()
     current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
@@ -31,7 +31,7 @@ class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"], key=2
 
 
 class EpochEndOffset(Struct):
-    """The largest epoch not after the one asked about, and where it ends; -1 when there is none."""
+    """The largest epoch that is not after the requested one, and its end offset; -1 if there is none."""
 
     error_code: int = int16()
     partition: int = int32()
@@ -47,7 +47,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 
 class OffsetForLeaderEpochResponse(Response, request=OffsetForLeaderEpochRequest):
-    """One answer per partition."""
+    """One answer for each partition."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

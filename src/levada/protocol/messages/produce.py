@@ -11,14 +11,14 @@ from levada.protocol.schema import RecordBytes, Request, Response, Struct, array
 
 
 class PartitionProduceData(Struct):
-    """The batches for one partition; since version 3 exactly one batch of magic 2."""
+    """The record batches for one partition; since version 3 exactly one batch of magic 2."""
 
     index: int = int32()
     records: RecordBytes | None = records(nullable="0+")
 
 
 class TopicProduceData(Struct):
-    """The partitions of one topic, named by id from version 13 on."""
+    """The partitions of one topic. The topic is named by id since version 13."""
 
     name: str = string("0-12", ignorable=True)
     topic_id: UUID = uuid("13+", ignorable=True)
@@ -26,7 +26,7 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Request["ProduceResponse | None"], key=0, versions="0-13", flexible="9+"):
-    """acks: 0 none, 1 the leader, -1 all in-sync replicas. timeout_ms: how long the broker waits for them."""
+    """acks: 0 none, 1 the leader, -1 all in-sync replicas. timeout_ms: how long the broker waits for these replicas."""
 
     transactional_id: str | None = string("3+", nullable="3+")
     acks: int = int16()
@@ -42,14 +42,14 @@ class BatchIndexAndErrorMessage(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    """The leader the broker believes in, sent with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+    """The leader and its epoch, as far as the broker knows. Sent with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
 
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """What became of one partition's batches. log_append_time_ms is -1 unless the topic uses LogAppendTime."""
+    """The result for one partition. log_append_time_ms is -1 unless the topic uses LogAppendTime."""
 
     index: int = int32()
     error_code: int = int16()
@@ -70,7 +70,7 @@ class TopicProduceResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached (KIP-951)."""
+    """The address of a leader that the response names (KIP-951)."""
 
     node_id: int = int32("10+")
     host: str = string("10+")
@@ -79,7 +79,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Response, request=ProduceRequest):
-    """The fate of every partition of the request."""
+    """The result for every partition of the request."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32("1+", ignorable=True)

@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): hand metrics to the cluster (KIP-714).
+"""PushTelemetry (key 72): send metrics to the cluster (KIP-714).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, boolean, bytestring, int8,
 
 
 class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0", flexible="0+"):
-    """metrics is OTLP, compressed. terminating: this is the last push."""
+    """metrics: OTLP, compressed. terminating: whether this is the last push."""
 
     client_instance_id: UUID = uuid()
     subscription_id: int = int32()
@@ -21,7 +21,7 @@ class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0
 
 
 class PushTelemetryResponse(Response, request=PushTelemetryRequest):
-    """Whether they were taken."""
+    """It says whether the metrics were accepted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class PartitionData(Struct):
-    """One partition; leader_epoch fences."""
+    """One partition. leader_epoch fences old leaders."""
 
     partition: int = int32()
     leader_epoch: int = int32()
@@ -25,7 +25,7 @@ class ReadStateData(Struct):
 
 
 class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"], key=84, versions="0", flexible="0+"):
-    """What to read."""
+    """The partitions to read."""
 
     group_id: str = string()
     topics: list[ReadStateData] = array(ReadStateData)
@@ -59,6 +59,6 @@ class ReadStateResult(Struct):
 
 
 class ReadShareGroupStateResponse(Response, request=ReadShareGroupStateRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     results: list[ReadStateResult] = array(ReadStateResult)

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (key 87): a group's coordinator reads how far share partitions have come (KIP-932).
+"""ReadShareGroupStateSummary (key 87): a group's coordinator reads the start offsets of share partitions (KIP-932).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class PartitionData(Struct):
-    """One partition; leader_epoch fences."""
+    """One partition. leader_epoch fences old leaders."""
 
     partition: int = int32()
     leader_epoch: int = int32()
@@ -25,14 +25,14 @@ class ReadStateSummaryData(Struct):
 
 
 class ReadShareGroupStateSummaryRequest(Request["ReadShareGroupStateSummaryResponse"], key=87, versions="0-1", flexible="0+"):
-    """What to read."""
+    """The partitions to read."""
 
     group_id: str = string()
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData)
 
 
 class PartitionResult(Struct):
-    """How far one partition has come."""
+    """The start offset of one partition."""
 
     partition: int = int32()
     error_code: int = int16()
@@ -51,6 +51,6 @@ class ReadStateSummaryResult(Struct):
 
 
 class ReadShareGroupStateSummaryResponse(Response, request=ReadShareGroupStateSummaryRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     results: list[ReadStateSummaryResult] = array(ReadStateSummaryResult)

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81): take a controller out of the voters (KIP-853).
+"""RemoveRaftVoter (key 81): remove a controller from the voters (KIP-853).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -19,7 +19,7 @@ class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], key=81, version
 
 
 class RemoveRaftVoterResponse(Response, request=RemoveRaftVoterRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36): one step of SASL authentication.
+"""SaslAuthenticate (key 36): exchange one step of SASL authentication.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,13 +9,13 @@ from levada.protocol.schema import Request, Response, bytestring, int16, int64, 
 
 
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versions="0-2", flexible="2+"):
-    """What the mechanism says."""
+    """The client's data, in the format of the mechanism."""
 
     auth_bytes: bytes = bytestring(secret=True)
 
 
 class SaslAuthenticateResponse(Response, request=SaslAuthenticateRequest):
-    """What the mechanism answers. session_lifetime_ms: authenticate again before it is over; 0 for never (KIP-368)."""
+    """The broker's data. session_lifetime_ms: authenticate again before it is over; 0 for never (KIP-368)."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

@@ -17,7 +17,7 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
 
 
 class SaslHandshakeResponse(Response, request=SaslHandshakeRequest):
-    """The mechanisms the broker has enabled."""
+    """The mechanisms that the broker has enabled."""
 
     error_code: int = int16()
     mechanisms: list[str] = array(string)

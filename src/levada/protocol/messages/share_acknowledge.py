@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class AcknowledgementBatch(Struct):
-    """Offsets, and what became of them: one type per offset, or one for all."""
+    """Acknowledged offsets: one acknowledgement type for each offset, or one for all."""
 
     first_offset: int = int64()
     last_offset: int = int64()
@@ -19,7 +19,7 @@ class AcknowledgementBatch(Struct):
 
 
 class AcknowledgePartition(Struct):
-    """What is acknowledged in one partition."""
+    """The acknowledged offsets of one partition."""
 
     partition_index: int = int32()
     acknowledgement_batches: list[AcknowledgementBatch] = array(AcknowledgementBatch)
@@ -33,7 +33,7 @@ class AcknowledgeTopic(Struct):
 
 
 class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versions="1-2", unstable="0", flexible="0+"):
-    """share_session_epoch: -1 closes the session. is_renew_ack: some records are to be kept for longer."""
+    """share_session_epoch: -1 closes the session. is_renew_ack: some acknowledgements renew the lock of their records."""
 
     group_id: str | None = string(nullable="0+")
     member_id: str | None = string(nullable="0+")
@@ -43,14 +43,14 @@ class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versi
 
 
 class LeaderIdAndEpoch(Struct):
-    """The leader the broker believes in."""
+    """The leader and its epoch, as far as the broker knows."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
 class PartitionData(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -66,7 +66,7 @@ class ShareAcknowledgeTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached."""
+    """The address of a leader that the response names."""
 
     node_id: int = int32()
     host: str = string()
@@ -75,7 +75,7 @@ class NodeEndpoint(Struct):
 
 
 class ShareAcknowledgeResponse(Response, request=ShareAcknowledgeRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

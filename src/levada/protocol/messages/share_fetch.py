@@ -26,7 +26,7 @@ from levada.protocol.schema import (
 
 
 class AcknowledgementBatch(Struct):
-    """Offsets, and what became of them: one type per offset, or one for all."""
+    """Acknowledged offsets: one acknowledgement type for each offset, or one for all."""
 
     first_offset: int = int64()
     last_offset: int = int64()
@@ -34,7 +34,7 @@ class AcknowledgementBatch(Struct):
 
 
 class FetchPartition(Struct):
-    """One partition. partition_max_bytes is of version 0 only."""
+    """One partition. Only version 0 has partition_max_bytes."""
 
     partition_index: int = int32()
     partition_max_bytes: int = int32("0")
@@ -73,14 +73,14 @@ class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", u
 
 
 class LeaderIdAndEpoch(Struct):
-    """The leader the broker believes in."""
+    """The leader and its epoch, as far as the broker knows."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
 class AcquiredRecords(Struct):
-    """Offsets that are this member's until the lock times out, and how often they were delivered."""
+    """Offsets that the member has acquired until the lock times out, and their delivery count."""
 
     first_offset: int = int64()
     last_offset: int = int64()
@@ -88,7 +88,7 @@ class AcquiredRecords(Struct):
 
 
 class PartitionData(Struct):
-    """What was read from one partition, and what of it was acquired."""
+    """The records of one partition, and the offsets that were acquired."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -108,7 +108,7 @@ class ShareFetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached."""
+    """The address of a leader that the response names."""
 
     node_id: int = int32()
     host: str = string()
@@ -117,7 +117,7 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Response, request=ShareFetchRequest):
-    """acquisition_lock_timeout_ms: how long the member may keep what it acquired."""
+    """acquisition_lock_timeout_ms: how long records stay acquired by the member."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

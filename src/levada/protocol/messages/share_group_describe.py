@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (key 77): state and members of share groups (KIP-932).
+"""ShareGroupDescribe (key 77): describe the state and members of share groups (KIP-932).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -60,7 +60,7 @@ class DescribedGroup(Struct):
 
 
 class ShareGroupDescribeResponse(Response, request=ShareGroupDescribeRequest):
-    """One description per group."""
+    """One description for each group."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

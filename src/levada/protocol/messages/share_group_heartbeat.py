@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76): join, keep alive and leave a share group (KIP-932).
+"""ShareGroupHeartbeat (key 76): join a share group, stay in it, or leave it (KIP-932).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -28,13 +28,13 @@ class TopicPartitions(Struct):
 
 
 class Assignment(Struct):
-    """The partitions the member shall have."""
+    """The partitions assigned to the member."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class ShareGroupHeartbeatResponse(Response, request=ShareGroupHeartbeatRequest):
-    """assignment is null while it is unchanged."""
+    """assignment: null if unchanged."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

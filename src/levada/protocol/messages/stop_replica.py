@@ -1,4 +1,4 @@
-"""StopReplica (key 5): a controller with ZooKeeper tells a broker to stop replicating partitions. Kafka 4 has dropped it.
+"""StopReplica (key 5): a controller with ZooKeeper tells a broker to stop replicating partitions. Removed in Kafka 4.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -23,7 +23,7 @@ class StopReplicaTopicV1(Struct):
 
 
 class StopReplicaPartitionState(Struct):
-    """One partition, and whether its log shall be deleted."""
+    """A partition, and whether to delete its log."""
 
     partition_index: int = int32("3+")
     leader_epoch: int = int32("3+", default=-1)
@@ -38,7 +38,7 @@ class StopReplicaTopicState(Struct):
 
 
 class StopReplicaRequest(Request["StopReplicaResponse"], key=5, versions="0-4", flexible="2+"):
-    """delete_partitions counts for all partitions before version 3."""
+    """delete_partitions applies to all partitions before version 3."""
 
     controller_id: int = int32()
     is_kraft_controller: bool = boolean("4+")
@@ -51,7 +51,7 @@ class StopReplicaRequest(Request["StopReplicaResponse"], key=5, versions="0-4", 
 
 
 class StopReplicaPartitionError(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic_name: str = string()
     partition_index: int = int32()
@@ -59,7 +59,7 @@ class StopReplicaPartitionError(Struct):
 
 
 class StopReplicaResponse(Response, request=StopReplicaRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     error_code: int = int16()
     partition_errors: list[StopReplicaPartitionError] = array(StopReplicaPartitionError)

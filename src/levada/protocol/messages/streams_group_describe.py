@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (key 89): state and members of streams groups (KIP-1071).
+"""StreamsGroupDescribe (key 89): describe the state and members of streams groups (KIP-1071).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -26,7 +26,7 @@ class KeyValue(Struct):
 
 
 class TopicInfo(Struct):
-    """An internal topic. partitions 0: as many as its sources need."""
+    """An internal topic. partitions 0: as many as its source topics need."""
 
     name: str = string()
     partitions: int = int32()
@@ -45,21 +45,21 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    """What the application computes."""
+    """The topology of the application."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] | None = array(Subtopology, nullable="0+")
 
 
 class Endpoint(Struct):
-    """Where the application can be asked for its state."""
+    """The address at which the application's state can be queried."""
 
     host: str = string()
     port: int = uint16()
 
 
 class TaskOffset(Struct):
-    """How far a task's state has come."""
+    """The cumulative changelog offset of a task."""
 
     subtopology_id: str = string()
     partition: int = int32()
@@ -74,7 +74,7 @@ class TaskIds(Struct):
 
 
 class Assignment(Struct):
-    """The tasks a member has, or shall have."""
+    """A member's current or target tasks."""
 
     active_tasks: list[TaskIds] = array(TaskIds)
     standby_tasks: list[TaskIds] = array(TaskIds)
@@ -82,7 +82,7 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """A member, which is one thread of the application's process."""
+    """A member, which is one thread of an application's process."""
 
     member_id: str = string()
     member_epoch: int = int32()
@@ -102,7 +102,7 @@ class Member(Struct):
 
 
 class TopologyDescriptionNode(Struct):
-    """A source, processor or sink, with what it is connected to."""
+    """A source, processor or sink, and the nodes that it is connected to."""
 
     name: str = string("1+")
     node_type: int = int8("1+")
@@ -127,7 +127,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 
 class TopologyDescription(Struct):
-    """The graph of the application, as a person would read it."""
+    """The graph of the application, for people to read."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology, "1+")
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore, "1+")
@@ -151,7 +151,7 @@ class DescribedGroup(Struct):
 
 
 class StreamsGroupDescribeResponse(Response, request=StreamsGroupDescribeRequest):
-    """One description per group."""
+    """One description for each group."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (key 88): join, keep alive and leave a streams group (KIP-1071).
+"""StreamsGroupHeartbeat (key 88): join a streams group, stay in it, or leave it (KIP-1071).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class KeyValue(Struct):
 
 
 class TopicInfo(Struct):
-    """An internal topic that must be there. partitions 0: as many as its sources need."""
+    """A required internal topic. partitions 0: as many as its source topics need."""
 
     name: str = string()
     partitions: int = int32()
@@ -25,7 +25,7 @@ class TopicInfo(Struct):
 
 
 class CopartitionGroup(Struct):
-    """Topics that must have equally many partitions, as indexes into the lists of their subtopology."""
+    """Topics that need the same number of partitions, as indexes into the lists of their subtopology."""
 
     source_topics: list[int] = array(int16)
     source_topic_regex: list[int] = array(int16)
@@ -45,7 +45,7 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    """What the application computes, for the coordinator to assign."""
+    """The topology of the application, from which the coordinator assigns tasks."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] = array(Subtopology)
@@ -59,14 +59,14 @@ class TaskIds(Struct):
 
 
 class Endpoint(Struct):
-    """Where the application can be asked for its state."""
+    """The address at which the application's state can be queried."""
 
     host: str = string()
     port: int = uint16()
 
 
 class TaskOffset(Struct):
-    """How far a task's state has come."""
+    """The cumulative changelog offset of a task."""
 
     subtopology_id: str = string()
     partition: int = int32()
@@ -74,7 +74,7 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key=88, versions="0-1", flexible="0+"):
-    """Null and -1 mean unchanged. member_epoch: 0 joins, -1 leaves, -2 leaves for a while (static members)."""
+    """Null and -1 mean unchanged. member_epoch: 0 joins, -1 leaves, -2 leaves temporarily (static members)."""
 
     group_id: str = string()
     member_id: str = string()
@@ -96,7 +96,7 @@ class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key
 
 
 class Status(Struct):
-    """Something that keeps the group from working, such as a missing source topic."""
+    """A problem of the group, such as a missing source topic."""
 
     status_code: int = int8()
     status_detail: str = string()
@@ -110,7 +110,7 @@ class TopicPartition(Struct):
 
 
 class EndpointToPartitions(Struct):
-    """The partitions whose state can be asked for at one endpoint."""
+    """The partitions whose state can be queried at one endpoint."""
 
     user_endpoint: Endpoint = struct(Endpoint)
     active_partitions: list[TopicPartition] = array(TopicPartition)
@@ -118,7 +118,7 @@ class EndpointToPartitions(Struct):
 
 
 class StreamsGroupHeartbeatResponse(Response, request=StreamsGroupHeartbeatRequest):
-    """Tasks are null while they are unchanged."""
+    """Tasks are null if unchanged."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

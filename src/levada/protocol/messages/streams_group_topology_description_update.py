@@ -1,4 +1,4 @@
-"""StreamsGroupTopologyDescriptionUpdate (key 93): describe the topology of a streams group, for people to read.
+"""StreamsGroupTopologyDescriptionUpdate (key 93): store a description of a streams group's topology, for people to read.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int8, int16
 
 
 class TopologyDescriptionNode(Struct):
-    """A source, processor or sink, with what it is connected to."""
+    """A source, processor or sink, and the nodes that it is connected to."""
 
     name: str = string()
     node_type: int = int8()
@@ -34,7 +34,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 
 class TopologyDescription(Struct):
-    """The graph of the application, as a person would read it."""
+    """The graph of the application, for people to read."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
@@ -43,7 +43,7 @@ class TopologyDescription(Struct):
 class StreamsGroupTopologyDescriptionUpdateRequest(
     Request["StreamsGroupTopologyDescriptionUpdateResponse"], key=93, versions="0", flexible="0+"
 ):
-    """The description, and the epoch of the topology it is of."""
+    """The description, and the epoch of its topology."""
 
     group_id: str = string()
     member_id: str = string()
@@ -52,7 +52,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(
 
 
 class StreamsGroupTopologyDescriptionUpdateResponse(Response, request=StreamsGroupTopologyDescriptionUpdateRequest):
-    """Whether it was taken."""
+    """It says whether the description was accepted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

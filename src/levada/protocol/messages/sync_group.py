@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader of a classic group hands out the assignment, and every member gets its own.
+"""SyncGroup (key 14): the leader of a classic group sends the assignment, and every member receives its own part.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,14 +9,14 @@ from levada.protocol.schema import Request, Response, Struct, array, bytestring,
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What one member gets; a ConsumerProtocolAssignment for consumers."""
+    """The assignment of one member; a ConsumerProtocolAssignment for consumers."""
 
     member_id: str = string()
     assignment: bytes = bytestring()
 
 
 class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", flexible="4+"):
-    """assignments is empty unless the leader sends it."""
+    """Only the leader sends assignments."""
 
     group_id: str = string()
     generation_id: int = int32()

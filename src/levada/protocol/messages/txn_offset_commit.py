@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28): store how far a group has read, as part of a transaction.
+"""TxnOffsetCommit (key 28): store the committed offsets of a group as part of a transaction.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -20,7 +20,7 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """The partitions of one topic, named by id from version 6 on."""
+    """The partitions of one topic. The topic is named by id since version 6."""
 
     name: str = string("0-5", ignorable=True)
     topic_id: UUID = uuid("6+", ignorable=True)
@@ -28,7 +28,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 
 class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], key=28, versions="0-6", flexible="3+"):
-    """Member and generation fence the group since version 3 (KIP-447); the epoch stands for the generation in KIP-848 groups."""
+    """Member and generation fence the group since version 3 (KIP-447). In KIP-848 groups the epoch is sent as the generation."""
 
     transactional_id: str = string()
     group_id: str = string()
@@ -41,14 +41,14 @@ class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], key=28, version
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """What became of one partition's commit."""
+    """The result of the commit for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """The partitions of one topic, named by id from version 6 on."""
+    """The partitions of one topic. The topic is named by id since version 6."""
 
     name: str = string("0-5", ignorable=True)
     topic_id: UUID = uuid("6+", ignorable=True)
@@ -56,7 +56,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 
 class TxnOffsetCommitResponse(Response, request=TxnOffsetCommitRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

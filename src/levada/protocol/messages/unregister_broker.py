@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64): forget a broker that is gone for good.
+"""UnregisterBroker (key 64): remove a broker that is down for good from the cluster.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -15,7 +15,7 @@ class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], key=64, versi
 
 
 class UnregisterBrokerResponse(Response, request=UnregisterBrokerRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

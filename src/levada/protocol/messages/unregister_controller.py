@@ -1,4 +1,4 @@
-"""UnregisterController (key 94): forget a controller that is gone for good.
+"""UnregisterController (key 94): remove a controller that is down for good from the cluster.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -15,7 +15,7 @@ class UnregisterControllerRequest(Request["UnregisterControllerResponse"], key=9
 
 
 class UnregisterControllerResponse(Response, request=UnregisterControllerRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -9,7 +9,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class FeatureUpdateKey(Struct):
-    """The level wanted. upgrade_type: 1 up only, 2 down without loss, 3 down with loss. Level 0 removes the feature."""
+    """The new level. upgrade_type: 1 only up, 2 down without data loss, 3 down with data loss. Level 0 removes the feature."""
 
     feature: str = string()
     max_version_level: int = int16()
@@ -18,7 +18,7 @@ class FeatureUpdateKey(Struct):
 
 
 class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions="0-2", flexible="0+"):
-    """validate_only: check, but change nothing."""
+    """validate_only: only check whether the changes are possible."""
 
     timeout_ms: int = int32(default=60_000)
     feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey)
@@ -26,7 +26,7 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions=
 
 
 class UpdatableFeatureResult(Struct):
-    """What became of one feature (before version 2)."""
+    """The result for one feature (before version 2)."""
 
     feature: str = string()
     error_code: int = int16()
@@ -34,7 +34,7 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Response, request=UpdateFeaturesRequest):
-    """error_code counts for all features."""
+    """error_code applies to all features."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6): a controller with ZooKeeper tells a broker what to answer to Metadata. Kafka 4 has dropped it.
+"""UpdateMetadata (key 6): a controller with ZooKeeper tells a broker the metadata to return to clients. Removed in Kafka 4.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class UpdateMetadataPartitionState(Struct):
-    """One partition: its leader and its replicas. topic_name stands here before version 5."""
+    """A partition: its leader and its replicas. topic_name is here before version 5."""
 
     topic_name: str = string("0-4", ignorable=True)
     partition_index: int = int32()
@@ -33,7 +33,7 @@ class UpdateMetadataTopicState(Struct):
 
 
 class UpdateMetadataEndpoint(Struct):
-    """Where a listener of a broker can be reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The address of a broker's listener. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     port: int = int32("1+")
     host: str = string("1+")
@@ -42,7 +42,7 @@ class UpdateMetadataEndpoint(Struct):
 
 
 class UpdateMetadataBroker(Struct):
-    """A live broker; version 0 knows one address only."""
+    """A live broker. Version 0 has only one address for each."""
 
     id: int = int32()
     v0_host: str = string("0", ignorable=True)
@@ -52,7 +52,7 @@ class UpdateMetadataBroker(Struct):
 
 
 class UpdateMetadataRequest(Request["UpdateMetadataResponse"], key=6, versions="0-8", flexible="6+"):
-    """Partitions are a flat list before version 5 and by topic since."""
+    """Partitions are a flat list before version 5, and grouped by topic since."""
 
     controller_id: int = int32()
     is_kraft_controller: bool = boolean("8+")
@@ -65,6 +65,6 @@ class UpdateMetadataRequest(Request["UpdateMetadataResponse"], key=6, versions="
 
 
 class UpdateMetadataResponse(Response, request=UpdateMetadataRequest):
-    """Whether the broker took it."""
+    """It says whether the broker accepted the metadata."""
 
     error_code: int = int16()

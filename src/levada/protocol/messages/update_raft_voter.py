@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (key 82): a voter tells the leader where it can be reached and what it can do (KIP-853).
+"""UpdateRaftVoter (key 82): a voter tells the leader its addresses and the versions that it supports (KIP-853).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, int16, int3
 
 
 class Listener(Struct):
-    """Where a listener can be reached."""
+    """The address of a listener."""
 
     name: str = string()
     host: str = string()
@@ -19,14 +19,14 @@ class Listener(Struct):
 
 
 class KRaftVersionFeature(Struct):
-    """The versions of the quorum's protocol that the node speaks."""
+    """The versions of the quorum's protocol that the node supports."""
 
     min_supported_version: int = int16()
     max_supported_version: int = int16()
 
 
 class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"], key=82, versions="0", flexible="0+"):
-    """Who tells it."""
+    """The voter, its addresses and its supported versions."""
 
     cluster_id: str | None = string(nullable="0+")
     current_leader_epoch: int = int32()
@@ -37,7 +37,7 @@ class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"], key=82, version
 
 
 class CurrentLeader(Struct):
-    """The leader the controller believes in; -1 while there is none."""
+    """The leader, as far as the controller knows; -1 if there is none."""
 
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32(default=-1)
@@ -46,7 +46,7 @@ class CurrentLeader(Struct):
 
 
 class UpdateRaftVoterResponse(Response, request=UpdateRaftVoterRequest):
-    """Whether that worked."""
+    """It says whether the request succeeded."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

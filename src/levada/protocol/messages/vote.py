@@ -11,7 +11,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 
 
 class PartitionData(Struct):
-    """The candidate, its epoch, and how far its log goes. pre_vote: would the vote be given? (KIP-996)"""
+    """The candidate, its epoch, and the end of its log. pre_vote: only ask whether the vote would be given (KIP-996)."""
 
     partition_index: int = int32()
     replica_epoch: int = int32()
@@ -24,14 +24,14 @@ class PartitionData(Struct):
 
 
 class TopicData(Struct):
-    """The partitions of one topic; there is only the metadata log."""
+    """The partitions of one topic. The only topic is the metadata log."""
 
     topic_name: str = string()
     partitions: list[PartitionData] = array(PartitionData)
 
 
 class VoteRequest(Request["VoteResponse"], key=52, versions="0-2", flexible="0+"):
-    """Who asks whom."""
+    """The candidate's request, and the voter that it asks."""
 
     cluster_id: str | None = string(nullable="0+")
     voter_id: int = int32("1+", default=-1, ignorable=True)
@@ -39,7 +39,7 @@ class VoteRequest(Request["VoteResponse"], key=52, versions="0-2", flexible="0+"
 
 
 class PartitionResponse(Struct):
-    """Whether the vote was given, and the leader if there is one."""
+    """Whether the vote was given, and the known leader if any."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -56,7 +56,7 @@ class TopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader named in the response can be reached."""
+    """The address of a leader that the response names."""
 
     node_id: int = int32("1+")
     host: str = string("1+")
@@ -64,7 +64,7 @@ class NodeEndpoint(Struct):
 
 
 class VoteResponse(Response, request=VoteRequest):
-    """One answer per partition."""
+    """One answer for each partition."""
 
     error_code: int = int16()
     topics: list[TopicResponse] = array(TopicResponse)

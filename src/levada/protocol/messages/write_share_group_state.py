@@ -20,7 +20,7 @@ class StateBatch(Struct):
 
 
 class PartitionData(Struct):
-    """The new state of one partition; epochs fence."""
+    """The new state of one partition. Its epochs fence old writers."""
 
     partition: int = int32()
     state_epoch: int = int32()
@@ -38,14 +38,14 @@ class WriteStateData(Struct):
 
 
 class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"], key=85, versions="0-1", flexible="0+"):
-    """What to write."""
+    """The partitions and their new state."""
 
     group_id: str = string()
     topics: list[WriteStateData] = array(WriteStateData)
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: int = int32()
     error_code: int = int16()
@@ -60,6 +60,6 @@ class WriteStateResult(Struct):
 
 
 class WriteShareGroupStateResponse(Response, request=WriteShareGroupStateRequest):
-    """One result per partition."""
+    """One result for each partition."""
 
     results: list[WriteStateResult] = array(WriteStateResult)

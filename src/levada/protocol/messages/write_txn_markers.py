@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): a transaction's coordinator has leaders write its end into their logs.
+"""WriteTxnMarkers (key 27): the coordinator of a transaction asks leaders to write its end marker to their logs.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
-    """The end of one transaction. transaction_result: whether it was committed."""
+    """The end of one transaction. transaction_result: true for commit, false for abort."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -27,13 +27,13 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"], key=27, versions="0-2", flexible="1+"):
-    """One marker per transaction."""
+    """One marker for each transaction."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -54,6 +54,6 @@ class WritableTxnMarkerResult(Struct):
 
 
 class WriteTxnMarkersResponse(Response, request=WriteTxnMarkersRequest):
-    """One result per marker."""
+    """One result for each marker."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)

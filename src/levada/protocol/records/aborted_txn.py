@@ -9,7 +9,7 @@ from levada.protocol.schema import Data, int64
 
 
 class AbortedTxn(Data, versions="0"):
-    """last_stable_offset: what it was when the transaction was aborted."""
+    """last_stable_offset: the last stable offset when the transaction was aborted."""
 
     producer_id: int = int64()
     first_offset: int = int64()

@@ -1,4 +1,4 @@
-"""ConsumerGroupCurrentMemberAssignment (record type 8): what a member of a consumer group has.
+"""ConsumerGroupCurrentMemberAssignment (record type 8): the current assignment of a member of a consumer group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -18,7 +18,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(RecordKey, record_type=8):
 
 
 class TopicPartitions(Struct):
-    """Partitions of one topic. assignment_epochs: since when the member has each of them."""
+    """Partitions of one topic. assignment_epochs: the epoch in which the member got each of them."""
 
     topic_id: UUID = uuid()
     partitions: list[int] = array(int32)
@@ -26,7 +26,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(RecordValue, key=ConsumerGroupCurrentMemberAssignmentKey, versions="0", flexible="0+"):
-    """What the member has, and what it still has to give up."""
+    """The partitions that the member has, and those that it still has to revoke."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

@@ -23,14 +23,14 @@ class ClassicProtocol(Struct):
 
 
 class ClassicMemberMetadata(Struct):
-    """What is kept of a member that still uses the classic protocol."""
+    """The data of a member that still uses the classic protocol."""
 
     session_timeout_ms: int = int32()
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
 
 
 class ConsumerGroupMemberMetadataValue(RecordValue, key=ConsumerGroupMemberMetadataKey, versions="0", flexible="0+"):
-    """What the member said of itself. classic_member_metadata is null for members of the new protocol."""
+    """The member's description of itself. classic_member_metadata: null for members of the new protocol."""
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")

@@ -15,7 +15,7 @@ class ConsumerGroupMetadataKey(RecordKey, record_type=3):
 
 
 class ConsumerGroupMetadataValue(RecordValue, key=ConsumerGroupMetadataKey, versions="0", flexible="0+"):
-    """metadata_hash: of the topics that the group has subscribed to."""
+    """metadata_hash: hash of the metadata of the subscribed topics."""
 
     epoch: int = int32()
     metadata_hash: int = int64(tagged="0+", tag=0)

@@ -1,4 +1,4 @@
-"""ConsumerGroupPartitionMetadata (record type 4): the topics of a consumer group, as Kafka wrote them before it kept a hash of them.
+"""ConsumerGroupPartitionMetadata (record type 4): the topics of a consumer group. Newer versions of Kafka store a hash of them instead.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """

@@ -16,7 +16,7 @@ class ConsumerGroupRegularExpressionKey(RecordKey, record_type=16):
 
 
 class ConsumerGroupRegularExpressionValue(RecordValue, key=ConsumerGroupRegularExpressionKey, versions="0", flexible="0+"):
-    """version: of the cluster's metadata when it was resolved."""
+    """version: version of the cluster's metadata when the expression was resolved."""
 
     topics: list[str] = array(string)
     version: int = int64()

@@ -1,4 +1,4 @@
-"""ConsumerGroupTargetAssignmentMember (record type 7): what a member of a consumer group shall have.
+"""ConsumerGroupTargetAssignmentMember (record type 7): the target assignment of a member of a consumer group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """

@@ -15,7 +15,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(RecordKey, record_type=6):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(RecordValue, key=ConsumerGroupTargetAssignmentMetadataKey, versions="0", flexible="0+"):
-    """assignment_timestamp: when it was computed, in milliseconds since the epoch."""
+    """assignment_timestamp: when the assignment was computed, in milliseconds since the epoch."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tagged="0+", tag=0, ignorable=True)

@@ -15,7 +15,7 @@ class GroupMetadataKey(RecordKey, record_type=2):
 
 
 class MemberMetadata(Struct):
-    """A member: what it joined with and what it was assigned."""
+    """A member: its subscription and its assignment."""
 
     member_id: str = string()
     group_instance_id: str | None = string("3+", nullable="3+", ignorable=True)
@@ -28,7 +28,7 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(RecordValue, key=GroupMetadataKey, versions="0-4", flexible="4+"):
-    """leader and protocol are null while the group is empty."""
+    """leader and protocol: null if the group is empty."""
 
     protocol_type: str = string()
     generation: int = int32()

@@ -9,7 +9,7 @@ from levada.protocol.schema import Data, int16
 
 
 class KRaftVersionRecord(Data, versions="0", flexible="0+"):
-    """0: the voters are configured; 1: they are in the log and may change."""
+    """0: the voters are configured statically. 1: the voters are in the log and may change."""
 
     version: int = int16()
     kraft_version: int = int16()

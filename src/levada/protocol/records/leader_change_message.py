@@ -18,7 +18,7 @@ class Voter(Struct):
 
 
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
-    """Who leads, who could vote, and who voted for it."""
+    """The leader, the voters, and the voters that voted for it."""
 
     version: int = int16()
     leader_id: int = int32()

@@ -1,4 +1,4 @@
-"""LegacyOffsetCommit (record type 0): a committed offset, as the first Kafka with such a topic wrote it.
+"""LegacyOffsetCommit (record type 0): a committed offset, in the oldest format.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -9,7 +9,7 @@ from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
 
 
 class LegacyOffsetCommitKey(RecordKey, record_type=0):
-    """Whose offset it is."""
+    """The group, topic and partition of the offset."""
 
     group: str = string("0")
     topic: str = string("0")

@@ -11,7 +11,7 @@ from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string,
 
 
 class OffsetCommitKey(RecordKey, record_type=1):
-    """Whose offset it is."""
+    """The group, topic and partition of the offset."""
 
     group: str = string("0")
     topic: str = string("0")
@@ -19,7 +19,7 @@ class OffsetCommitKey(RecordKey, record_type=1):
 
 
 class OffsetCommitValue(RecordValue, key=OffsetCommitKey, versions="0-4", flexible="4+"):
-    """expire_timestamp is of version 1 only; before and since, the broker's retention counts."""
+    """Only version 1 has expire_timestamp. In other versions the broker's retention applies."""
 
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1, ignorable=True)

@@ -1,4 +1,4 @@
-"""ShareGroupCurrentMemberAssignment (record type 14): what a member of a share group has.
+"""ShareGroupCurrentMemberAssignment (record type 14): the current assignment of a member of a share group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """

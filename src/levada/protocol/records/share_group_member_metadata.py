@@ -16,7 +16,7 @@ class ShareGroupMemberMetadataKey(RecordKey, record_type=10):
 
 
 class ShareGroupMemberMetadataValue(RecordValue, key=ShareGroupMemberMetadataKey, versions="0", flexible="0+"):
-    """What the member said of itself."""
+    """The member's description of itself."""
 
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()

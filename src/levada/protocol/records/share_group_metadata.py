@@ -15,7 +15,7 @@ class ShareGroupMetadataKey(RecordKey, record_type=11):
 
 
 class ShareGroupMetadataValue(RecordValue, key=ShareGroupMetadataKey, versions="0", flexible="0+"):
-    """metadata_hash: of the topics that the group has subscribed to."""
+    """metadata_hash: hash of the metadata of the subscribed topics."""
 
     epoch: int = int32()
     metadata_hash: int = int64()

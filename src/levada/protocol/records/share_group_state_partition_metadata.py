@@ -1,4 +1,4 @@
-"""ShareGroupStatePartitionMetadata (record type 15): how far the state of a share group's partitions has been set up.
+"""ShareGroupStatePartitionMetadata (record type 15): the initialized partitions of a share group, and those in progress.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -32,7 +32,7 @@ class TopicInfo(Struct):
 
 
 class ShareGroupStatePartitionMetadataValue(RecordValue, key=ShareGroupStatePartitionMetadataKey, versions="0", flexible="0+"):
-    """What is being set up, what is set up, and what is being deleted."""
+    """The partitions that are being initialized, that are initialized, and that are being deleted."""
 
     initializing_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
     initialized_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)

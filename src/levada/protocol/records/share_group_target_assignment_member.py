@@ -1,4 +1,4 @@
-"""ShareGroupTargetAssignmentMember (record type 13): what a member of a share group shall have.
+"""ShareGroupTargetAssignmentMember (record type 13): the target assignment of a member of a share group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """

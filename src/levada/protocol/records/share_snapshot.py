@@ -1,4 +1,4 @@
-"""ShareSnapshot (record type 0): where a share group is in a partition, whole; a record of __share_group_state.
+"""ShareSnapshot (record type 0): the full state of a share group in a partition; a record of __share_group_state.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int8, 
 
 
 class ShareSnapshotKey(RecordKey, record_type=0):
-    """A partition as one share group reads it."""
+    """A share group and a partition."""
 
     group_id: str = string("0")
     topic_id: UUID = uuid("0")
@@ -28,7 +28,7 @@ class StateBatch(Struct):
 
 
 class ShareSnapshotValue(RecordValue, key=ShareSnapshotKey, versions="0", flexible="0+"):
-    """Epochs tell older records apart. Times are milliseconds since the epoch."""
+    """Epochs fence older records. Times are in milliseconds since the epoch."""
 
     snapshot_epoch: int = int32()
     state_epoch: int = int32()

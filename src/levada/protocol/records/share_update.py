@@ -1,4 +1,4 @@
-"""ShareUpdate (record type 1): what has changed since the last snapshot of a share group's partition.
+"""ShareUpdate (record type 1): the changes since the last snapshot of a share group's state in a partition.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int8, 
 
 
 class ShareUpdateKey(RecordKey, record_type=1):
-    """A partition as one share group reads it."""
+    """A share group and a partition."""
 
     group_id: str = string("0")
     topic_id: UUID = uuid("0")
@@ -28,7 +28,7 @@ class StateBatch(Struct):
 
 
 class ShareUpdateValue(RecordValue, key=ShareUpdateKey, versions="0", flexible="0+"):
-    """start_offset: -1 while it is unchanged."""
+    """start_offset: -1 if unchanged."""
 
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()

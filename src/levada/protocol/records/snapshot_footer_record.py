@@ -9,6 +9,6 @@ from levada.protocol.schema import Data, int16
 
 
 class SnapshotFooterRecord(Data, versions="0", flexible="0+"):
-    """It says only that the snapshot is whole."""
+    """Its presence shows that the snapshot is complete."""
 
     version: int = int16()

@@ -9,7 +9,7 @@ from levada.protocol.schema import Data, int16, int64
 
 
 class SnapshotHeaderRecord(Data, versions="0", flexible="0+"):
-    """last_contained_log_timestamp: of the newest record that the snapshot stands for."""
+    """last_contained_log_timestamp: timestamp of the newest record that the snapshot covers."""
 
     version: int = int16()
     last_contained_log_timestamp: int = int64()

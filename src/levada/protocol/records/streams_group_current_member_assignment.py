@@ -1,4 +1,4 @@
-"""StreamsGroupCurrentMemberAssignment (record type 22): the tasks that a member of a streams group has.
+"""StreamsGroupCurrentMemberAssignment (record type 22): the current tasks of a member of a streams group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -16,7 +16,7 @@ class StreamsGroupCurrentMemberAssignmentKey(RecordKey, record_type=22):
 
 
 class TaskIds(Struct):
-    """Tasks of one subtopology. assignment_epochs: since when the member has each of them."""
+    """Tasks of one subtopology. assignment_epochs: the epoch in which the member got each of them."""
 
     subtopology_id: str = string()
     partitions: list[int] = array(int32)
@@ -24,7 +24,7 @@ class TaskIds(Struct):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(RecordValue, key=StreamsGroupCurrentMemberAssignmentKey, versions="0", flexible="0+"):
-    """What the member has, and what it still has to give up."""
+    """The tasks that the member has, and those that it still has to give up."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

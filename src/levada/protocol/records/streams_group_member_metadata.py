@@ -16,7 +16,7 @@ class StreamsGroupMemberMetadataKey(RecordKey, record_type=19):
 
 
 class Endpoint(Struct):
-    """Where the application can be asked for its state."""
+    """The address at which the application's state can be queried."""
 
     host: str = string()
     port: int = uint16()
@@ -30,7 +30,7 @@ class KeyValue(Struct):
 
 
 class StreamsGroupMemberMetadataValue(RecordValue, key=StreamsGroupMemberMetadataKey, versions="0", flexible="0+"):
-    """What the member said of itself."""
+    """The member's description of itself."""
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")

@@ -22,7 +22,7 @@ class LastAssignmentConfig(Struct):
 
 
 class StreamsGroupMetadataValue(RecordValue, key=StreamsGroupMetadataKey, versions="0", flexible="0+"):
-    """metadata_hash: of the topics that the topology needs. last_assignment_configs: what the last assignment was made with."""
+    """metadata_hash: hash of the metadata of the needed topics. last_assignment_configs: settings of the last assignment."""
 
     epoch: int = int32()
     metadata_hash: int = int64()

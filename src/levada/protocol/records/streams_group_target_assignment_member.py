@@ -1,4 +1,4 @@
-"""StreamsGroupTargetAssignmentMember (record type 21): the tasks that a member of a streams group shall have.
+"""StreamsGroupTargetAssignmentMember (record type 21): the target tasks of a member of a streams group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """

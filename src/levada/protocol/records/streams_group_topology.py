@@ -1,4 +1,4 @@
-"""StreamsGroupTopology (record type 23): what a streams group computes.
+"""StreamsGroupTopology (record type 23): the topology of a streams group.
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -22,7 +22,7 @@ class TopicConfig(Struct):
 
 
 class TopicInfo(Struct):
-    """An internal topic that must be there. partitions 0: as many as its sources need."""
+    """A required internal topic. partitions 0: as many as its source topics need."""
 
     name: str = string()
     partitions: int = int32()
@@ -31,7 +31,7 @@ class TopicInfo(Struct):
 
 
 class CopartitionGroup(Struct):
-    """Topics that must have equally many partitions, as indexes into the lists of their subtopology."""
+    """Topics that need the same number of partitions, as indexes into the lists of their subtopology."""
 
     source_topics: list[int] = array(int16)
     source_topic_regex: list[int] = array(int16)

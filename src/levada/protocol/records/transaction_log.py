@@ -22,7 +22,7 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(RecordValue, key=TransactionLogKey, versions="0-1", flexible="1+"):
-    """transaction_status: 0 empty, 1 ongoing, 2 and 3 about to commit or abort, 4 and 5 committed or aborted, 6 dead, 7 fencing."""
+    """transaction_status: 0 empty, 1 ongoing, 2 preparing commit, 3 preparing abort, 4 committed, 5 aborted, 6 dead, 7 fencing."""
 
     producer_id: int = int64()
     previous_producer_id: int = int64("1+", default=-1, tagged="1+", tag=0)

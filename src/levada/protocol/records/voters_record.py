@@ -1,4 +1,4 @@
-"""VotersRecord: the value of a control record that says who may vote (KIP-853).
+"""VotersRecord: the value of a control record that lists the voters (KIP-853).
 
 Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
@@ -11,7 +11,7 @@ from levada.protocol.schema import Data, Struct, array, int16, int32, string, st
 
 
 class Endpoint(Struct):
-    """Where a listener of a voter can be reached."""
+    """The address of a listener of a voter."""
 
     name: str = string()
     host: str = string()
@@ -19,14 +19,14 @@ class Endpoint(Struct):
 
 
 class KRaftVersionFeature(Struct):
-    """The versions of the quorum's protocol that the node speaks."""
+    """The versions of the quorum's protocol that the node supports."""
 
     min_supported_version: int = int16()
     max_supported_version: int = int16()
 
 
 class Voter(Struct):
-    """A voter: where it can be reached and what it can do."""
+    """A voter: its addresses and the versions that it supports."""
 
     voter_id: int = int32()
     voter_directory_id: UUID = uuid()
