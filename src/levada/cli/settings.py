@@ -26,7 +26,7 @@ class Layer(NamedTuple):
 
 
 class Settings:
-    """What the user has set, for clients of every kind. If several layers have a setting, the first layer counts."""
+    """The user's settings for clients of all kinds. If several layers have a setting, the first layer counts."""
 
     def __init__(self, layers: Sequence[Layer], output: OutputFormat | None, config_file: Path) -> None:
         self._layers = layers

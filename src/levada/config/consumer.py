@@ -129,8 +129,8 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = reset_policy(
         "latest",
         "Where to begin if there is no committed offset, or if the position is out of range or belongs to a deleted topic. "
-        "by_duration:<ISO 8601 duration> begins at the first record of that duration before now, or at the end if there is none "
-        "(KIP-1106); by_duration:PT6H means the last six hours. none raises an error.",
+        "by_duration:PT6H, or another ISO 8601 duration, begins at the first record of the last six hours, or at the end if there is none "
+        "(KIP-1106). none raises an error.",
         other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )
     stop_at_end: bool = boolean(

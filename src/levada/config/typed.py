@@ -374,9 +374,9 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """Time between automatic commits. Default: 5000 ms."""
 
     auto_offset_reset: str
-    """Where to begin if there is no committed offset, or if the position is out of range or belongs to a deleted topic. by_duration:<ISO
-    8601 duration> begins at the first record of that duration before now, or at the end if there is none (KIP-1106); by_duration:PT6H means
-    the last six hours. none raises an error. Default: latest."""
+    """Where to begin if there is no committed offset, or if the position is out of range or belongs to a deleted topic. by_duration:PT6H,
+    or another ISO 8601 duration, begins at the first record of the last six hours, or at the end if there is none (KIP-1106). none raises
+    an error. Default: latest."""
 
     stop_at_end: bool
     """Whether a loop over the consumer ends once it has read all partitions to their end offsets at the start of the loop. Not a Kafka

@@ -1,4 +1,4 @@
-"""Which security.protocol a listener needs, derived from its answers to a TLS handshake and to two Kafka requests.
+"""Finds the security.protocol that a listener needs, from its answers to a TLS handshake and to two Kafka requests.
 
 If a client uses the wrong security.protocol, the broker closes the connection and gives no reason. doctor therefore tries with TLS and
 without, and can name the right security.protocol.

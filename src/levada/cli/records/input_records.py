@@ -37,7 +37,7 @@ class InputError(Exception):
 
 
 class Nulls(NamedTuple):
-    """Which texts mean null in lines and CSV. empty: whether empty text does. marker: a text that does, or None."""
+    """The texts that mean null in lines and CSV. empty: whether empty text does. marker: another such text, or None."""
 
     empty: bool = False
     marker: bytes | None = None
