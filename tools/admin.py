@@ -102,7 +102,7 @@ JAVA = (
 
 OURS_ALONE = (
     "commit_detached, abort_detached and end_transactions (EndTxn): end transactions that their producers have handed over; "
-    "outcomes: what became of each."
+    "outcomes: the result or error of each."
 )
 
 CLIENTS: Mapping[str, str] = {
