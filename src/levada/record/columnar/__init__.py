@@ -1,6 +1,6 @@
-"""Record batches, and JSON in values, to and from Arrow columns; with the Spark connector the only part of levada that imports pyarrow.
+"""Converts record batches, and JSON in values, to and from Arrow columns. Only this package and the Spark connector import pyarrow.
 
-Names are loaded when first used: only writing needs pyarrow.compute, whose import takes longer than a first read.
+Names are imported at first use, because only writing needs pyarrow.compute, whose import takes longer than a first read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns of what a member of a share group was handed out: those of records, and how often each was delivered (KIP-932)."""
+"""Columns of the records that a member of a share group has acquired, with a column of delivery counts (KIP-932)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACE = ("topic", "partition", "offset")
 
 
 class AcquiredColumns:
-    """A ColumnDecoder whose batches may have a column delivery_count, of int32. Parameters as there."""
+    """Like ColumnDecoder, but its Arrow batches may have a column delivery_count of int32. The parameters are those of ColumnDecoder."""
 
     def __init__(self, columns: Sequence[str], max_decompressed: int, *, text: Collection[str], null_bad_text: bool) -> None:
         if (unknown := [column for column in columns if column not in ACQUIRED_COLUMNS]) != []:
@@ -29,7 +29,7 @@ class AcquiredColumns:
         self._counts: list[int] = []
         self._ends: list[int] = []
         self._empty: pa.RecordBatch | None = None
-        """A batch without rows, made once (see ColumnDecoder)."""
+        """An Arrow batch without rows, made once (see ColumnDecoder)."""
 
     @property
     def rows(self) -> int:
@@ -38,13 +38,13 @@ class AcquiredColumns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the columns take so far."""
+        """Bytes of the columns so far."""
         return self._decoder.nbytes
 
     def add(
         self, batch: RecordBatch, topic: str, partition: int, first: int, last: int, delivery_count: int, limit: int | None
     ) -> tuple[int, int]:
-        """Add the records from first to last, at most `limit`; return how many, and the offset behind the last one that was looked at."""
+        """Add the records with offsets from `first` to `last`, at most `limit`; return how many, and the offset to continue at."""
         added, reached = self._decoder.add(batch, topic, partition, first, last + 1, limit)
         if added:
             self._counts.append(delivery_count)
@@ -52,7 +52,7 @@ class AcquiredColumns:
         return added, min(reached, last + 1)
 
     def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
-        """Return what was collected as one Arrow batch, and the offset of each row; and start anew."""
+        """Return the collected rows as one Arrow batch, and the offset of each row; the decoder is empty again afterwards."""
         if not self._counts:
             batch = self._decoder.finish()
             if self._empty is None:
@@ -68,15 +68,15 @@ class AcquiredColumns:
         return pa.RecordBatch.from_arrays(arrays, names=list(self._columns))
 
     def discard(self) -> None:
-        """Forget what was collected, and whatever an exception left half done."""
+        """Remove all collected rows, and a row that an exception left incomplete."""
         self._decoder.discard()
         self._counts, self._ends = [], []
 
 
 def places(batch: Any, mask: Any = None) -> list[tuple[TopicPartition, list[int]]]:
-    """Return where the rows of a batch or a table are from: partitions, and offsets in the order of the rows.
+    """Return the partitions that the rows of an Arrow batch or table come from, each with its offsets in the order of the rows.
 
-    mask: which rows are meant, as booleans, one for each; None for all. Raises ValueError where a column that is needed is not there.
+    mask: one boolean per row, True for the rows to take; None takes all. Raises ValueError if topic, partition or offset is not a column.
     """
     missing = [column for column in PLACE if column not in batch.schema.names]
     if missing:

@@ -16,11 +16,11 @@ _MAX_INT64 = 2**63 - 1
 _LEAST_CAPACITY = 64
 _INT32 = struct.Struct("=i")
 _MOST_SHARED_BYTES = 4 << 20
-"""What is kept of a text that many batches have in every row; of a few texts."""
+"""The most bytes of a repeated text that are kept for later batches. A few texts are kept."""
 
 
 def runs_array(ends: list[int], values: list[Any]) -> pa.Array:
-    """Return values[0] up to row ends[0], values[1] up to ends[1] and so on, each row written out. Values are int32 or text."""
+    """Return an array with values[0] in the rows before ends[0], values[1] in those before ends[1], and so on. Values are int32 or text."""
     runs: list[tuple[Any, int]] = []
     start = 0
     for run, end in enumerate(ends):
@@ -35,7 +35,7 @@ def runs_array(ends: list[int], values: list[Any]) -> pa.Array:
 
 
 def _texts(value: str, rows: int) -> pa.Array:
-    """Return a text so many times: mostly a piece of what was made before, as topics are the same from batch to batch."""
+    """Return an array with a text in each row. Usually it is a slice of an earlier array, because topics repeat from batch to batch."""
     room = 1 << (rows - 1).bit_length()
     if room * (len(value.encode()) + _INT32.size) > _MOST_SHARED_BYTES:
         return _repeated(value, rows)
@@ -48,14 +48,14 @@ def _shared_texts(value: str, rows: int) -> pa.Array:
 
 
 def _repeated(value: str, rows: int) -> pa.Array:
-    # Not pa.repeat(value, ...): that imports pandas, where it is installed, to see whether the value is pandas' own: 0.2 s.
+    # Not pa.repeat(value, ...): it imports pandas, if installed, to test whether the value is from pandas, which takes 0.2 s.
     data = value.encode()
     offsets, text = pa.py_buffer(_INT32.pack(0) + _INT32.pack(len(data))), pa.py_buffer(data)
     return pa.repeat(pa.Array.from_buffers(pa.string(), 1, [None, offsets, text])[0], rows)
 
 
 class Memory:
-    """Bytes that grow by doubling and end up as an Arrow buffer; `fill` is what new bytes are set to, None leaves them as they are."""
+    """Memory that grows by doubling and becomes an Arrow buffer. fill: the value of new bytes; None does not set them. most: bytes."""
 
     def __init__(self, fill: int | None = None, most: int = _MAX_INT64) -> None:
         self._buffer = pa.allocate_buffer(0, resizable=True)
@@ -63,9 +63,9 @@ class Memory:
         self._most = most
 
     def reserve(self, size: int, growth: float = 1.0) -> memoryview:
-        """Make room for `size` bytes altogether; return a view of all there are, the only one that is valid from now on.
+        """Grow to at least `size` bytes in total; return a view of all bytes. Views from earlier calls are invalid afterwards.
 
-        growth: how many times as much is expected in the end. Memory that is not used costs nothing, and moving what is there does.
+        growth: how many times `size` is expected in the end. Unused memory costs nothing, but moving data to larger memory does.
         """
         old = self._buffer.size
         if size > old or not old:
@@ -80,7 +80,7 @@ class Memory:
         return self._buffer.slice(0, size)
 
     def array(self, kind: pa.DataType, rows: int) -> pa.Array:
-        """Return int64 numbers as an array."""
+        """Return the first `rows` int64 numbers as an array."""
         return pa.Array.from_buffers(kind, rows, [None, self.buffer(rows * 8)])
 
 
@@ -95,7 +95,7 @@ class Binary:
         self._rows = self._bytes = 0
 
     def reserve(self, rows: int, size: int, growth: float = 1.0) -> None:
-        """Make room for `rows` more values of `size` bytes altogether; growth: as for Memory."""
+        """Make room for `rows` more values of `size` bytes in total. growth: see Memory.reserve()."""
         rows += self.sink.rows
         data = self._data.reserve(self.sink.size + size, growth)
         offsets = self._offsets.reserve((rows + 1) * 4, growth).cast("i")
@@ -104,7 +104,10 @@ class Binary:
         self._rows, self._bytes = min(len(offsets) - 1, len(validity) * 8), len(data)
 
     def has_room(self, rows: int, size: int) -> bool:
-        """Whether reserve() is not needed, which costs more than decoding a small batch."""
+        """Whether there is room for `rows` more values of `size` bytes in total.
+
+        Calling reserve() without need costs more than a small batch.
+        """
         return self.sink.rows + rows <= self._rows and self.sink.size + size <= self._bytes
 
     def array(self, kind: pa.DataType, rows: int) -> pa.Array:
@@ -123,7 +126,7 @@ class Binary:
             return pa.array([None if utf8_fault(value) else value for value in values.to_pylist()], pa.binary()).cast(pa.string())
 
     def first_not_utf8(self, start: int) -> int | None:
-        """Return the first row, from `start` on, whose value is not UTF-8."""
+        """Return the first row, from `start` on, whose value is not UTF-8; None if there is none."""
         values = self.array(pa.binary(), self.sink.rows).slice(start)
         try:
             values.cast(pa.string())
@@ -142,12 +145,12 @@ class Headers:
         self._values = Binary(sink.values, most)
 
     def reserve(self, rows: int) -> None:
-        """Make room to note `rows` more rows."""
+        """Make room for the positions of `rows` more rows."""
         offsets = self._offsets.reserve((self._sink.rows + rows + 1) * 4).cast("i")
         self._sink.attach(offsets, memoryview(bytearray(8 * rows or 8)).cast("q"))
 
     def copy(self, walker: RecordWalker) -> None:
-        """Copy the headers of the rows noted."""
+        """Copy the headers of the rows that the sink has noted."""
         sink = self._sink
         count = sink.noted - sink.keys.rows
         if count:
@@ -166,7 +169,7 @@ class Headers:
 
 
 def utf8_fault(data: bytes | None) -> str | None:
-    """Return where and why bytes are not UTF-8, None if they are."""
+    """Return the position and reason why bytes are not UTF-8, as text; None if they are UTF-8."""
     try:
         (data or b"").decode()
     except UnicodeDecodeError as fault:
@@ -175,7 +178,7 @@ def utf8_fault(data: bytes | None) -> str | None:
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Return header keys as strings, bytes that are not UTF-8 as U+FFFD, as Java reads them."""
+    """Return header keys as strings. As in Java, bytes that are not UTF-8 become U+FFFD."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,10 +1,11 @@
-"""Arrow columns out of record batches.
+"""Decodes record batches into Arrow columns.
 
-Records go straight from a batch's payload into the buffers of Arrow arrays: nothing is made per record, and a column nobody asked for costs
-nothing. Memory grows by doubling while batches are added.
+Records go directly from a batch's payload into the buffers of Arrow arrays. No object is made per record, and a column that is not wanted
+costs nothing. Memory grows by doubling while batches are added.
 
-Binary columns have 32-bit offsets: one that is full ends the Arrow batch, so that nothing needs more. A key or value is text only where the
-user says so, because Kafka has bytes; whether they are UTF-8 is seen while the batch is added, when its reader has not yet moved past it.
+Binary columns have 32-bit offsets: a full column ends the Arrow batch, so that no column needs more. Keys and values are bytes in Kafka, so
+they become text only if the user says so. They are checked for UTF-8 while their batch is added, before the consumer's position moves past
+it.
 """
 
 from __future__ import annotations
@@ -36,28 +37,28 @@ _TYPES = {
     "headers": pa.list_(HEADER),
     "leader_epoch": pa.int32(),
 }
-# The columns that are the same for a whole record batch, in the order of a run.
+# The columns with one value for a whole record batch, in the order of the fields of a run.
 _PER_BATCH = ("topic", "partition", "timestamp_type", "leader_epoch")
-# What a row takes besides the bytes of its key, value, headers and topic: numbers, or an offset into these bytes.
+# Bytes of a row in each column, without those of its key, value, headers and topic: a number, or an offset into them.
 _WIDTHS = {column: 8 if column in ("offset", "timestamp") else 4 for column in _TYPES}
 _HEADER_WIDTH = 8
 TEXTS = ("key", "value")
 
 _MAX_INT32 = 2**31 - 1
-# So much memory at most is taken because one of the last Arrow batches needed it. Pages that are not written to cost nothing.
+# At most so many bytes are reserved because a recent Arrow batch needed them. Memory pages that are not written cost nothing.
 _MOST_EXPECTED = 16 * 1024 * 1024
 _RECENT = 4
 _MAX_INT64 = 2**63 - 1
 _SOME_BYTES = 4096
 _LESS = 4
-# Rows that one add() takes, so that its caller can stop in time: a few bytes of a compressed batch may be a record.
+# The most rows of one add(), so that its caller gets control back: in a compressed batch a record may take a few bytes.
 _MOST_ROWS = 1 << 20
 
 
 def schema(columns: Sequence[str] = COLUMNS, text: Collection[str] = ()) -> pa.Schema:
-    """Return the Arrow schema of decoded records with these columns, those named in `text` as strings.
+    """Return the Arrow schema of decoded records with these columns. Columns named in `text` are strings.
 
-    Raises ValueError for a name that is not in COLUMNS, and for one in `text` that is neither key nor value or is not wanted at all.
+    Raises ValueError for a name that is not in COLUMNS, and for a name in `text` that is not key or value, or not in `columns`.
     """
     unknown = [column for column in columns if column not in _TYPES]
     if unknown:
@@ -70,22 +71,22 @@ def schema(columns: Sequence[str] = COLUMNS, text: Collection[str] = ()) -> pa.S
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return a reader of Arrow batches; they are made as they are taken from it."""
+    """Return a reader of Arrow batches. Each batch is made when it is read."""
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch], requested_schema: object | None) -> object:
-    """Return Arrow batches as a capsule of Arrow's C stream interface, for any library; they are made as they are taken from it."""
+    """Return Arrow batches as a capsule of Arrow's C stream interface, for any library. Each batch is made when it is read."""
     return reader(schema, batches).__arrow_c_stream__(requested_schema)
 
 
 class ColumnDecoder:
     """Collects the records of several record batches into one Arrow batch.
 
-    columns: the columns wanted, in this order. text: which of key and value are UTF-8, and wanted as strings. max_decompressed: bytes one
-    record batch may unpack to. max_column_bytes: where a binary column is full; add() then takes fewer rows than there are (int32 offsets
-    end at 2 GiB). notes_offsets: keep each row's offset, whether or not it is a column, for finish_with_offsets(). null_bad_text: whether
-    text that is not UTF-8 becomes null, instead of an error of its record.
+    columns: the wanted columns, in this order. text: which of key and value become strings; they must be UTF-8. max_decompressed: the most
+    bytes that a record batch may decompress to. max_column_bytes: the size at which a binary column is full (int32 offsets end at 2 GiB);
+    add() then takes fewer rows. notes_offsets: keep each row's offset for finish_with_offsets(), even if offset is not a column.
+    null_bad_text: whether text that is not UTF-8 becomes null; otherwise add() raises an error for its record.
     """
 
     def __init__(
@@ -104,20 +105,26 @@ class ColumnDecoder:
         self._noted = self._names | {"offset"} if notes_offsets else self._names
         self._text = tuple(text)
         self._checked = () if null_bad_text else self._text
-        """The columns of text that are checked record by record."""
+        """The text columns for which a value that is not UTF-8 is an error."""
         self._max_decompressed = max_decompressed
         self._max_column_bytes = max_column_bytes
         self._recent_bytes: deque[int] = deque((0,), maxlen=_RECENT)
-        """How much the last Arrow batches were made of."""
+        """The sizes in bytes of the record batches that went into each of the last Arrow batches."""
         self._bad_text: tuple[RecordBatch | None, list[int]] = None, []
-        """The last batch that was found to have text that is not UTF-8, and the offsets of such records."""
+        """The last record batch with text that is not UTF-8, and the offsets of the records that have such text."""
         self._stretch_bytes = _MAX_INT64
-        """How much is tried at once where batches may be plain: less behind bad text, for which it is done over, and then more again."""
+        """The most bytes of a stretch.
+
+        They are reduced after text that is not UTF-8, which makes the work be done twice, and grow again later.
+        """
         self._room = bytearray()
-        """Where compressed batches are decompressed. Kept, as new memory takes time to be had."""
+        """The memory for decompressed batches of a stretch. It is kept, because allocating it anew takes time."""
         self._row_width = sum(_WIDTHS[column] for column in columns)
         self._empty: pa.RecordBatch | None = None
-        """What finish() returns where nothing was added. Made once: pyarrow gives the interpreter's lock up with each array it makes."""
+        """The Arrow batch that finish() returns if nothing was added.
+
+        Made once, because pyarrow releases the interpreter lock for each array.
+        """
         self._reset()
 
     def _reset(self) -> None:
@@ -158,11 +165,12 @@ class ColumnDecoder:
     def add(
         self, batch: RecordBatch, topic: str, partition: int, start_offset: int = 0, end_offset: int | None = None, limit: int | None = None
     ) -> tuple[int, int]:
-        """Add the batch's records from `start_offset` to below `end_offset`, at most `limit` of them.
+        """Add the batch's records from `start_offset` to below `end_offset`, at most `limit` of them. Control batches add no records.
 
-        Return how many there were, and the offset to go on at: behind the batch, `end_offset`, or that of the first record left out, which
-        may also be for want of room, or because its text is not UTF-8. None of a control batch is added. Raises CorruptRecordError, and
-        RecordDeserializationError if the first record's text is not UTF-8; what was added before stays, nothing of this batch does.
+        Return how many were added, and the offset to continue at: the one after the batch, `end_offset`, or that of the first record that
+        was not added, also because a column is full or because its text is not UTF-8. Raises CorruptRecordError, and
+        RecordDeserializationError if the text of the first record is not UTF-8. Then no record of this batch has been added; rows from
+        earlier calls stay.
         """
         end = _MAX_INT64 if end_offset is None else end_offset
         if batch.is_control or batch.last_offset < start_offset or batch.earliest_offset >= end:
@@ -173,7 +181,7 @@ class ColumnDecoder:
         bad = self._next_bad_text(batch, start_offset)
         walker, following = self._fill(batch, start_offset, min(end, bad), most)
         if bad == _MAX_INT64 and self._checked and self._first_not_utf8(before) is not None:
-            # None of it has left this call yet, so it is done over without what cannot be handed out.
+            # No row has left this call yet, so it is done again, up to the first record whose text is bad.
             self._sink.rewind(before)
             bad = self._find_bad_text(batch, start_offset)
             walker, following = self._fill(batch, start_offset, min(end, bad), most)
@@ -188,9 +196,9 @@ class ColumnDecoder:
         return self._sink.rows - before, following
 
     def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
-        """Add the records of plain batches all at once, as many batches as fit `limit` and `max_bytes`; return how many records.
+        """Add the records of plain batches at once, as many batches as fit `limit` and `max_bytes`; return how many records.
 
-        stretch: tells afterwards which batches these were, maybe none. All others are for add(), with whatever is wrong with them.
+        stretch: has these batches afterwards, maybe none. The caller passes all other batches to add(), which raises their errors.
         """
         self._is_touched = True
         before = self._sink.rows
@@ -220,7 +228,7 @@ class ColumnDecoder:
                 return
 
     def finish(self) -> pa.RecordBatch:
-        """Return what was collected as one Arrow batch, and start anew."""
+        """Return the collected rows as one Arrow batch; the decoder is empty again afterwards."""
         if not self._is_touched:
             if self._empty is None:
                 self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, kind) for _, kind in self._kinds], schema=self.schema)
@@ -233,25 +241,25 @@ class ColumnDecoder:
         return result
 
     def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
-        """Do what finish() does; return the offset of each row, too."""
+        """Do what finish() does, and also return the offset of each row."""
         assert self._offsets is not None
         offsets = memoryview(self._offsets.buffer(self._sink.rows * 8)).cast("B").cast("q")
         return self.finish(), offsets
 
     def discard(self) -> None:
-        """Forget what was collected, and whatever an exception left half done."""
+        """Remove all collected rows, and a row that an exception left incomplete."""
         if self._is_touched:
             self._reset()
 
     def _fill(self, batch: RecordBatch, start: int, end: int, most: int) -> tuple[RecordWalker, int]:
-        """Add up to `most` records, but for the bytes of their headers; return the walker over them, and the offset to go on at."""
+        """Add up to `most` records, without the bytes of their headers; return the walker over them, and the offset to continue at."""
         walker = batch.walker_at(start, self._max_decompressed)
         rows = min(most, batch.records_count)
         target = self._sink.rows + rows
         payload_size = size = len(batch.payload())
         self._seen_bytes += batch.size_bytes
         if rows < batch.records_count and not self._headers and not self._text:
-            # Memory for these rows if they are as large as most; where they are not, the walk stops and goes on with enough for all.
+            # Memory for rows of average size. If the rows are larger, reading stops and continues with memory for the whole payload.
             size = min(payload_size * rows * 5 // (batch.records_count * 4) + _SOME_BYTES, payload_size)
         self._reserve(rows, size)
         stopped = self._sink.fill(walker, start, end, target)
@@ -266,20 +274,20 @@ class ColumnDecoder:
         return min((row for row in bad if row is not None), default=None)
 
     def fault_of(self, record: AnyRecord) -> RecordDeserializationError | None:
-        """Return why a record cannot be added: its text is not UTF-8. None where it can."""
+        """Return the error of a record whose text is not UTF-8; None if the record can be added."""
         return _not_utf8(record, self._checked)
 
     def _find_bad_text(self, batch: RecordBatch, start: int) -> int:
-        """Look for all records of a batch that cannot be added, and return the first one's offset.
+        """Find all records of a batch that cannot be added; return the offset of the first one.
 
-        At once, since to add up to one of them and find the next takes as long as the whole batch.
+        All at once, because adding up to one of them and looking for the next would take as long as the whole batch each time.
         """
         records = batch.consumer_records(TopicPartition("", 0), self._max_decompressed, start=start)
         self._bad_text = batch, [record.offset for record in records if self.fault_of(record) is not None]
         return self._next_bad_text(batch, start)
 
     def _next_bad_text(self, batch: RecordBatch, start: int) -> int:
-        """Return the first offset from `start` on of a record that is known to be bad, a number above all offsets where none is."""
+        """Return the first offset from `start` on of a record that is known to be bad; a number above all offsets if there is none."""
         known, offsets = self._bad_text
         at = bisect_left(offsets, start) if known is batch else len(offsets)
         if at < len(offsets):
@@ -295,10 +303,14 @@ class ColumnDecoder:
         return fault
 
     def _reserve(self, rows: int, payload_size: int) -> None:
-        """Make room for so many rows out of so many bytes. Nothing is touched while there is room: that costs more than a small batch."""
+        """Make room for `rows` rows from `payload_size` bytes.
+
+        Memory with enough room is not touched: that would cost more than a small batch.
+        """
         sink = self._sink
         total = sink.rows + rows
-        # What comes is mostly as large as one of the last: moving what grows takes as long as decoding it.
+        # Arrow batches are mostly as large as recent ones. Memory is reserved for that size: moving it when it grows takes as long as
+        # decoding.
         growth = min(max(self._recent_bytes), _MOST_EXPECTED) / self._seen_bytes
         for binary in self._binaries:
             if not binary.has_room(rows, payload_size):

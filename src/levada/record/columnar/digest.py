@@ -1,7 +1,7 @@
-"""A digest of rows that does not depend on their order, or on how they are divided among tasks.
+"""A digest of rows that does not depend on their order, or on their division among tasks.
 
-Each row is hashed column by column, and the hashes are added up modulo 2^64. Equal rows in any order, in any number of parts, have an equal
-sum. It tells rows that were computed again from other rows; it does not resist somebody who looks for collisions.
+Each row is hashed column by column, and the hashes are added up modulo 2^64. Equal rows in any order and in any number of parts have the
+same sum. The digest shows whether a task that runs again computes the same rows. It does not resist deliberate collisions.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from levada.record.columnar.sorter import binary_parts
 from levada.wire.murmur2 import murmur2, partitions_for_keys
 
 _HASHES = 2**31 - 1
-"""partitions_for_keys() hashes to a number below this one; -1 stands for null."""
+"""partitions_for_keys() returns a hash below this number; -1 is used for null."""
 _MIX = 0x9E3779B97F4A7C15
 _MODULUS = 2**64
 
 
 def rows_digest(records: pa.RecordBatch, topic: str = "") -> int:
-    """Return the sum of the hashes of rows, 0 to 2^64 - 1. Columns count by their names, whatever order they stand in; nulls count, too.
+    """Return the sum of the hashes of all rows, 0 to 2^64 - 1.
 
-    topic: counts as a column of every row.
+    The order of the columns does not matter, only their names; nulls are hashed, too.
+    topic: hashed as one more column of every row.
     """
     if records.num_rows == 0:
         return 0
@@ -52,7 +53,7 @@ def _hash_of(column: pa.Array) -> pa.Array:
         return hashes
     if pa.types.is_timestamp(kind) or pa.types.is_integer(kind):
         numbers = column.cast(pa.int64()) if pa.types.is_integer(kind) else column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-        # Adding 2 keeps null apart from the numbers that programs use most.
+        # 2 is added so that null, which is 1, differs from the most common numbers.
         return pc.fill_null(pc.add(numbers, 2), 1).view(pa.uint64())
     return _hashes_of_bytes(column)
 
@@ -65,7 +66,7 @@ def _hashes_of_bytes(column: pa.Array) -> pa.Array:
 
 
 def _hash_of_lists(column: pa.Array) -> pa.Array:
-    """Return the sum of the hashes of a list's items, and of its length, per row."""
+    """Return per row the sum of the hashes of the list's items and of the list's length."""
     items = pa.table({"row": pc.list_parent_indices(column), "hash": _hash_of(pc.list_flatten(column))})
     sums: dict[Any, int] = {}
     if items.num_rows:

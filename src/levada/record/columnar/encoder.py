@@ -1,4 +1,4 @@
-"""Arrow columns into record batches, partition by partition."""
+"""Encodes Arrow columns as record batches, partition by partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levada.record.header import HEADER_SIZE
 
 
 class EncodedBatch(NamedTuple):
-    """A sealed record batch for one partition, and which input rows it holds, by their number and in the order of its records."""
+    """A sealed record batch for one partition. rows: the numbers of its input rows, in the order of its records."""
 
     partition: int
     data: bytearray
@@ -22,7 +22,7 @@ class EncodedBatch(NamedTuple):
     rows: Sequence[int]
 
 
-# Bytes of batches that are not full yet, at most.
+# The most bytes of batches that are not full yet.
 _MOST_OPEN = 64 * 1024 * 1024
 
 
@@ -44,13 +44,12 @@ def encode_columns(
     choose_rows: Callable[[pa.Array], Sequence[int]] | None = None,
     hash_keys: bool = True,
 ) -> tuple[Iterator[EncodedBatch], list[RejectedRow]]:
-    """Encode the rows of Arrow data as record batches per partition; columns and rows are as for sort_columns().
+    """Encode the rows of Arrow data as record batches per partition. See sort_columns() for the columns and rows.
 
-    Rows without partition and key go to a sticky partition that changes when batch_size bytes went there. batch_size limits a batch before
-    compression; a single larger row still makes a batch, up to max_record_size.
-
-    The batches are made while the iterator is used, and the list of rejected rows grows meanwhile; it is complete when the iterator ends.
-    Raises SerializationError, at once, for a column that is missing or of a type with no single way into bytes.
+    Rows without partition and key go to a sticky partition, which changes after batch_size bytes. batch_size limits a batch before
+    compression; a single larger row, up to max_record_size, becomes a batch of its own.
+    The iterator makes each batch when it is requested and adds rejected rows to the list, which is complete when the iterator ends.
+    Raises SerializationError, at once, for a column that is missing or whose type does not become bytes in one obvious way.
     """
     columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
     rows, rejected = sort_columns(
@@ -68,12 +67,12 @@ def encode_columns(
 
 
 def seal_rows(rows: Iterator[PartitionRows], codec: Codec, level: int | None, batch_size: int) -> Iterator[EncodedBatch]:
-    """Encode rows that are sorted by partition, each batch when it is asked for. batch_size: bytes of a batch, before compression."""
+    """Encode rows that are sorted by partition. Each batch is made when requested. batch_size: bytes of a batch before compression."""
     return _Encoder(codec, level, batch_size).encode(rows)
 
 
 class _Open:
-    """A batch being filled, and the rows that are in it."""
+    """A batch that is being filled, and the numbers of its rows."""
 
     def __init__(self, partition: int, batch: RecordBatchBuilder) -> None:
         self.partition = partition
@@ -81,7 +80,7 @@ class _Open:
         self._rows: list[memoryview] = []
 
     def fill(self, writer: RowWriter, rows: memoryview, first: int, sizes: memoryview) -> int:
-        """Take rows[first], ... as far as they fit; return where to go on in `rows`."""
+        """Add rows[first], ... as far as they fit; return the index in `rows` to continue at."""
         stop = writer.write(self.batch, rows, first, sizes)
         self._rows.append(rows[first:stop])
         return stop
@@ -93,7 +92,7 @@ class _Open:
 
 
 class _Encoder:
-    """Writes sorted rows to batches, which stay open from piece to piece until they are full."""
+    """Writes sorted rows to batches. A batch stays open from piece to piece of the input until it is full."""
 
     def __init__(self, codec: Codec, level: int | None, batch_size: int) -> None:
         self._codec = codec
@@ -102,7 +101,7 @@ class _Encoder:
         self._open: dict[int, _Open] = {}
 
     def encode(self, sorted_rows: Iterator[PartitionRows]) -> Iterator[EncodedBatch]:
-        """Return the batches of all rows, each made when asked for."""
+        """Yield the batches of all rows."""
         for rows in sorted_rows:
             yield from self._write(rows)
             if len(self._open) * self._batch_size > _MOST_OPEN:

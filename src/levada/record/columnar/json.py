@@ -1,7 +1,7 @@
-"""JSON values as typed Arrow columns, by a schema; a bad record is a row of its own, never an error.
+"""Reads JSON values into typed Arrow columns, by a schema. A malformed value becomes a row, too; it is never an error.
 
-What a value has to look like, and where this differs from Spark's from_json, is in docs/JSON.md. `JsonDecoder` makes of every value one
-row. Who wants to fail, to drop or to keep bad records finds them in `malformed`.
+docs/JSON.md says which values a type accepts, and where this differs from Spark's from_json. `JsonDecoder` makes one row of every value. A
+caller that fails on malformed values, drops or keeps them, finds them in `malformed`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ _KINDS: Mapping[Any, Kind] = {
     pa.timestamp("us", tz="UTC"): Kind.TIMESTAMP,
     pa.timestamp("us"): Kind.TIMESTAMP_NTZ,
 }
-# So much more than the last time is expected of text and arrays: who guesses a little too low copies everything once more.
+# Text and arrays are expected to be larger than the last time by this factor: memory that is a little too small is copied once more.
 _MARGIN = 1.125
 _GROWTH = 8
-# And before the first time: an element of an array for so many bytes.
+# Array elements expected per byte of JSON before the first batch.
 _ELEMENTS_PER_BYTE = 1 / 64
 
 
 class JsonFault(NamedTuple):
-    """Why a value is malformed. position: the byte in the value; field: whose type it is not, None where the value is not a JSON object."""
+    """Why a value is malformed.
+
+    position: the byte in the value. field: the field whose type it is not; None if the value is no JSON object.
+    """
 
     row: int
     position: int
@@ -46,7 +49,7 @@ class JsonFault(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What the value is not, and where."""
+        """The type that the value does not have, and the position."""
         what = "not a JSON object" if self.field is None else f"not of the type {self.kind} of field {self.field!r}"
         return f"{what} (byte {self.position})"
 
@@ -55,10 +58,11 @@ class JsonFault(NamedTuple):
 
 
 class JsonColumns(NamedTuple):
-    """What values say.
+    """Decoded JSON values.
 
-    rows: a struct per value, null where the value is null or nothing but white space. malformed: which values could not be read whole; a
-    field of such a row is null if its value was not of the field's type, and all are if the value is not a JSON object. fault: the first.
+    rows: a struct per value; null if the value is null or only white space. malformed: True for each value that could not be read
+    completely. In such a row a field whose value has another type is null; all fields are null if the value is not a JSON object. fault:
+    the first fault.
     """
 
     rows: pa.StructArray
@@ -70,8 +74,8 @@ class JsonDecoder:
     """Reads JSON objects whose fields are those of an Arrow schema, in any order.
 
     schema: fields of the types bool, int8 to int64, float32, float64, string, binary (base64 in JSON), date32, timestamp in microseconds
-    with zone UTC or without zone, decimal128, and lists and structs of these. Raises ValueError for any other, and for a name that comes
-    twice. One decoder is for one thread at a time; the interpreter's lock is free while it works.
+    with zone UTC or without zone, decimal128, and lists and structs of these. Raises ValueError for another type and for a duplicate name.
+    Only one thread at a time may use a decoder. It releases the interpreter lock while it reads.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -84,7 +88,10 @@ class JsonDecoder:
         self._columns = [_Column(*of, 1 / texts, _ELEMENTS_PER_BYTE / arrays) for of in zip(plan, self._types, strict=True)]
 
     def _plan(self) -> list[Plan]:
-        """Return the table of columns: behind a column, next to each other, its fields or the column of its elements."""
+        """Return the table of columns.
+
+        The fields of a column, or the column of its elements, come later in the table, next to each other.
+        """
         plan: list[Plan] = []
         names = [""]
         while len(plan) < len(self._types):
@@ -99,11 +106,11 @@ class JsonDecoder:
         return plan
 
     def decode(self, values: pa.Array) -> JsonColumns:
-        """Return a row for every one of `values`, which are binary or string. Raises TypeError for values of another type."""
+        """Return one row for each of `values`, an array of binary or string. Raises TypeError for another type."""
         if values.type not in (pa.binary(), pa.string()):
             raise TypeError(f"JSON values are binary or string, not {values.type}")
         values = values.cast(pa.binary())
-        # Reading believes the offsets.
+        # The reader trusts the offsets.
         values.validate(full=True)
         try:
             return self._decode(values, len(values))
@@ -120,7 +127,7 @@ class JsonDecoder:
         return JsonColumns(self._array(0), bits, self._fault())
 
     def _release(self) -> None:
-        """Let go of values and columns, which belong to the caller."""
+        """Release the values and the columns, which belong to the caller."""
         self._reader.release()
         for column in self._columns:
             column.begin(0)
@@ -134,7 +141,7 @@ class JsonDecoder:
         self._reader.begin(data, offsets.cast("i"), nulls, values.offset, rows, malformed.reserve((rows + 7) // 8))
 
     def _reserve(self, index: int, rows: int) -> int:
-        """Make room for so many rows of a column and of its fields; return for how many there is."""
+        """Make room for `rows` rows of a column and of its fields; return for how many rows there is room."""
         column = self._columns[index]
         capacity = column.reserve(rows)
         entry = column.entry
@@ -147,7 +154,7 @@ class JsonDecoder:
         return capacity
 
     def _feed(self, index: int) -> None:
-        """Give the column that ran out of memory what it asks for, and more: the record is read anew each time."""
+        """Give the column that ran out of memory what it needs, and more, because the record is read again each time."""
         column = self._columns[index]
         wanted = max(self._reader.wanted, min(_GROWTH * self._reader.wanted, column.most))
         if self._reader.starved_for_text:
@@ -171,7 +178,7 @@ class JsonDecoder:
 
 
 def _fields(kind: pa.DataType, path: str) -> list[pa.Field]:
-    """Return the fields of a struct, or the one of a list's elements."""
+    """Return the fields of a struct, or the field of a list's elements; [] for other types."""
     if pa.types.is_list(kind):
         return [kind.value_field]
     if not pa.types.is_struct(kind):
@@ -184,7 +191,7 @@ def _fields(kind: pa.DataType, path: str) -> list[pa.Field]:
 
 
 def _entry(kind: pa.DataType, name: str, path: str, first: int, count: int) -> Plan:
-    """Return what the reader has to know of a column."""
+    """Return a column of the reader's table."""
     if pa.types.is_struct(kind):
         return Plan(Kind.STRUCT, name.encode(), first, count)
     if pa.types.is_list(kind):
@@ -197,10 +204,10 @@ def _entry(kind: pa.DataType, name: str, path: str, first: int, count: int) -> P
 
 
 class _Column:
-    """The memory of one column of the reader. What one batch took is what the next one gets to begin with."""
+    """The memory of one column of the reader. Each batch begins with as much memory as the last one used."""
 
     def __init__(self, entry: Plan, kind: pa.DataType, text_share: float, row_share: float) -> None:
-        """text_share, row_share: bytes of text and, in an array, rows expected for each byte of JSON."""
+        """text_share: bytes of text expected per byte of JSON. row_share: the same for rows, if the column is an array's."""
         self.entry = entry
         self._kind = kind
         self._text_share = text_share
@@ -209,9 +216,9 @@ class _Column:
         self._width = WIDTHS.get(entry.kind, 0)
 
     def begin(self, size: int) -> None:
-        """Be empty, for JSON of so many bytes."""
+        """Become empty. size: bytes of the JSON to be read."""
         self._size = size
-        # There are no more elements or bytes of text than bytes of JSON.
+        # JSON of so many bytes cannot have more elements or bytes of text than that.
         self.most = size
         self.expected_rows = int(size * self._row_share * _MARGIN) + 1
         self.capacity = 0
@@ -221,7 +228,7 @@ class _Column:
         self.views: list[Any] = [None, None, None]
 
     def reserve(self, rows: int) -> int:
-        """Make room for so many rows; return for how many there is."""
+        """Make room for `rows` rows; return for how many rows there is room."""
         validity = self._validity.reserve(_rounded((rows + 7) // 8))
         self.views[2] = validity
         self.capacity = len(validity) * 8
@@ -240,11 +247,11 @@ class _Column:
         return self.capacity
 
     def reserve_text(self, size: int) -> None:
-        """Make room for so many bytes of text."""
+        """Make room for `size` bytes of text."""
         self.views[0] = self._data.reserve(_rounded(size))
 
     def array(self, sizes: tuple[int, int, int], children: list[pa.Array]) -> pa.Array:
-        """Return the column of so many rows, nulls and bytes of text."""
+        """Return the column. sizes: its rows, nulls and bytes of text."""
         rows, nulls, used = sizes
         if self._size:
             self._text_share, self._row_share = used / self._size, rows / self._size
@@ -262,5 +269,5 @@ class _Column:
 
 
 def _rounded(size: int) -> int:
-    """Return a size that holds whole numbers of any kind."""
+    """Round a size up to whole numbers of every width."""
     return (size + 63) & -64

@@ -1,4 +1,4 @@
-"""Which rows of an Arrow batch are kept: by key, and by a span of time."""
+"""Filters the rows of an Arrow batch by key and by time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 def rows_kept(
     batch: pa.RecordBatch, columns: Sequence[str], keys: Collection[bytes | None] | None, first_ms: int | None, end_ms: int | None
 ) -> pa.RecordBatch:
-    """Return the rows with one of these keys and a timestamp in [first_ms, end_ms), with these columns. None: whatever it is."""
+    """Return these columns of the rows with one of these keys and a timestamp in [first_ms, end_ms). None: no limit."""
     masks = []
     if keys is not None:
         key = batch["key"]

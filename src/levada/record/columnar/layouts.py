@@ -1,9 +1,8 @@
-"""Arrow arrays of any layout as arrays of the few layouts that the encoder reads.
+"""Converts Arrow arrays of any layout to the few layouts that the encoder reads.
 
-The same values come in many layouts: as they are, as views, behind a dictionary, in runs, each of these as the storage of an extension
-type. In some of them rows share their bytes, so a small array may become a huge one when it is written out; `row_sizes` tells in advance.
-
-Milliseconds and partitions that do not fit 64 bits become OUT_OF_RANGE: the row is at fault then, not the call.
+The same values come in many layouts: plain, as views, with a dictionary, run-end encoded, and each of these as the storage of an extension
+type. In some layouts rows share their bytes, so a small array may become very large when every value is written out. row_sizes() returns
+the sizes in advance. Milliseconds and partitions that do not fit 64 bits become OUT_OF_RANGE: then the row is rejected, the call succeeds.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _VIEW_LENGTH_SIZE = 4
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of an array's values, behind extension types, dictionaries and runs."""
+    """Return the type of an array's values, inside extension types, dictionaries and runs."""
     if isinstance(kind, pa.BaseExtensionType):
         return value_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -32,7 +31,10 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def unwrap(array: pa.Array) -> tuple[pa.Array | None, pa.Array]:
-    """Return (indices, values): row i is values[indices[i]], or values[i] where indices is None. values is of `value_type`."""
+    """Return (indices, values). Row i is values[indices[i]], or values[i] if indices is None.
+
+    values has the type value_type(array.type).
+    """
     if isinstance(array, pa.ExtensionArray):
         return unwrap(array.storage)
     if pa.types.is_dictionary(array.type):
@@ -59,22 +61,22 @@ def _is_view(kind: pa.DataType) -> bool:
 
 
 def shares_bytes(array: pa.Array) -> bool:
-    """Whether rows of a column as compact() returns it may have bytes in common."""
+    """Whether rows of a column that compact() returned may share bytes."""
     return bool(pa.types.is_dictionary(array.type) or _is_view(array.type))
 
 
 def compact(array: pa.Array) -> pa.Array:
-    """Return binary values as they are, as views, or as a dictionary of large_binary: what row_sizes() and to_binary() are quick with."""
+    """Return binary values plain, as views, or as a dictionary of large_binary: row_sizes() and to_binary() are fast with these."""
     indices, values = unwrap(array)
     return values if indices is None else pa.DictionaryArray.from_arrays(indices, _large(values))
 
 
 def row_sizes(array: pa.Array) -> pa.Array:
-    """Return the bytes, int64, that each value of a column that shares_bytes() takes when written out."""
+    """Return how many bytes each value takes when written out, as int64. array: a column for which shares_bytes() is True."""
     if pa.types.is_dictionary(array.type):
         sizes = pc.binary_length(array.dictionary).take(array.indices)
     else:
-        # A view begins with its length.
+        # The first bytes of a view are its length.
         views = pa.Array.from_buffers(pa.binary(_VIEW_SIZE), len(array), [None, array.buffers()[1]], offset=array.offset)
         lengths = pc.binary_slice(views, 0, _VIEW_LENGTH_SIZE).view(pa.int32())
         sizes = pc.if_else(array.is_valid(), lengths, 0).cast(pa.int64())
@@ -89,7 +91,7 @@ def to_binary(array: pa.Array) -> pa.Array:
 
 def _large(values: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(values.type):
-        # Arrow's cast copies all that is behind a slice.
+        # Arrow's cast would copy the whole array behind a slice.
         values = pa.concat_arrays([values])
     return values.cast(pa.large_binary())
 
@@ -104,7 +106,7 @@ def to_int64(array: pa.Array) -> pa.Array:
 
 
 def to_milliseconds(array: pa.Array) -> pa.Array:
-    """Return timestamps, dates, or integers that are milliseconds, as int64 milliseconds since the epoch; what is finer is cut off."""
+    """Return timestamps, dates, or integers in milliseconds as int64 milliseconds since the epoch. Finer units are truncated."""
     times = _write_out(*unwrap(array))
     if pa.types.is_integer(times.type) or pa.types.is_null(times.type):
         return to_int64(times)
@@ -116,14 +118,17 @@ def to_milliseconds(array: pa.Array) -> pa.Array:
 
 
 def to_headers(array: pa.Array) -> pa.Array:
-    """Return headers, a list of structs of any layout or a map, as large_list<struct<key, value>>; a null list becomes an empty one."""
+    """Return headers as large_list<struct<key, value>>.
+
+    array: a list of structs of any layout, or a map. A null list becomes an empty one.
+    """
     indices, lists = unwrap(array)
     if pa.types.is_null(lists.type):
         return lists.cast(pa.large_list(HEADER))
     if pa.types.is_map(lists.type):
         entry = pa.struct([("key", lists.type.key_type), ("value", lists.type.item_type)])
         lists = lists.cast(pa.list_(entry))
-    # Not by a cast: Arrow's own gets slices of list views wrong.
+    # No cast: Arrow's cast returns wrong values for slices of list views.
     counts = pc.list_value_length(lists).fill_null(0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(counts)])
     return _write_out(indices, pa.LargeListArray.from_arrays(offsets, _header_entries(lists.flatten())))
@@ -136,7 +141,7 @@ def _header_entries(array: pa.Array) -> pa.Array:
 
 
 def parts_of_headers(kind: pa.DataType) -> dict[str, Any] | None:
-    """Return the types of a header's fields by name, None if the type is no list of structs and no map."""
+    """Return the types of a header's fields by name; None if the type is neither a list of structs nor a map."""
     kind = value_type(kind)
     is_ = pa.types
     if is_.is_map(kind):

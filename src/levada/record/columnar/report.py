@@ -1,4 +1,4 @@
-"""What became of every row that was sent, as columns."""
+"""The delivery report of sent rows, as Arrow columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELIVERY_SCHEMA = pa.schema(
 
 
 def delivery_report(batches: Iterable[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]) -> pa.RecordBatch:
-    """Return one record batch in the order of the rows, from (row numbers, their partition, offsets, errors) per batch."""
+    """Return one Arrow batch in the order of the rows. batches: (row numbers, their partition, offsets, errors) of each record batch."""
     parts = [
         pa.record_batch(
             [

@@ -1,7 +1,7 @@
-"""Whatever Arrow data a user holds, as pieces of rows in the one shape that the encoder reads.
+"""Converts Arrow data of any kind into pieces of rows with the one schema that the encoder reads.
 
-The shape is ROW: 64-bit offsets everywhere, timestamps as ms, headers as a list of (key, value). Types that can become bytes in several
-ways, such as an int key, are refused by name: a silent choice would show up as wrong partitions much later.
+The schema is ROW: 64-bit offsets everywhere, timestamps in ms, headers as a list of (key, value). A type that can become bytes in several
+ways, such as an int key, is an error: a silent choice would lead to wrong partitions, noticed much later.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ROW = pa.schema(
         ("headers", pa.large_list(layouts.HEADER)),
     ]
 )
-# Rows that are looked at together, at most: what is noted of each takes memory.
+# The most rows that are converted together, because each takes memory.
 _WINDOW_ROWS = 65_536
 _SIZES = "sizes"
 
 
 def open_reader(data: Any) -> pa.RecordBatchReader:
-    """Return a reader over anything that speaks Arrow's C interface; raises SerializationError."""
+    """Return a reader of any data that has Arrow's C data or stream interface; raises SerializationError for other data."""
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, (pa.Table, pa.RecordBatchReader)):
@@ -55,7 +55,7 @@ def _way_to_arrow(data: Any) -> str:
 
 
 def check_columns(columns: pa.Schema, used: dict[str, str]) -> None:
-    """Raise SerializationError if a column, given by role, is missing, there twice, or of a type that its role cannot take."""
+    """Raise SerializationError if a column is missing or ambiguous, or has a type that its role cannot take. used: column names by role."""
     for role, name in used.items():
         at = columns.get_all_field_indices(name)
         if len(at) != 1:
@@ -117,7 +117,7 @@ def _as_it_is(array: pa.Array) -> pa.Array:
     return array
 
 
-# A column is converted in two steps: first whatever does not make it much larger, then, in pieces, to what ROW says.
+# A column is converted in two steps: first as far as it does not become much larger, then, piece by piece, to its type in ROW.
 _FIRST: dict[str, Callable[[pa.Array], pa.Array]] = {
     "key": layouts.compact,
     "value": layouts.compact,
@@ -135,7 +135,7 @@ _LAST: dict[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def read(reader: pa.RecordBatchReader, user_code: Callable[[], AbstractContextManager[object]]) -> Iterator[pa.RecordBatch]:
-    """Yield the reader's batches. Reading may run code of the user's, which makes the data: a context of its own is entered for each."""
+    """Yield the reader's batches. user_code: makes a context that is entered for each read, because reading may run code of the user."""
     while True:
         with user_code():
             batch = next(reader, None)
@@ -145,7 +145,10 @@ def read(reader: pa.RecordBatchReader, user_code: Callable[[], AbstractContextMa
 
 
 def pieces(batches: Iterator[pa.RecordBatch], used: dict[str, str], size: int) -> Iterator[pa.RecordBatch]:
-    """Cut and join batches to pieces of about `size` bytes, with columns named and typed as in ROW."""
+    """Divide and join batches into pieces of about `size` bytes, whose columns have the names and types of ROW.
+
+    used: column names by role.
+    """
     waiting: list[pa.RecordBatch] = []
     waiting_size = 0
     for batch in batches:
@@ -169,7 +172,7 @@ def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _window(batch: pa.RecordBatch, used: dict[str, str]) -> pa.RecordBatch:
-    """Return the columns in use after their first conversion, and one of how many bytes each row has in columns that share bytes."""
+    """Return the used columns after their first conversion, and a column with the bytes of each row in the columns that share bytes."""
     columns = {role: _FIRST[role](batch.column(name)) for role, name in used.items()}
     sizes = [layouts.row_sizes(column) for column in columns.values() if layouts.shares_bytes(column)]
     if sizes:

@@ -1,7 +1,7 @@
-"""The rows of Arrow columns, sorted by the partition they go to.
+"""Sorts the rows of Arrow columns by the partition they go to.
 
-The input is taken in pieces, as its caller asks for rows, so a large table costs the memory of a piece. The rows of a piece are
-measured, assigned to partitions and sorted by them as columns of numbers, before a single record is written.
+The input is read in pieces while the caller requests rows, so that a large table takes only the memory of a piece. The rows of a piece are
+measured, assigned to partitions and sorted by partition, all as columns of numbers, before the first record is written.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from levada.wire.murmur2 import partitions_for_keys
 
 
 class PartitionRows(NamedTuple):
-    """Rows of one piece that go to one partition, in order, and what writes them.
+    """Rows of one piece that go to one partition, in order, and the writer of these rows.
 
-    rows: their numbers in the input. sizes: of all rows of the piece, the most bytes that a batch of each alone takes.
-    is_left: keyless rows have moved on from this partition.
+    rows: their numbers in the input. sizes: for each row of the piece, the most bytes that a batch with this row alone takes.
+    is_left: whether the sticky partition has changed from this partition to another.
     """
 
     partition: int
@@ -43,19 +43,19 @@ class PartitionRows(NamedTuple):
     is_left: bool
 
     def size_at(self, index: int) -> int:
-        """Return the most bytes that a batch of rows[index] alone takes."""
+        """Return the most bytes that a batch with rows[index] alone takes."""
         size: int = self.sizes[self.rows[index] - self.writer.first_row]
         return size
 
 
 class RejectedRow(NamedTuple):
-    """An input row that cannot be sent, by its number, and why."""
+    """An input row that cannot be sent: its number and the reason."""
 
     row: int
     reason: str
 
 
-# Bytes of input that are sorted into partitions at once: few, so that they stay in the processor's cache, unless there are many partitions.
+# Bytes of input that are sorted at once: few enough to stay in the processor's cache, but more if there are many partitions.
 _PIECE_SIZE = 4 * 1024 * 1024
 _PIECE_SIZE_PER_PARTITION = 64 * 1024
 
@@ -76,13 +76,12 @@ def sort_columns(
 ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
     """Sort the rows of Arrow data (a Table, a RecordBatch, anything with __arrow_c_stream__) into partitions.
 
-    columns: key, value, headers, timestamp and partition, each the name of a column or None. A row goes to its `partition`, where that is
-    null by the hash of its key, without a key to the sticky partition. next_sticky: returns that partition and how many bytes may go there
-    before it is asked again. Rows of a partition keep their order. A null timestamp becomes now_ms. user_code: makes a context that is
-    entered while the data are read, and around choose_rows. common_headers: are added to those of every row.
-
-    The rows come while the iterator is used, and the list of rejected rows grows meanwhile; it is complete when the iterator ends.
-    Raises SerializationError, at once, for a column that is missing or of a type with no single way into bytes.
+    columns: key, value, headers, timestamp and partition, each the name of a column or None. A row goes to its `partition`. If that is
+    null, the hash of its key decides; without a key it goes to the sticky partition. next_sticky: returns a new sticky partition, and how
+    many bytes may go there before the next call. Rows of a partition keep their order. A null timestamp becomes now_ms. user_code: makes a
+    context that is entered while the data is read and around choose_rows. common_headers: added to the headers of every row.
+    The iterator adds rejected rows to the list, which is complete when the iterator ends.
+    Raises SerializationError, at once, for a column that is missing or whose type does not become bytes in one obvious way.
     """
     reading = nullcontext if isinstance(data, pa.Table | pa.RecordBatch) else user_code
     with reading():
@@ -96,7 +95,7 @@ def sort_columns(
 
 
 class _Choice(NamedTuple):
-    """How rows without a partition get one; those that are still without one afterwards go to the sticky partition."""
+    """How rows without a partition get one. Rows that still have none afterwards go to the sticky partition."""
 
     partition_count: int
     next_sticky: Callable[[], tuple[int, int]]
@@ -105,7 +104,7 @@ class _Choice(NamedTuple):
     user_code: Callable[[], AbstractContextManager[object]]
 
     def choose(self, keys: pa.Array | None, key: tuple[Any, Any, Any, int], partitions: memoryview) -> None:
-        """Fill in `partitions` where it is UNASSIGNED. key: what BinaryColumn reads of `keys`."""
+        """Set `partitions` where it is UNASSIGNED. key: the parts of `keys` for BinaryColumn, see binary_parts()."""
         if self.choose_rows is None:
             if self.hash_keys:
                 partitions_for_keys(*key, self.partition_count, partitions)
@@ -120,7 +119,7 @@ class _Choice(NamedTuple):
 
 
 class _Sorter:
-    """Sorts the rows of each piece into partitions; keyless rows stay with their partition from piece to piece."""
+    """Sorts the rows of each piece into partitions. The sticky partition does not change between pieces."""
 
     def __init__(
         self,
@@ -143,7 +142,7 @@ class _Sorter:
         self._left: set[int] = set()
 
     def sort(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[PartitionRows]:
-        """Return the rows of all pieces, each piece sorted when asked for."""
+        """Yield the rows of all pieces. Each piece is sorted when its rows are requested."""
         first_row = 0
         for piece in pieces:
             yield from self._sort_piece(piece, first_row)
@@ -178,7 +177,7 @@ class _Sorter:
         return memoryview(column.buffers()[1]).cast("B").cast("q")[column.offset : column.offset + rows]
 
     def _given_partitions(self, column: pa.Array | None, rows: int, first_row: int) -> memoryview:
-        """Return each row's partition as far as `column` gives one; a bad one is rejected."""
+        """Return each row's partition from `column`, UNASSIGNED for null. A row whose partition does not exist is rejected."""
         if column is None:
             return memoryview(array("i", [UNASSIGNED]) * rows)
         given = column.fill_null(UNASSIGNED)
@@ -220,7 +219,7 @@ def _named(number: int) -> str:
 
 
 def binary_parts(column: pa.Array | None) -> tuple[memoryview, memoryview | None, memoryview | None, int]:
-    """Return what BinaryColumn reads of a large_binary array: bytes, offsets, validity, its first bit."""
+    """Return the parts of a large_binary array for BinaryColumn: bytes, offsets, validity, and the validity bit of the first row."""
     if column is None:
         return memoryview(b""), None, None, 0
     data = column.buffers()[2]
@@ -228,7 +227,7 @@ def binary_parts(column: pa.Array | None) -> tuple[memoryview, memoryview | None
 
 
 def _offsets(column: pa.Array) -> tuple[memoryview, memoryview | None]:
-    """Return a variable-sized array's offsets from its first row on, and its validity bits, None if nothing is null."""
+    """Return a variable-sized array's offsets from its first row on, and its validity bits; None if no value is null."""
     validity, offsets = column.buffers()[:2]
     view = memoryview(offsets).cast("B").cast("q")[column.offset : column.offset + len(column) + 1]
     return view, memoryview(validity).cast("B") if validity and column.null_count else None

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Base64 in JSON's strings, as Jackson reads it: groups of four characters, the padding never left out, white space between groups."""
+"""Decodes base64 in JSON strings like Jackson: groups of four characters with padding; white space may stand between groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def sextet(byte: int) -> int:
-    """Return the six bits that a character stands for; -1 if it is not of the alphabet."""
+    """Return the six bits of a base64 character; -1 if it is not in the alphabet."""
     if ord("A") <= byte <= ord("Z"):
         return byte - ord("A")
     if ord("a") <= byte <= ord("z"):
@@ -18,7 +18,7 @@ def sextet(byte: int) -> int:
 
 
 def decode_base64(data: Any, at: int, stop: int) -> int:
-    """Decode the text from `at` to `stop` in its place; return the position after the last byte, or -1 if it is not base64."""
+    """Decode the text from `at` to `stop` in place; return the position after the last byte, or -1 if the text is not base64."""
     to = at
     while True:
         while at < stop and data[at] <= ord(" "):
@@ -40,7 +40,7 @@ def decode_base64(data: Any, at: int, stop: int) -> int:
 
 
 def group_size(data: Any, at: int, stop: int) -> int:
-    """Return how many bytes the four characters at `at` stand for; 0 if they are no group."""
+    """Return how many bytes the four characters at `at` encode; 0 if they are not a valid group."""
     if stop - at < 4 or sextet(data[at]) < 0 or sextet(data[at + 1]) < 0:
         return 0
     if data[at + 3] != ord("="):

@@ -1,8 +1,8 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The numbers in JSON as C has them: whole ones of 64 bits, doubles rounded correctly, decimals of up to 38 digits.
+"""Parses the numbers in JSON: 64-bit integers, correctly rounded doubles, and decimals of up to 38 digits.
 
-Each function takes the text of one number and returns -1 as the position where the text is no such number or does not fit; what it is
-instead is for `text` to say.
+read_long() and read_double() return the position -1 if the text is not such a number or does not fit. Then the functions of `text` find
+the end of the value.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if not cython.compiled:
 MOST = 2**63 - 1
 LOW_HALF = 0xFFFFFFFF
 ALL_BITS = 2**64 - 1
-# So many digits always fit 64 bits without a sign.
+# Any number of so many digits fits an unsigned 64-bit integer.
 MOST_DIGITS = 19
-# A double holds every whole number up to here, and every power of ten up to the 22nd, so that one multiplication or division is exact.
+# A double holds every integer up to MOST_EXACT and every power of ten up to MOST_POWER exactly, so that one multiplication or division is
+# correctly rounded.
 MOST_EXACT = 2**53
 MOST_POWER = 22
 # Java counts the decimal places of a number in 32 bits.
 MOST_EXPONENT_DIGITS = 9
 
-# The powers of ten, from its -64th to its 64th, that nearest() multiplies by: their first 64 bits, cut off, and their exponents of two.
+# The powers of ten from -64 to 64 for nearest(): TENS has their first 64 bits, truncated, and TWOS their exponents of two.
 MOST_TEN = 64
 
 if not cython.compiled:
@@ -50,7 +51,7 @@ for power in range(MOST_TEN + 1):
 
 
 def read_long(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return (position after, value) of a whole number of 64 bits: digits alone, no fraction and no exponent."""
+    """Return (position after, value) of a signed 64-bit integer in digits, without a fraction or exponent."""
     negative = at < end and source[at] == ord("-")
     if negative:
         at += 1
@@ -65,7 +66,7 @@ def read_long(source: Any, at: int, end: int) -> tuple[int, int]:
     if at < end and (source[at] == ord(".") or (source[at] | 0x20) == ord("e")):
         return -1, 0
     if value > MOST:
-        # One number is its own negative in 64 bits.
+        # Only the lowest integer has this absolute value.
         if negative and value == MOST + 1:
             return at, -MOST - 1
         return -1, 0
@@ -74,7 +75,7 @@ def read_long(source: Any, at: int, end: int) -> tuple[int, int]:
 
 
 def read_double(source: Any, at: int, end: int) -> tuple[int, float]:
-    """Return (position after, value) of a number; one too large is infinite."""
+    """Return (position after, value) of a number as a double; a number that is too large becomes infinite."""
     stop = number_end(source, at, end)
     if stop < 0:
         return -1, 0.0
@@ -90,7 +91,7 @@ def read_double(source: Any, at: int, end: int) -> tuple[int, float]:
         if byte == ord("."):
             point = at
         else:
-            # Zeros in front are no digits.
+            # Leading zeros do not count.
             digits += mantissa > 0 or byte != ord("0")
             if digits > MOST_DIGITS:
                 return stop, slow_double(source, start, stop)
@@ -101,12 +102,12 @@ def read_double(source: Any, at: int, end: int) -> tuple[int, float]:
     value = scaled(mantissa, exponent)
     if value < 0:
         return stop, slow_double(source, start, stop)
-    # A whole zero has no sign: Java reads it as a whole number first.
+    # The integer -0 has no sign, because Java reads it as an integer first.
     return stop, -value if negative and (mantissa or point >= 0 or at < stop) else value
 
 
 def scaled(mantissa: int, exponent: int) -> float:
-    """Return the double next to a number times a power of ten; -1 if that takes a closer look."""
+    """Return the double nearest to mantissa * 10**exponent; -1 if this fast way cannot decide."""
     if mantissa > MOST_EXACT or exponent > MOST_POWER or exponent < -MOST_POWER:
         return nearest(mantissa, exponent) if mantissa and -MOST_TEN <= exponent <= MOST_TEN else -1.0
     value = float(mantissa)
@@ -114,10 +115,10 @@ def scaled(mantissa: int, exponent: int) -> float:
 
 
 def nearest(mantissa: int, exponent: int) -> float:
-    """Do what scaled() does by one multiplication of 64 by 64 bits, after Eisel and Lemire (Number Parsing at a Gigabyte per Second, 2021).
+    """Do what scaled() does with one multiplication of 64 by 64 bits (Lemire, Number Parsing at a Gigabyte per Second, 2021).
 
-    A power of ten is cut off after 64 bits, so the product is too small by less than the mantissa. Where this could change the 54 bits that
-    decide, or they are half-way between two doubles, the answer is -1.
+    The powers of ten are truncated to 64 bits, so the product is too small by less than the mantissa. Returns -1 if this could change the
+    first 54 bits, on which rounding depends, or if these bits are half-way between two doubles.
     """
     shift = 0
     while mantissa <= MOST:
@@ -135,7 +136,7 @@ def nearest(mantissa: int, exponent: int) -> float:
 
 
 def product(left: int, right: int) -> tuple[int, int]:
-    """Return high, low 64 bits of the product of two numbers of 64 bits."""
+    """Return the high and the low 64 bits of the product of two unsigned 64-bit numbers."""
     lows = (left & LOW_HALF) * (right & LOW_HALF)
     inner = (left >> 32) * (right & LOW_HALF) + (lows >> 32)
     outer = (left & LOW_HALF) * (right >> 32) + (inner & LOW_HALF)
@@ -144,7 +145,7 @@ def product(left: int, right: int) -> tuple[int, int]:
 
 
 def read_exponent(source: Any, at: int, stop: int) -> int:
-    """Return the number behind the e at `at`, 0 at the end; one of more digits than fit is as good as the largest."""
+    """Return the exponent after the e at `at`, 0 if the text ends there. An exponent that is too long is cut to a very large one."""
     if at >= stop:
         return 0
     at += 1
@@ -159,15 +160,16 @@ def read_exponent(source: Any, at: int, stop: int) -> int:
 
 
 def slow_double(source: Any, at: int, stop: int) -> float:
-    """Return the number that a text of its grammar says, by Python's own reader."""
+    """Return the number in a text that number_end() has accepted, parsed by Python's float()."""
     with cython.gil:
         return float(source[at:stop])
 
 
 def read_decimal(source: Any, at: int, stop: int, precision: int, scale: int) -> tuple[bool, int, int]:
-    """Return (whether it is a number that fits, high, low 64 bits without a sign) of a text times 10**scale, rounded half away from zero.
+    """Return (whether the text is a number that fits, high 64 bits, low 64 bits) of the number times 10**scale, rounded half up.
 
-    The text may have a plus, nothing before or nothing after its point, as in Java's BigDecimal.
+    Rounding half up is away from zero, as in Java. The 128 bits are in two's complement. Like for Java's BigDecimal, the text may begin
+    with a plus, and digits may be missing before or after the point.
     """
     negative = at < stop and source[at] == ord("-")
     if at < stop and (negative or source[at] == ord("+")):
@@ -182,7 +184,7 @@ def read_decimal(source: Any, at: int, stop: int, precision: int, scale: int) ->
     nines = True
     taken = 0
     while taken < keep and (taken < digits or significant):
-        # Behind the last digit come zeros, never more than precision allows.
+        # After the last digit zeros follow, never more than the precision allows.
         while at < tail and source[at] == ord("."):
             at += 1
         digit = source[at] - ord("0") if at < tail else 0
@@ -208,7 +210,7 @@ def read_decimal(source: Any, at: int, stop: int, precision: int, scale: int) ->
 
 
 def measure_decimal(source: Any, at: int, stop: int) -> tuple[int, int, int]:
-    """Return how many digits come before the point, how many there are at all, and where they end."""
+    """Return how many digits stand before the point, how many there are in total, and the position after them."""
     point = -1
     digits = 0
     while at < stop:
@@ -223,7 +225,7 @@ def measure_decimal(source: Any, at: int, stop: int) -> tuple[int, int, int]:
 
 
 def is_exponent(source: Any, at: int, stop: int) -> bool:
-    """Whether there is nothing left, or an e, a sign perhaps, and digits that 32 bits can hold."""
+    """Whether the rest of the text is empty, or an e, an optional sign, and at most MOST_EXPONENT_DIGITS digits."""
     if at == stop:
         return True
     if (source[at] | 0x20) != ord("e"):
@@ -238,7 +240,7 @@ def is_exponent(source: Any, at: int, stop: int) -> bool:
 
 
 def ten_times(high: int, low: int, digit: int) -> tuple[int, int]:
-    """Return high, low 64 bits of ten times a number of 128 bits, and a digit."""
+    """Return the high and the low 64 bits of ten times a 128-bit number plus a digit."""
     first = (low & LOW_HALF) * 10 + digit
     second = (low >> 32) * 10 + (first >> 32)
     return high * 10 + (second >> 32), ((second & LOW_HALF) << 32) | (first & LOW_HALF)

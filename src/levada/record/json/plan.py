@@ -1,4 +1,4 @@
-"""What JSON is read into: the kinds of columns, and the table that a schema becomes."""
+"""The kinds of columns that JSON is read into, and the table of columns that is made from a schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Kind(IntEnum):
-    """What a column holds. The reader knows them by their order."""
+    """The type of a column's values. The reader depends on the order of the members."""
 
     STRING = 0
     LONG = auto()
@@ -28,7 +28,7 @@ class Kind(IntEnum):
 
 KINDS = tuple(range(len(Kind)))
 TEXTS = (Kind.STRING, Kind.BINARY)
-# Bytes per row of the columns that have their values side by side.
+# Bytes per row of the columns whose values have a fixed width of whole bytes.
 WIDTHS = {
     Kind.LONG: 8,
     Kind.INT: 4,
@@ -44,7 +44,7 @@ WIDTHS = {
 
 
 class Plan(NamedTuple):
-    """One column of the table. first, children: where its fields or the one column of its elements are."""
+    """One column of the table. first, children: the index and number of its fields, or of the one column of its elements."""
 
     kind: Kind
     name: bytes = b""
@@ -55,5 +55,5 @@ class Plan(NamedTuple):
 
 
 def written_key(name: bytes) -> bytes:
-    """Return how a key is mostly written with its colon; nothing for one that needs escapes."""
+    """Return the usual text of a key with its colon; b"" for a key that needs escapes."""
     return b"" if b'"' in name or b"\\" in name or min(name, default=32) < 32 else b'"%s":' % name

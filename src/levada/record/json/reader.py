@@ -1,14 +1,15 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""JSON objects into typed columns, one row per object, by a schema.
+"""Reads JSON objects into typed columns, one row per object, by a schema.
 
-The columns are a table: the root is a struct, its fields come behind it next to each other, then theirs. A value goes straight into the
-memory of its column. What cannot be read is put right by rewinding: a record that is not JSON, to a row of nulls; a value that is not of
-its column's type, to null; a key that came twice, to before its first value; a record for which memory ran out, to before the record.
+The columns are a table: first the root, which is a struct, then its fields next to each other, then their fields. A value goes directly
+into the memory of its column. rewind() removes rows that must not stay: if the record is not JSON, it becomes a row of nulls; if a value
+has another type than its column, it becomes null; if a key is repeated, its earlier value is removed; if memory runs out, the record is
+removed and read again.
 
-Between records nothing but the columns is kept, and the key that is expected next: objects of one writer have their keys in the same order,
-so that most keys are found by comparing them with one name.
+Between records the reader keeps only the columns, and for each struct the key that is expected next. Objects of one writer have their keys
+in the same order, so most keys are found by a comparison with one name.
 
-Compiled, no Python object is touched and the interpreter's lock is free; the C types are in reader.pxd.
+Compiled code touches no Python objects and runs without the interpreter lock. The C types are in reader.pxd.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ else:
 
 from levada.record.json.plan import KINDS, WIDTHS, Plan, written_key
 
-# Compiled, these come by the .pxd file.
+# In compiled code these are imported by the .pxd file.
 if not cython.compiled:
     from levada.record.json.base64 import decode_base64
     from levada.record.json.numbers import read_decimal, read_double, read_long
@@ -44,24 +45,24 @@ if not cython.compiled:
 
 COMPILED: bool = cython.compiled
 
-# Once more, so that compiled they are numbers of C.
+# Assigned again, so that they are C numbers in compiled code.
 STRING, LONG, INT, DOUBLE, BOOLEAN, TIMESTAMP, SHORT, BYTE, FLOAT, DATE, TIMESTAMP_NTZ, BINARY, DECIMAL, STRUCT, ARRAY = KINDS
-# Positions that are none: a value is not what its column holds; memory ran out.
+# Returned instead of a position: the value has another type than its column; memory ran out.
 MISMATCH, STARVED = -1, -2
 
 MICROS = 1_000_000
-# Seconds since 1970 of which 64 bits can hold the microseconds.
+# The most seconds since 1970 whose microseconds fit 64 bits.
 MOST_SECONDS = (2**63 - 1) // MICROS
-# What rounds to more than the largest float.
+# The smallest number that rounds to infinity as a 32-bit float.
 FLOAT_END = 2.0**128 - 2.0**103
 INFINITY = float("inf")
 NAN = float("nan")
-# Escaped text of a number or time that is longer is not looked at.
+# A longer text of a number or time with escapes is not parsed.
 SCRATCH_SIZE = 256
 
 
 def past_space(source: Any, at: int, end: int) -> int:
-    """Return what skip_space() does; mostly there is one space or none, and asking another module costs more than looking."""
+    """Do what skip_space() does. Usually there is at most one space, and calling another module costs more than testing for it."""
     if at < end and source[at] == ord(" "):
         at += 1
     if at < end and source[at] > ord(" "):
@@ -72,7 +73,8 @@ def past_space(source: Any, at: int, end: int) -> int:
 class JsonReader:
     """Fills columns from JSON.
 
-    The owner provides buffers for every column, all validity bits set, BOOLEAN values zero, and larger ones when asked.
+    The owner provides buffers for every column, with all validity bits set and BOOLEAN values zero, and larger buffers when go_on() needs
+    them.
     """
 
     def __init__(self, plan: Sequence[Plan]) -> None:
@@ -97,7 +99,7 @@ class JsonReader:
         self.hold_names(bytes(names), max(SCRATCH_SIZE, *(6 * len(entry.name) for entry in plan)))
 
     def hold_names(self, names: bytes, scratch_size: int) -> None:
-        """Keep all names, and room for a key or a short text without its escapes."""
+        """Store all names, and allocate memory for a key or a short text after its escapes are replaced."""
         self.names_view = names
         self.scratch_view = bytearray(scratch_size)
         self.stack_view = bytearray(MAX_DEPTH)
@@ -116,9 +118,10 @@ class JsonReader:
         return self.columns[index]
 
     def begin(self, data: Any, offsets: Any, validity: Any, first: int, rows: int, malformed: Any) -> None:
-        """Take values to read, and columns that are empty: attach() is next.
+        """Start with new values and empty columns. The caller calls attach() for each column next.
 
-        data, offsets, validity, first, rows: a binary array's, validity None if there are no nulls. malformed: zeros, a bit per row to set.
+        data, offsets, validity, first, rows: the parts of a binary array; validity is None if there are no nulls. malformed: a zero bit per
+        row, which is set if the row is malformed.
         """
         self.source_view, self.offsets_view = data, offsets
         self.has_nulls = validity is not None
@@ -135,7 +138,7 @@ class JsonReader:
             column.rows = column.nulls = column.size = 0
 
     def attach(self, index: int, capacity: int, data: Any, offsets: Any, validity: Any) -> None:
-        """Give a column memory that holds what it has so far, and room for `capacity` rows; None for what its kind does not have."""
+        """Give a column memory that has its rows so far, and room for `capacity` rows; None for a buffer that this kind of column lacks."""
         column = self.column(index)
         column.capacity = capacity
         column.room = len(data) if data is not None else 0
@@ -143,7 +146,7 @@ class JsonReader:
         set_buffers(column, data, offsets, validity)
 
     def release(self) -> None:
-        """Keep no memory of others."""
+        """Drop all references to the caller's memory."""
         self.source_view = self.offsets_view = self.validity_view = self.malformed = None
         self.memory = [None] * len(self.plan)
         if not cython.compiled:
@@ -152,12 +155,15 @@ class JsonReader:
                 column.release()
 
     def sizes(self, index: int) -> tuple[int, int, int]:
-        """Return rows, nulls and bytes of text that a column has."""
+        """Return a column's rows, nulls and bytes of text."""
         column = self.column(index)
         return column.rows, column.nulls, column.size
 
     def go_on(self) -> int:
-        """Read on; return the column that needs memory for `wanted` rows or bytes of text to go on, -1 when all rows are read."""
+        """Continue reading. Return -1 when all rows are read, otherwise the index of the column that needs memory.
+
+        That column needs memory for `wanted` bytes of text in total if `starved_for_text`, otherwise for `wanted` rows.
+        """
         with cython.nogil:
             self.run()
         return self.starved
@@ -173,7 +179,7 @@ class JsonReader:
                 put_null(self.columns, root)
             elif not self.read_record(root, self.offsets_view[place], self.offsets_view[place + 1]):
                 rewind(self.columns, root, self.row)
-                # It is found again.
+                # The fault is found again when the record is read again.
                 if self.fault_row == self.row:
                     self.fault_row = -1
                 return
@@ -182,7 +188,7 @@ class JsonReader:
             self.row += 1
 
     def read_record(self, root: Any, at: int, end: int) -> bool:
-        """Add a row of whatever stands between `at` and `end`; False if memory ran out."""
+        """Add a row for the value between `at` and `end`. Returns False if memory ran out."""
         self.start = at
         at = past_space(self.source, at, end)
         if at == end:
@@ -204,13 +210,13 @@ class JsonReader:
         return True
 
     def note(self, index: int, at: int) -> None:
-        """Have the record be malformed. index: the column whose type the value at `at` is not, -1 where the record is not JSON."""
+        """Mark the record as malformed. index: the column whose type the value at `at` does not have; -1 if the record is not JSON."""
         self.bad = True
         if self.fault_row < 0 or (self.fault_row == self.row and index < 0):
             self.fault_row, self.fault_at, self.fault_column = self.row, at - self.start, index
 
     def read_object(self, parent: Any, at: int, end: int, depth: int) -> int:
-        """Add a row of the object whose inside begins at `at`; return the position after it. depth: of what it holds."""
+        """Add a row for the object whose content begins at `at`; return the position after it. depth: the nesting depth of its values."""
         row = parent.rows
         source = self.source
         at = past_space(source, at, end)
@@ -240,7 +246,7 @@ class JsonReader:
             at = past_space(source, at + 1, end)
 
     def end_object(self, parent: Any) -> None:
-        """Add a row of the fields that have one, and null for those that were not there."""
+        """Complete a row of a struct: fields that were not in the object become null."""
         for place in range(parent.count):
             column = self.column(parent.first + place)
             if column.rows == parent.rows:
@@ -248,7 +254,10 @@ class JsonReader:
         parent.rows += 1
 
     def find(self, parent: Any, at: int, end: int) -> tuple[int, int]:
-        """Return the position of the value behind the key at `at`, and its column; -1 for a key that is no field."""
+        """Return the position of the value after the key at `at`, and the index of its column.
+
+        The index is -1 if the key is not a field.
+        """
         if parent.count:
             index = parent.first + parent.expected
             column = self.column(index)
@@ -258,7 +267,7 @@ class JsonReader:
         return self.find_any(parent, at, end)
 
     def find_any(self, parent: Any, at: int, end: int) -> tuple[int, int]:
-        """Do what find() does, whatever the key and however it is written."""
+        """Do what find() does for any key, also with escapes or single quotes."""
         byte = self.source[at] if at < end else 0
         if byte != ord('"') and byte != ord("'"):
             return FAULT - at, -1
@@ -273,7 +282,7 @@ class JsonReader:
         return after, self.named(parent, self.scratch, 0, unescape(self.source, at + 1, stop, self.scratch, 0))
 
     def named(self, parent: Any, text: Any, at: int, stop: int) -> int:
-        """Return the field of this name, beginning with the one expected; -1 if there is none."""
+        """Return the index of the field with this name, or -1. The search begins with the expected field."""
         place = parent.expected
         for _ in range(parent.count):
             column = self.column(parent.first + place)
@@ -284,7 +293,7 @@ class JsonReader:
         return -1
 
     def read_value(self, column: Any, at: int, end: int, depth: int) -> int:
-        """Add a row of the value at `at`, null if it is not of the column's type; return the position after it."""
+        """Add a row for the value at `at`, null if it has another type than the column; return the position after it."""
         row = column.rows
         stop = self.read_element(column, at, end, depth)
         if stop != MISMATCH:
@@ -297,7 +306,7 @@ class JsonReader:
         return stop
 
     def read_element(self, column: Any, at: int, end: int, depth: int) -> int:
-        """Do what read_value() does, but return MISMATCH for a value of another type."""
+        """Do what read_value() does, but return MISMATCH for a value of another type than the column's."""
         if at >= end:
             return FAULT - at
         source = self.source
@@ -327,7 +336,10 @@ class JsonReader:
         return MISMATCH
 
     def read_array(self, column: Any, at: int, end: int, depth: int) -> int:
-        """Add a row of the array whose inside begins at `at`; one element of another type spoils the whole array, as in Spark."""
+        """Add a row for the array whose content begins at `at`.
+
+        As in Spark, one element of another type makes the whole array a mismatch.
+        """
         source = self.source
         elements = self.column(column.first)
         at = past_space(source, at, end)
@@ -349,7 +361,7 @@ class JsonReader:
         return at + 1
 
     def read_whole(self, column: Any, at: int, end: int) -> int:
-        """Add a row of a whole number; of a timestamp these are seconds since 1970."""
+        """Add a row for an integer. In a timestamp column it means seconds since 1970."""
         kind, row = column.kind, column.rows
         stop, value = read_long(self.source, at, end)
         if stop < 0:
@@ -370,7 +382,7 @@ class JsonReader:
         return stop
 
     def read_real(self, column: Any, at: int, end: int) -> int:
-        """Add a row of a floating point number, which may be none or infinite."""
+        """Add a row for a floating point number, which may be NaN or infinite."""
         stop = special_number_end(self.source, at, end)
         if stop >= 0:
             self.put_special(column, self.source[at])
@@ -382,11 +394,11 @@ class JsonReader:
         return stop
 
     def put_special(self, column: Any, first: int) -> None:
-        """Add a row of what is no finite number, told by its first character."""
+        """Add a row for NaN or an infinity, selected by its first character."""
         self.put_real(column, NAN if first == ord("N") else -INFINITY if first == ord("-") else INFINITY)
 
     def put_real(self, column: Any, value: float) -> None:
-        """Add a row of a floating point number."""
+        """Add a row with a floating point number."""
         if column.kind == DOUBLE:
             column.doubles[column.rows] = value
         else:
@@ -394,7 +406,7 @@ class JsonReader:
         column.rows += 1
 
     def read_boolean(self, column: Any, at: int, end: int) -> int:
-        """Add a row of true or false."""
+        """Add a row for true or false."""
         row = column.rows
         if same(self.source, at, end, b"true", 0, 4):
             column.data[row >> 3] |= 1 << (row & 7)
@@ -406,7 +418,7 @@ class JsonReader:
         return MISMATCH
 
     def read_quoted(self, column: Any, at: int, end: int) -> int:
-        """Add a row of a string, and of what is written as one."""
+        """Add a row for a string, or for a value of another type that is written as a string."""
         stop, escaped = scan_string(self.source, at, end)
         if stop < 0:
             return stop
@@ -421,7 +433,7 @@ class JsonReader:
         return stop + 1 if good else MISMATCH
 
     def put_text(self, column: Any, at: int, stop: int, after: int, escaped: bool) -> int:
-        """Add a row of the text from `at` to `stop`; return `after`."""
+        """Add a row with the text from `at` to `stop`; return `after`, or STARVED or MISMATCH."""
         begin = column.size
         if stop - at > column.room - begin:
             return self.starve(column, begin + stop - at, True)
@@ -465,6 +477,6 @@ class JsonReader:
         return bool(good)
 
     def starve(self, column: Any, wanted: int, for_text: bool) -> int:
-        """Have the walk end until there is memory."""
+        """Make go_on() return to ask for memory. wanted: rows, or bytes of text, in total."""
         self.starved, self.wanted, self.starved_for_text = column.index, wanted, for_text
         return STARVED

@@ -1,7 +1,8 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The columns that JSON is read into: a table of structs in compiled code, in buffers that the owner of the reader provides.
+"""The table of columns that JSON is read into. The owner of the reader provides their buffers. Compiled code uses C structs.
 
-A column's fields, or the column of its elements, stand next to each other behind it. A row is put at the end; rewind() takes rows away.
+A column's fields, or the column of its elements, stand later in the table, next to each other. Rows are added at the end; rewind() removes
+rows.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from levada.record.json.plan import KINDS
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset  # type: ignore[import-untyped]
 
-# Once more, so that compiled they are numbers of C.
+# Assigned again, so that they are C numbers in compiled code.
 STRING, LONG, INT, DOUBLE, BOOLEAN, TIMESTAMP, SHORT, BYTE, FLOAT, DATE, TIMESTAMP_NTZ, BINARY, DECIMAL, STRUCT, ARRAY = KINDS
 
-# Which of the two halves of 128 bits comes second in memory.
+# The position of the high 64 bits of a 128-bit number in memory.
 HIGH = 1 if sys.byteorder == "little" else 0
 
 
 if not cython.compiled:
 
     class Column:
-        """What is a struct of C in compiled code."""
+        """A column in interpreted code. Compiled code has a C struct instead."""
 
         width: int
         kind: int
@@ -44,12 +45,12 @@ if not cython.compiled:
                 self.longs = data.cast("Q" if self.kind == DECIMAL else "q")
 
         def release(self) -> None:
-            """Keep no memory of others."""
+            """Drop all references to the caller's memory."""
             self.data = self.validity = self.offsets = self.shorts = self.ints = self.floats = self.doubles = self.longs = None
 
 
 def column_at(columns: Any, index: int) -> Any:
-    """Return a column of the table."""
+    """Return the column with an index."""
     if cython.compiled:
         return cython.address(columns[index])
     return columns[index]

@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""JSON's grammar over untrusted bytes: where a string, a number or a whole value ends, and what the text of a string is.
+"""JSON's grammar over untrusted bytes: finds the end of a string, a number or a whole value, and replaces the escapes of a string.
 
-Functions get the bytes, a position and the end, and return the position after what they read. A negative position is a fault at byte
-FAULT - position; every rule of the grammar is held here, so that a value that is skipped is checked as strictly as one that is read.
+Functions get the bytes, a position and the end, and return the position after the part that they read. A negative position is a fault at
+byte FAULT - position. All rules of the grammar are here, so a value that is skipped is checked as strictly as a value that is read.
 
-The grammar is RFC 8259 and what Spark's from_json allows besides by default: strings in single quotes, the escape \\' and the numbers NaN,
-Infinity, +Infinity, -Infinity, +INF and -INF.
+The grammar is RFC 8259, with the extensions that Spark's from_json accepts by default: strings in single quotes, the escape \\' and the
+numbers NaN, Infinity, +Infinity, -Infinity, +INF and -INF.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ else:
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy  # type: ignore[import-untyped]
 
-# Positions from here down are faults; those above are free for what a caller wants to say.
+# Positions from this number down are faults. Negative numbers above it are free for callers, see MISMATCH and STARVED of `reader`.
 FAULT = -16
-# As Jackson, which reads JSON for Spark, sets them.
+# The limits of Jackson, with which Spark reads JSON.
 MAX_DEPTH = 1000
 MAX_NUMBER_SIZE = 1000
 
 
 def same(source: Any, at: int, end: int, other: Any, start: int, size: int) -> bool:
-    """Whether `size` bytes of `other` from `start` stand at `at`."""
+    """Whether the bytes at `at` are equal to `size` bytes of `other` from `start` on."""
     if size > end - at:
         return False
     if cython.compiled:
@@ -37,7 +37,7 @@ def same(source: Any, at: int, end: int, other: Any, start: int, size: int) -> b
 
 
 def skip_space(source: Any, at: int, end: int) -> int:
-    """Return the position of the first byte from `at` on that is no white space."""
+    """Return the position of the first byte from `at` on that is not white space."""
     while at < end:
         byte = source[at]
         if byte > ord(" ") or not (byte == ord(" ") or byte == ord("\n") or byte == ord("\r") or byte == ord("\t")):
@@ -47,16 +47,17 @@ def skip_space(source: Any, at: int, end: int) -> int:
 
 
 def plain_end(source: Any, at: int, end: int, quote: int) -> int:
-    """Return the position of the first byte of a string that is not simply itself: its quote, a backslash, control or not ASCII.
+    """Return the position of the first byte of a string that needs attention: the quote, a backslash, a control character or not ASCII.
 
-    May return an earlier position, which the caller looks at byte by byte.
+    May return an earlier position; the caller examines the bytes from there one by one.
     """
     if cython.compiled:
         word = 0
         ones = 0x0101010101010101
         while end - at >= 8:
             memcpy(cython.address(word), source + at, 8)
-            # Highest bits tell of bytes below 0x20, equal to quote or backslash, and above 0x7F; a borrow spoils only bytes behind one.
+            # The highest bit of a byte is set if it is below 0x20, above 0x7F, the quote or a backslash. A borrow may set it wrongly, but
+            # only in bytes after such a byte.
             odd = word | (word - ones * 0x20) | ((word ^ (ones * quote)) - ones) | ((word ^ (ones * ord("\\"))) - ones)
             odd &= ones << 7
             if odd:
@@ -66,7 +67,7 @@ def plain_end(source: Any, at: int, end: int, quote: int) -> int:
 
 
 def scan_string(source: Any, at: int, end: int) -> tuple[int, bool]:
-    """Return the position of the quote that ends the string whose first quote is at `at`, and whether there are escapes in between."""
+    """Return the position of the quote that ends the string whose first quote is at `at`, and whether the string has escapes."""
     quote = source[at]
     escaped = False
     at += 1
@@ -90,7 +91,7 @@ def scan_string(source: Any, at: int, end: int) -> tuple[int, bool]:
 
 
 def escape_size(source: Any, at: int, end: int) -> int:
-    """Return the size of the escape at `at`; 0 if it is none."""
+    """Return the size in bytes of the escape at `at`; 0 if it is not a valid escape."""
     byte = source[at + 1] if at + 1 < end else 0
     if byte == ord("u"):
         return 6 if end - at >= 6 and hex4(source, at + 2) >= 0 else 0
@@ -98,7 +99,7 @@ def escape_size(source: Any, at: int, end: int) -> int:
 
 
 def simple_escape(byte: int) -> int:
-    """Return what a backslash before this byte means; 0 if nothing."""
+    """Return the byte that a backslash and this byte stand for; 0 if they are not an escape."""
     if byte == ord("n"):
         return 10
     if byte == ord("t"):
@@ -113,7 +114,7 @@ def simple_escape(byte: int) -> int:
 
 
 def hex4(source: Any, at: int) -> int:
-    """Return the number that four hexadecimal digits say; -1 if they are none."""
+    """Return the number in four hexadecimal digits; -1 if they are not hexadecimal."""
     code = 0
     for place in range(4):
         byte = source[at + place]
@@ -128,7 +129,7 @@ def hex4(source: Any, at: int) -> int:
 
 
 def utf8_size(source: Any, at: int, end: int) -> int:
-    """Return how many bytes the character at `at`, not ASCII, takes; 0 if it is not UTF-8 (overlong, a surrogate, cut off)."""
+    """Return the size in bytes of the non-ASCII character at `at`; 0 if it is not UTF-8 (overlong, a surrogate, incomplete)."""
     lead = source[at]
     if lead < 0xC2 or lead > 0xF4:
         return 0
@@ -147,7 +148,7 @@ def utf8_size(source: Any, at: int, end: int) -> int:
 
 
 def unescape(source: Any, at: int, stop: int, target: Any, to: int) -> int:
-    """Write what the inside of a string that was scanned says, never more bytes than it takes; return the position after it in `target`."""
+    """Write the text of a scanned string without escapes, never more bytes than with them; return the position after it in `target`."""
     while at < stop:
         byte = source[at]
         if byte != ord("\\"):
@@ -171,7 +172,7 @@ def unescape(source: Any, at: int, stop: int, target: Any, to: int) -> int:
 
 
 def write_utf8(code: int, target: Any, to: int) -> int:
-    """Write a character; half of a surrogate pair becomes a question mark, as in Java."""
+    """Write a character as UTF-8; return the position after it. As in Java, half a surrogate pair becomes a question mark."""
     if code < 0x80 or 0xD800 <= code < 0xE000:
         target[to] = code if code < 0x80 else ord("?")
         return to + 1
@@ -223,7 +224,7 @@ def number_end(source: Any, at: int, end: int) -> int:
 
 
 def literal_end(source: Any, at: int, end: int) -> int:
-    """Return the position after a word: true, false, null, or a number that is none."""
+    """Return the position after a literal: true, false, null, NaN or an infinity."""
     first = source[at]
     if first == ord("t") and same(source, at, end, b"true", 0, 4):
         return at + 4
@@ -249,7 +250,7 @@ def special_number_end(source: Any, at: int, end: int) -> int:
 
 
 def scalar_end(source: Any, at: int, end: int) -> int:
-    """Return the position after a string, number or word."""
+    """Return the position after a string, number or literal."""
     byte = source[at] if at < end else 0
     if byte == ord('"') or byte == ord("'"):
         at, _ = scan_string(source, at, end)
@@ -262,7 +263,7 @@ def scalar_end(source: Any, at: int, end: int) -> int:
 
 
 def key_end(source: Any, at: int, end: int) -> int:
-    """Return the position of the value behind the key at `at`."""
+    """Return the position of the value after the key at `at`."""
     byte = source[at] if at < end else 0
     if byte != ord('"') and byte != ord("'"):
         return FAULT - at
@@ -271,7 +272,7 @@ def key_end(source: Any, at: int, end: int) -> int:
 
 
 def colon_end(source: Any, at: int, end: int) -> int:
-    """Return the position of what follows the colon at `at` or behind white space."""
+    """Return the position of the value after a colon, which is at `at` or follows white space."""
     at = skip_space(source, at, end)
     if at >= end or source[at] != ord(":"):
         return FAULT - at
@@ -279,7 +280,7 @@ def colon_end(source: Any, at: int, end: int) -> int:
 
 
 def value_end(source: Any, at: int, end: int, depth: int, stack: Any) -> int:
-    """Return the position after the value at `at`, which stands in `depth` objects and arrays. stack: MAX_DEPTH bytes to work with."""
+    """Return the position after the value at `at`, which is inside `depth` objects and arrays. stack: MAX_DEPTH bytes of work memory."""
     outside = depth
     while True:
         byte = source[at] if at < end else 0
@@ -303,7 +304,7 @@ def value_end(source: Any, at: int, end: int, depth: int, stack: Any) -> int:
 
 
 def close(source: Any, at: int, end: int, depth: int, outside: int, stack: Any) -> tuple[int, int]:
-    """Behind a value: step to the next one, or over all closing brackets down to depth `outside`; return position and depth."""
+    """After a value, move to the next value, or past all closing brackets down to depth `outside`; return the position and depth."""
     while at >= 0 and depth > outside:
         at = skip_space(source, at, end)
         byte = source[at] if at < end else 0
@@ -311,7 +312,7 @@ def close(source: Any, at: int, end: int, depth: int, outside: int, stack: Any) 
         if byte == ord(","):
             at = skip_space(source, at + 1, end)
             return (key_end(source, at, end) if kind == ord("{") else at), depth
-        # In ASCII a closing bracket comes two places behind its opening one.
+        # In ASCII the code of a closing bracket is the code of its opening bracket plus 2.
         if byte != kind + 2:
             return FAULT - at, depth
         at += 1

@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Dates and times in JSON's strings, as a cast of Spark reads them where no format is given.
+"""Parses dates and times in JSON strings like a cast in Spark without a format.
 
-A date is a year of four digits, a month, a day, the last two of one or two digits or missing. A time follows after T or a space: hour,
-minute, second of one or two digits each, a fraction, and after a second also Z, an offset, or UTC or GMT with an offset. White space around
-is no matter. Years are 0001 to 9999.
+A date is a year of four digits, a month and a day; month and day have one or two digits, or are missing. A time follows after T or a space:
+hour, minute and second of one or two digits each. After the second a fraction may follow, then Z, an offset, or UTC or GMT with an offset.
+White space around the text is ignored. Years are 0001 to 9999.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-# Compiled, these come by the .pxd file.
+# In compiled code this is imported by the .pxd file.
 if not cython.compiled:
     from levada.record.json.text import same
 
 DAY_SECONDS = 86_400
 MICROS = 1_000_000
 MOST_OFFSET = 18 * 3600
-# From the first of March of year 0, where the count below begins, to 1970.
+# Days from 1 March of year 0, where days_of() begins to count, to 1970.
 EPOCH_DAY = 719_468
 
 
 def read_date(source: Any, at: int, stop: int) -> tuple[bool, int]:
-    """Return (whether the text is a date, days since 1970); whatever follows after T or a space is ignored."""
+    """Return (whether the text is a date, days since 1970). Text after T or a space is ignored."""
     at, stop = trim(source, at, stop)
     at, days = date_part(source, at, stop)
     if at < 0 or (at < stop and source[at] != ord("T") and source[at] != ord(" ")):
@@ -36,7 +36,7 @@ def read_date(source: Any, at: int, stop: int) -> tuple[bool, int]:
 
 
 def read_time(source: Any, at: int, stop: int, zoned: bool) -> tuple[bool, int]:
-    """Return (whether the text is a date and time, microseconds since 1970). zoned: it may name an offset, and else is UTC."""
+    """Return (whether the text is a date and time, microseconds since 1970). zoned: an offset is allowed; without an offset it is UTC."""
     at, stop = trim(source, at, stop)
     at, days = date_part(source, at, stop)
     if at < 0:
@@ -62,7 +62,7 @@ def read_time(source: Any, at: int, stop: int, zoned: bool) -> tuple[bool, int]:
 
 
 def trim(source: Any, at: int, stop: int) -> tuple[int, int]:
-    """Return begin and end without white space and control characters."""
+    """Return the start and end of the text without white space and control characters around it."""
     while at < stop and source[at] <= ord(" "):
         at += 1
     while stop > at and source[stop - 1] <= ord(" "):
@@ -71,7 +71,7 @@ def trim(source: Any, at: int, stop: int) -> tuple[int, int]:
 
 
 def short_number(source: Any, at: int, stop: int, least: int, most: int) -> tuple[int, int]:
-    """Return (position after, value) of a number of `least` to `most` digits, -1 as the position of anything else."""
+    """Return (position after, value) of a number of `least` to `most` digits. The position is -1 if there are fewer digits."""
     first = at
     value = 0
     while at < stop and ord("0") <= source[at] <= ord("9") and at - first < most:
@@ -83,7 +83,10 @@ def short_number(source: Any, at: int, stop: int, least: int, most: int) -> tupl
 
 
 def date_part(source: Any, at: int, stop: int) -> tuple[int, int]:
-    """Return (position after, days since 1970) of a date; a year or a month alone has to be the whole text."""
+    """Return (position after, days since 1970) of a date, -1 as the position if it is invalid.
+
+    A date without a day must be the whole text.
+    """
     month = 1
     day = 1
     whole = False
@@ -101,14 +104,14 @@ def date_part(source: Any, at: int, stop: int) -> tuple[int, int]:
 
 
 def month_days(year: int, month: int) -> int:
-    """Return how many days a month has."""
+    """Return the number of days in a month."""
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Return the days since 1970 in the Gregorian calendar, counted in years that begin in March, so that the odd day comes last."""
+    """Return the days since 1970 in the Gregorian calendar. It counts years from March, so that a leap day is the last day of a year."""
     if month < 3:
         year -= 1
         month += 12
@@ -116,7 +119,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def clock_part(source: Any, at: int, stop: int) -> tuple[int, int, int]:
-    """Return (position after, seconds of the day, how many of hour, minute and second there are)."""
+    """Return (position after, seconds of the day, how many of hour, minute and second are present). The position is -1 if invalid."""
     at, value = short_number(source, at, stop, 1, 2)
     if at < 0 or value > 23:
         return -1, 0, 0
@@ -132,7 +135,7 @@ def clock_part(source: Any, at: int, stop: int) -> tuple[int, int, int]:
 
 
 def fraction_part(source: Any, at: int, stop: int) -> tuple[int, int]:
-    """Return (position after, microseconds) of the digits behind a second's point; those after the sixth are cut off."""
+    """Return (position after, microseconds) of the fraction digits at `at`. Digits after the sixth are ignored."""
     first = at
     micros = 0
     while at < stop and ord("0") <= source[at] <= ord("9"):
@@ -145,7 +148,7 @@ def fraction_part(source: Any, at: int, stop: int) -> tuple[int, int]:
 
 
 def offset_part(source: Any, at: int, stop: int) -> tuple[bool, int]:
-    """Return (whether the text from `at` to `stop` is an offset from UTC, its seconds)."""
+    """Return (whether the text from `at` to `stop` is an offset from UTC, the offset in seconds)."""
     while at < stop and source[at] == ord(" "):
         at += 1
     if stop - at == 1 and source[at] == ord("Z"):
