@@ -1,6 +1,6 @@
-"""Record batches: written, read, compressed and checked, as records and as whole Arrow columns.
+"""Writes, reads, compresses and checks record batches, as records or as whole Arrow columns.
 
-Begin with `batch`. `builder` [c] writes batches and `reader` [c] reads them, `compression` has the codecs, `columnar/` Arrow, `json/` JSON
-in values, `legacy/` the message sets of brokers before Kafka 0.11. Which batch goes where is decided in `levada.producer` and
-`levada.consumer`.
+Begin with `batch`. `builder` [c] writes batches and `reader` [c] reads them. `compression` has the codecs, `columnar/` the Arrow columns,
+`json/` the JSON in values, and `legacy/` the message sets of brokers before Kafka 0.11. `levada.producer` and `levada.consumer` decide
+which batch goes where.
 """

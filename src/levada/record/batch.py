@@ -1,7 +1,7 @@
-"""The record batch, magic 2: its header, what may be patched in place, and the way to its records.
+"""The record batch of magic 2: reads its header, its checksum and its records.
 
-A batch is never copied to be looked at: RecordBatch is a view over bytes that somebody else holds, such as a fetch response. The header is
-read at once, the rest on demand: checksum, decompression and records cost only whoever asks.
+RecordBatch never copies a batch: it is a view over bytes that another object holds, such as a fetch response. It reads the header at once.
+It verifies the checksum, decompresses and reads records only when a caller asks for this.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MOST = 2**63 - 1
 
 
 class RecordBatch:
-    """A view over one whole batch; fields are named as on the wire, `data` is all of its bytes."""
+    """A view over one whole batch. Its fields have the names that they have on the wire; `data` is all bytes of the batch."""
 
     __slots__ = (
         "_paused",
@@ -77,7 +77,7 @@ class RecordBatch:
     )
 
     def __init__(self, data: memoryview) -> None:
-        """data: exactly one batch. Raises CorruptRecordError if the header contradicts itself or the length."""
+        """data: exactly one batch. Raises CorruptRecordError if fields of the header contradict each other, or name an unknown codec."""
         self.data = data
         self.base_offset: int
         self.attributes: int
@@ -108,7 +108,7 @@ class RecordBatch:
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed."""
+        """The codec with which the records are compressed."""
         return Codec(self.attributes & CODEC_BITS)
 
     @property
@@ -138,12 +138,12 @@ class RecordBatch:
 
     @property
     def earliest_offset(self) -> int:
-        """No record of the batch has a lower offset; known without unpacking anything."""
+        """The lowest offset that a record of the batch may have; known without decompression."""
         return self.base_offset
 
     @property
     def is_empty(self) -> bool:
-        """Whether compaction has left no record."""
+        """Whether compaction has removed all records."""
         return self.records_count == 0
 
     @property
@@ -153,7 +153,10 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones, if the broker has noted it (then base_timestamp is this time)."""
+        """The time from which compaction may remove the batch's tombstones; None if the broker has set none.
+
+        base_timestamp has it then (KIP-534).
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
@@ -162,15 +165,15 @@ class RecordBatch:
         return len(self.data)
 
     def verify_crc(self) -> None:
-        """Raise CorruptRecordError unless the checksum fits."""
+        """Raise CorruptRecordError unless the checksum matches the bytes."""
         actual = checksum(self.data[CRC_FROM:])
         if actual != self.crc:
             raise self._corrupt(f"checksum {actual:#010x}, the header says {self.crc:#010x}")
 
     def payload(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
-        """Return the decompressed bytes of the records; raises DecompressionError, also when they are more than `max_bytes`.
+        """Return the decompressed bytes of the records. Raises DecompressionError, also if they take more than `max_bytes`.
 
-        Decompressed bytes are kept as long as the batch object, so that reading it in several portions decompresses once.
+        The batch object keeps the decompressed bytes, so that a batch that is read in several portions is decompressed once.
         """
         if self._payload is None:
             records = self.data[HEADER_SIZE:]
@@ -185,21 +188,21 @@ class RecordBatch:
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
         """Return a walker over the records, at the first one."""
-        # First of all: what bounds the payload must be told before a field is asked for that only the payload tells (legacy.batch).
+        # Before the fields: those of a compressed message set are known only from its payload, which max_bytes must limit (legacy.batch).
         payload = self.payload(max_bytes)
         append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
         return RecordWalker(payload, self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time)
 
     def walker_at(self, offset: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
-        """Return a walker whose next record is the first at or after an offset, or one before it.
+        """Return a walker that has not yet passed the first record at or after `offset`.
 
-        A batch that is read in several portions is stepped through once: see pause().
+        A batch that is read in several portions is read through once, because pause() stores the walker in between.
         """
         paused, self._paused = self._paused, None
         return paused[0] if paused is not None and paused[1] <= offset else self.walker(max_bytes)
 
     def pause(self, walker: RecordWalker, offset: int) -> None:
-        """Store a walker that is to continue at an offset."""
+        """Store a walker, so that walker_at() continues with it at an offset."""
         self._paused = walker, offset
 
     def following(self, offset: int) -> int:
@@ -228,7 +231,7 @@ class RecordBatch:
     ) -> list[AnyRecord]:
         """Return the records with offsets from `start` to below `end`, at most `limit` of them, as a consumer returns them.
 
-        If a call continues where the previous one stopped, the records before are not read again.
+        If a call continues where the previous one stopped, earlier records are not read again.
         """
         if self.is_control:
             return []
@@ -268,9 +271,9 @@ class RecordBatch:
 
 
 def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
-    """Step through the batches in `data` from `at` on; an incomplete one at the end is not an error, a broker cuts at its byte limit.
+    """Yield the batches in `data` from position `at` on. An incomplete batch at the end is not an error: a broker cuts at its byte limit.
 
-    Message sets, of brokers before 0.11, look like record batches (levada.record.legacy.batch). Raises CorruptRecordError.
+    Message sets of brokers before 0.11 are yielded as record batches, too (levada.record.legacy.batch). Raises CorruptRecordError.
     """
     view = memoryview(data)
     end = len(view)
@@ -292,14 +295,14 @@ def _not_a_batch(base_offset: int, length: int, magic: int, at: int) -> CorruptR
 
 
 def _message_set(view: memoryview, at: int) -> RecordBatch:
-    # Met only with brokers, or topics, that are years behind; most programs never load it.
+    # Only old brokers and old topics have message sets; most programs never load this module.
     from levada.record.legacy.batch import read_message_set
 
     return read_message_set(view, at)
 
 
 def record_size_upper_bound(key_size: int | None, value_size: int | None, headers: Sequence[Header] = ()) -> int:
-    """Return the most bytes that a batch of this one record takes, uncompressed. Sizes are of key and value, None for null."""
+    """Return the most bytes that a batch with one such record takes uncompressed. key_size, value_size: bytes, None for null."""
     size = HEADER_SIZE + _MAX_RECORD_OVERHEAD + _field_size(key_size) + _field_size(value_size) + varint_size(len(headers))
     for name, value in headers:
         size += _field_size(len(name) if name.isascii() else len(name.encode()))

@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Records into the bytes of a record batch, one at a time or as rows of columns.
+"""Writes records into the bytes of a record batch, one at a time or as rows of columns.
 
-A record is written in two steps: the size of its body first, since the length goes in front, then the body, straight into the batch's
-memory. Rows of columns are written by the same two steps; all rows are measured first, without the interpreter lock where it is compiled.
-The C types are in builder.pxd.
+A record is written in two steps. The size of its body is computed first, because the length comes before the body; then the body is written
+directly into the batch's memory. Rows of columns take the same two steps, but all rows are measured before the first is written.
+Compiled code measures without the interpreter lock. The C types are in builder.pxd.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if cython.compiled:
 MOST = 2**63 - 1
 # The most bytes of a record's length before its body.
 MAX_LENGTH_SIZE = 5
-# What stands for a partition of a row that has none yet, and of one that cannot be sent.
+# In place of a partition: for a row that has no partition yet, and for a row that cannot be sent.
 UNASSIGNED = -1
 REJECTED = -2
-# What append_if_room() answers instead of an offset: the batch is full, or it would take more memory than it is allowed.
+# append_if_room() returns these instead of an offset: the batch is full, or it would take more memory than its allowance.
 NO_ROOM = -1
 NO_MEMORY = -2
-# The same, and other numbers, where they are C's.
+# The same numbers, and others, under names that are C variables where this is compiled.
 NO_PARTITION, BAD_ROW, FULL, STARVED = UNASSIGNED, REJECTED, NO_ROOM, NO_MEMORY
 RECORDS_AT = HEADER_SIZE
 # Header, and a record's length, attributes and deltas at their longest.
@@ -42,12 +42,12 @@ MAX_ROW_OVERHEAD = HEADER_SIZE + 21
 ROWS_AHEAD = 8
 GROWTH = 4
 _FIRST_ROOM = 512
-# A compressed batch may turn out larger than its records compressed so far promise.
+# A compressed batch may become larger than the compression ratio of earlier batches predicts.
 _RATIO_SLACK = 1.05
 
 
 def varint_size(value: int) -> int:
-    """Return the bytes of a zigzag varint."""
+    """Return how many bytes a number takes as a zigzag varint."""
     zigzag = (value << 1) ^ (value >> 63)
     size = 1
     while zigzag >= 0x80:
@@ -57,12 +57,12 @@ def varint_size(value: int) -> int:
 
 
 def field_size(size: int) -> int:
-    """Return the bytes of a field of `size` bytes with its length; -1 is null."""
+    """Return how many bytes a field of `size` bytes takes with its length before it; a size of -1 is null."""
     return 1 if size < 0 else varint_size(size) + size
 
 
 def write_varint(target: Any, at: int, value: int) -> int:
-    """Write a zigzag varint; return the position after it."""
+    """Write a number as a zigzag varint; return the position after it."""
     zigzag = (value << 1) ^ (value >> 63)
     while zigzag >= 0x80:
         target[at] = (zigzag & 0x7F) | 0x80
@@ -73,12 +73,12 @@ def write_varint(target: Any, at: int, value: int) -> int:
 
 
 def write_field(target: Any, at: int, source: Any, start: int, size: int) -> int:
-    """Write a field of `size` bytes with its length, -1 is null; return the position after it."""
+    """Write a field of `size` bytes with its length before it; return the position after it. A size of -1 is null."""
     return write_bytes(target, write_varint(target, at, size), source, start, size)
 
 
 def write_bytes(target: Any, at: int, source: Any, start: int, size: int) -> int:
-    """Write `size` bytes, none if it is negative; return the position after them."""
+    """Write `size` bytes, none if the size is negative; return the position after them."""
     if size <= 0:
         return at
     if cython.compiled:
@@ -89,14 +89,14 @@ def write_bytes(target: Any, at: int, source: Any, start: int, size: int) -> int
 
 
 def write_deltas(target: Any, at: int, timestamp_delta: int, offset_delta: int) -> int:
-    """Write the attributes, always 0, and the deltas; return the position after them."""
+    """Write a record's attributes, which are always 0, and its deltas; return the position after them."""
     target[at] = 0
     at = write_varint(target, at + 1, timestamp_delta)
     return write_varint(target, at, offset_delta)
 
 
 def pack_headers(headers: Sequence[Header]) -> bytes:
-    """Return headers as they stand at the end of a record, with their count."""
+    """Return headers in the bytes that end a record: their count, then each header."""
     packed = bytearray()
     _append_varint(packed, len(headers))
     packed += _packed(headers)
@@ -123,10 +123,10 @@ def _append_varint(target: bytearray, value: int) -> None:
 class RecordBatchBuilder:
     """A batch being filled, one record at a time.
 
-    write_limit: bytes; the first record always fits, the batch is full when the next one would lead beyond the limit.
-    compression_ratio: what compressed size to expect per byte of records; an estimate from earlier batches, 1.0 to be safe.
-    records_size, largest_record: bytes of all records, and of the largest one, as they are before compression.
-    allowance: bytes that its memory may grow to; `wanted` is what the record needed that append_if_room() answered NO_MEMORY for.
+    write_limit: bytes. The first record always fits; later the batch is full when the next record would exceed the limit.
+    compression_ratio: compressed bytes expected per byte of records, estimated from earlier batches; 1.0 to be safe.
+    records_size, largest_record: bytes of all records, and of the largest record, before compression.
+    allowance: bytes that the batch's memory may grow to. wanted: the allowance that a record needed when NO_MEMORY was returned.
     """
 
     def __init__(
@@ -154,22 +154,22 @@ class RecordBatchBuilder:
         self._at = HEADER_SIZE
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record, whether or not it fits; return its offset within the batch.
+        """Add a record, even if it exceeds the limit; return its offset within the batch, or NO_MEMORY.
 
-        timestamp: ms since the epoch, -1 for none. Raises TypeError, ValueError or OverflowError, and has added nothing then.
+        timestamp: ms since the epoch, -1 for none. If it raises TypeError, ValueError or OverflowError, nothing has been added.
         """
         if self._closed:
             raise IllegalStateError("the batch is built; nothing can be appended to it")
         return self._append(timestamp, key, value, headers, True)
 
     def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record as append() does, if it fits; else return NO_ROOM, as for a batch that is built, or NO_MEMORY."""
+        """Add a record like append(), if it fits. Otherwise return NO_ROOM, also when the batch is already built, or NO_MEMORY."""
         return FULL if self._closed else self._append(timestamp, key, value, headers, False)
 
     def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
-        # First, as the names of headers are the user's objects: from here on nothing else can run in between where this is compiled.
+        # Headers come first: encoding their names may run the user's code. After this line compiled code is not interrupted by other code.
         tail = pack_headers(headers) if headers else b"\x00"
-        # So far apart that every difference of two still fits 64 bits.
+        # Within these limits the difference of any two timestamps fits 64 bits.
         if timestamp < -1 or timestamp >= MOST:
             raise ValueError(f"timestamp {timestamp}: milliseconds since the epoch are wanted, or -1 for none")
         delta = timestamp - self.base_timestamp if self.records_count else 0
@@ -194,32 +194,32 @@ class RecordBatchBuilder:
         return self.records_count - 1
 
     def _fits(self, size: int) -> bool:
-        """Whether `size_estimate` stays within the limit with a record of `size` bytes; the first one always fits."""
+        """Whether `size_estimate` stays within the write limit with one more record of `size` bytes; the first record always fits."""
         return self.records_count == 0 or (self._at - RECORDS_AT) * self._factor < self.write_limit - RECORDS_AT - size + 1
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be appended."""
+        """Whether the batch is built or has reached its write limit, so that no more records should be appended."""
         return self.has_reached_limit()
 
     def has_reached_limit(self) -> bool:
-        """Tell is_full to compiled callers."""
+        """Return `is_full`, for compiled callers."""
         return self._closed or (self.records_count > 0 and (self._at - RECORDS_AT) * self._factor >= self.write_limit - RECORDS_AT)
 
     @property
     def size_estimate(self) -> int:
-        """Bytes the batch will take; exact unless it is going to be compressed."""
+        """Bytes that the whole batch will take: exact without a codec, otherwise an estimate."""
         return HEADER_SIZE + int((self._at - HEADER_SIZE) * self._factor)
 
     @property
     def records_size(self) -> int:
-        """Bytes of its records, uncompressed."""
+        """Bytes of all records, uncompressed."""
         return self._at - HEADER_SIZE
 
     def build(self) -> bytearray:
         """Return the whole sealed batch: base offset 0, leader epoch and producer fields -1. The builder takes no more records.
 
-        After it `compression_ratio` is the observed one. Building it again, as after an interrupt, returns the same bytes.
+        Afterwards `compression_ratio` is the observed ratio. A second call, for example after an interrupt, returns the same bytes.
         """
         if self._built is not None:
             return self._built
@@ -253,9 +253,9 @@ class RecordBatchBuilder:
 
 
 class BinaryColumn:
-    """An Arrow large_binary column to read values from; without offsets, a column of nulls.
+    """An Arrow large_binary column to read values from. Without offsets it is a column of nulls.
 
-    offsets: int64, from the array's first row on. validity: bits, None if nothing is null; `shift` is the bit of the first row.
+    offsets: int64, from the array's first row on. validity: bits, None if no value is null. shift: the bit of the first row in `validity`.
     """
 
     def __init__(self, data: Any = b"", offsets: Any = None, validity: Any = None, shift: int = 0) -> None:
@@ -276,7 +276,7 @@ class BinaryColumn:
         return size
 
     def fetch(self, row: int) -> None:
-        """Let the processor fetch a row's value into its cache: rows of one partition lie too far apart for it to guess."""
+        """Let the processor load a row's value into its cache. Rows of one partition are too far apart for its own prediction."""
         if cython.compiled:
             prefetch(cython.address(self.data[0]) + self.offsets[row])  # type: ignore[name-defined]  # noqa: F821 - C, see builder.pxd
 
@@ -293,9 +293,9 @@ class BinaryColumn:
 
 
 class HeaderColumn:
-    """A large_list column of headers: int64 offsets per row into a column of keys and one of values. A null list is no headers.
+    """A large_list column of headers: int64 offsets per row into a column of keys and a column of values. A null list has no headers.
 
-    lists: the list column's own offsets and validity; its data stay unused. common: headers of every row, after its own.
+    lists: the list column's own offsets and validity; its data is not used. common: headers that every row gets after its own headers.
     """
 
     def __init__(self, lists: BinaryColumn, keys: BinaryColumn, values: BinaryColumn, common: Sequence[Header] = ()) -> None:
@@ -351,7 +351,7 @@ class RowWriter:
         self.first_row = first_row
 
     def measure(self, sizes: Any) -> None:
-        """Put the most bytes that a batch of each row alone takes into int64 `sizes`; -1 where a header has no key."""
+        """Set sizes[i] to the most bytes that a batch with row i alone takes, or to -1 if a header of the row has no key. sizes: int64."""
         with cython.nogil:
             self.measure_rows(sizes)
 
@@ -365,7 +365,10 @@ class RowWriter:
                 sizes[row] = MAX_ROW_OVERHEAD + field_size(self.key.size(row)) + field_size(self.value.size(row)) + headers
 
     def reject(self, sizes: Any, most: int, partitions: Any) -> int:
-        """Mark, in `partitions`, each row that is larger than `most`, has no size or a negative timestamp; return how many there are."""
+        """Set `partitions` to REJECTED for each row that has no size, more than `most` bytes or a negative timestamp; return how many.
+
+        Rows that were marked before are not counted.
+        """
         count = 0
         for row in range(len(sizes)):
             if (sizes[row] < 0 or sizes[row] > most or self.timestamps[row] < 0) and partitions[row] != BAD_ROW:
@@ -374,17 +377,17 @@ class RowWriter:
         return count
 
     def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Append the rows numbered rows[first], ... as far as the batch's write limit allows; return where to go on in `rows`.
+        """Append the rows numbered rows[first], ... as far as the batch's write limit allows; return the index in `rows` to continue at.
 
-        sizes: as measure() put them. An empty batch takes the first row whatever its size. Compiled it keeps the interpreter lock, without
-        which other threads might append to the same batch.
+        sizes: set by measure(). An empty batch takes the first row whatever its size. Compiled code keeps the interpreter lock, so that no
+        other thread can append to the same batch meanwhile.
         """
         batch.reserve(min(self.room_for(batch, rows, first, sizes), batch.allowance - batch._at))
         target = batch._buffer
         return self.write_rows(target, batch, rows, first, sizes)
 
     def affordable(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any, spare: int) -> int:
-        """Return up to where in `rows` a batch has memory, if its allowance may grow by `spare` bytes; it may be full before that."""
+        """Return the index in `rows` up to which a batch has memory, if its allowance may grow by `spare` bytes; it may be full earlier."""
         left = batch.allowance - batch._at + spare
         taken = 0
         index = first
@@ -396,12 +399,12 @@ class RowWriter:
         return index
 
     def growth(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any, spare: int) -> int:
-        """Return by how much a batch's allowance has to grow for write(); `rows` end where affordable() said."""
+        """Return by how many bytes a batch's allowance has to grow for write(). rows: up to the index that affordable() returned."""
         needed = self.room_for(batch, rows, first, sizes) - (batch.allowance - batch._at)
         return 0 if needed < 0 else min(needed, spare)
 
     def room_for(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Return how many bytes write() needs room for, and more if the rest of the batch is going to need it soon."""
+        """Return how many bytes write() needs room for, or the room of the whole batch if the rows fill a quarter of it."""
         room = batch.write_limit - batch._at
         if batch.records_count == 0:
             room = max(room, sizes[rows[first] - self.first_row])
@@ -413,7 +416,7 @@ class RowWriter:
         return needed
 
     def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Do the work of write(), where there is room."""
+        """Do the work of write(). The caller has reserved the memory."""
         if batch.records_count == 0:
             batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first
@@ -428,7 +431,10 @@ class RowWriter:
         return index
 
     def write_row(self, target: Any, batch: RecordBatchBuilder, row: int, fields: int) -> bool:
-        """Append one row, whose key, value and headers take `fields` bytes, unless it would end beyond the batch's limit; False then."""
+        """Append one row, whose key, value and headers take `fields` bytes.
+
+        Returns False, without appending, if it exceeds the write limit.
+        """
         timestamp = self.timestamps[row]
         delta = timestamp - batch.base_timestamp
         count = batch.records_count
@@ -450,9 +456,10 @@ class RowWriter:
 
 
 def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: int, most: int) -> tuple[int, int]:
-    """Give `partition` to the rows without one, from `row` on, until `room` bytes are used up; `most` is the room of a new partition.
+    """Assign `partition` to the rows that have no partition, from `row` on, until `room` bytes are used.
 
-    sizes: as measure() puts them. Return where to go on, and the room that is left, 0 when it is time for the next partition.
+    sizes: set by measure(). most: the bytes that a new sticky partition may take.
+    Return the row to continue at and the bytes that remain; 0 means that the next sticky partition has to be chosen.
     """
     while row < len(partitions):
         if partitions[row] == NO_PARTITION:
@@ -468,16 +475,16 @@ def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: i
 
 
 def group_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
-    """Sort row numbers by partition, keeping their order: partition p's are rows[starts[p]] to rows[starts[p + 1] - 1].
+    """Sort row numbers by partition in a stable way: those of partition p become rows[starts[p]] to rows[starts[p + 1] - 1].
 
-    partitions: int32 per row, negative ones are left out. starts: int64, zeroed, one more than there are partitions. rows: int64.
+    partitions: int32 per row; rows with a negative one are omitted. starts: int64 zeros, one more than there are partitions. rows: int64.
     """
     with cython.nogil:
         sort_rows(partitions, first_row, starts, rows)
 
 
 def sort_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
-    """Do the work of group_rows() without the interpreter lock: count, add up, place, and shift the starts back."""
+    """Do the work of group_rows() without the interpreter lock: count, add up, place rows, and move the starts back."""
     for row in range(len(partitions)):
         if partitions[row] >= 0:
             starts[partitions[row] + 1] += 1

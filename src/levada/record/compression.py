@@ -1,8 +1,8 @@
 """The codecs of record batches: gzip, snappy, lz4, zstd.
 
 Writing follows what Java's readers accept: snappy in xerial's chunks, lz4 frames of independent blocks (Java refuses linked ones).
-Reading accepts what any client writes, and trusts nothing: output is counted while it streams, so a small block that unpacks to gigabytes
-stops at the limit, and bytes behind the end of the stream are corruption.
+Reading accepts the output of any client, but trusts none: bytes are counted while they are decompressed, so a small block that expands to
+gigabytes fails at the limit, and bytes after the end of the stream are corruption.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from levada.errors import ConfigError, DecompressionError
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
-# Per batch; a broker accepts batches of 1 MiB unless told otherwise, and 64 times that is beyond what real records compress to.
+# Per batch. A broker accepts batches of 1 MiB by default, and real records do not compress to less than 1/64 of their size.
 DEFAULT_MAX_DECOMPRESSED = 64 * 1024 * 1024
 
 
@@ -48,12 +48,15 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """Compress `data`; level None is Kafka's default for the codec (KIP-390: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22)."""
+    """Compress `data`. level: None is Kafka's default for the codec (KIP-390: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22)."""
     return _COMPRESS[codec](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
-    """Decompress the whole of `data` to at most `max_bytes`; raises DecompressionError for a larger output, a fault or bytes left over."""
+    """Decompress all of `data`.
+
+    Raises DecompressionError for invalid data, for bytes after its end, and for more than `max_bytes` of output.
+    """
     try:
         return _DECOMPRESS[codec](data, max_bytes)
     except (zlib.error, RuntimeError, EOFError, struct.error, zstandard.ZstdError, cramjam.DecompressionError) as error:
@@ -66,12 +69,12 @@ def _too_large(codec: Codec, data: Buffer, max_bytes: int) -> DecompressionError
     )
 
 
-# Libraries take memory for a whole step at once; a larger one costs more than it saves.
+# Libraries allocate the memory of a whole step at once; larger steps cost more than they save.
 _STEP = 1 << 20
 
 
 class _Output:
-    """Decompressed bytes as they come, counted. They are gathered in one buffer that grows and is handed out, so they never exist twice."""
+    """Collects and counts decompressed bytes, in one growing buffer that is returned itself, so that the bytes never exist twice."""
 
     def __init__(self, codec: Codec, data: Buffer, max_bytes: int) -> None:
         self._codec = codec
@@ -83,11 +86,11 @@ class _Output:
 
     @property
     def step(self) -> int:
-        """The most bytes to ask for; one beyond the limit tells "more to come" from "just fits"."""
+        """The most bytes to request. One byte beyond the limit distinguishes output that is too large from output that just fits."""
         return min(_STEP, self._max_bytes - self._size + 1)
 
     def add(self, part: bytes) -> None:
-        """Take some more; raises DecompressionError beyond the limit."""
+        """Add decompressed bytes; raises DecompressionError beyond the limit."""
         self._size += len(part)
         if self._size > self._max_bytes:
             raise _too_large(self._codec, self._data, self._max_bytes)
@@ -100,7 +103,7 @@ class _Output:
         self._all.write(part)
 
     def joined(self) -> bytes:
-        """Return all of it; EOFError when there was no stream."""
+        """Return all bytes; raises EOFError if add() was never called."""
         if self._first is None:
             raise EOFError("no stream")
         return self._first if self._all is None else self._all.getvalue()
@@ -130,9 +133,9 @@ def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _gunzip_member(rest: memoryview, output: _Output) -> memoryview:
-    """Decompress the member at the start of `rest`; return what is behind it.
+    """Decompress the member at the start of `rest`; return the bytes after it.
 
-    Input goes in slices, because the library copies what of it has not been used after every step.
+    The input is passed in slices, because after every step the library copies the part of its input that it has not used.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)
     at = 0
@@ -159,7 +162,7 @@ _INT = struct.Struct(">i")
 def _snappy_compress(data: Buffer, _: int | None) -> bytes:
     view = memoryview(data)
     parts: list[Buffer] = [_XERIAL_HEADER]
-    # An empty stream still holds one chunk: "nothing" must be a valid stream.
+    # Also empty data gets one chunk, so that it becomes a valid stream.
     for start in range(0, len(view) or 1, _XERIAL_CHUNK):
         chunk = memoryview(cramjam.snappy.compress_raw(view[start : start + _XERIAL_CHUNK]))
         parts += (_INT.pack(len(chunk)), chunk)
@@ -197,7 +200,7 @@ def _xerial_chunks(view: memoryview) -> list[memoryview]:
 
 
 def _snappy_size(chunk: memoryview) -> int:
-    """Return the size a raw block announces, if its bytes can hold that much: the best an element can do is 64 bytes out of 3."""
+    """Return the decompressed size that a raw block announces; raises EOFError if its bytes cannot hold it: 3 bytes hold at most 64."""
     size = int(cramjam.snappy.decompress_raw_len(chunk))
     if 3 * size > 64 * len(chunk):
         raise EOFError(f"a block of {len(chunk)} bytes announces {size}")
@@ -209,12 +212,12 @@ def _snappy_size(chunk: memoryview) -> int:
 _LZ4_KAFKA_DEFAULT = 9
 _LZ4_BEST_RATIO = 255
 _LZ4_SMALL = 64 * 1024
-LZ4_FLAGS_AT = 4  # Behind the magic number.
+LZ4_FLAGS_AT = 4  # After the magic number.
 LZ4_HAS_CONTENT_SIZE = 0x08
 
 
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
-    # Java's default of 9 means its fast compressor, every other level the slow one (KIP-390); the library's fast one is 0.
+    # In Java the default level 9 selects the fast compressor, every other level the slow one (KIP-390). This library's fast one is level 0.
     packed: bytes = lz4.frame.compress(
         data,
         compression_level=0 if level in (None, _LZ4_KAFKA_DEFAULT) else level,
@@ -227,7 +230,8 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
 
 def _lz4_decompress(data: Buffer, max_bytes: int) -> bytes:
     if LZ4_FLAGS_AT < len(data) <= min(_LZ4_SMALL, max_bytes // _LZ4_BEST_RATIO) and not data[LZ4_FLAGS_AT] & LZ4_HAS_CONTENT_SIZE:
-        # At once takes half the time. No frame can hold too much, and the library takes no memory for a size that a frame says it has.
+        # One call takes half the time of streaming. It is safe: so small a frame cannot hold too much, and it announces no size to
+        # allocate.
         whole: bytes
         whole, used = lz4.frame.decompress(data, return_bytes_read=True)
         if used == len(data):
@@ -252,7 +256,8 @@ def _lz4_stream(data: Buffer, max_bytes: int) -> bytes:
 
 # --- zstd ---------------------------------------------------------------------------------------------------------------------------
 
-# The window is memory besides the output. A frame may announce a large one, as the highest levels do, if its contents cannot fill it.
+# The window takes memory in addition to the output. A frame may announce a large window, as the highest levels do, if its contents are
+# too small to fill it.
 _ZSTD_MAX_WINDOW = 8 * 1024 * 1024
 _ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024
 _ZSTD_BLOCK = 128 * 1024
@@ -283,9 +288,9 @@ def _zstd_stream(unpacker: zstandard.ZstdDecompressor, data: Buffer, max_bytes: 
 
 
 def _zstd_frames(view: memoryview) -> tuple[int, int]:
-    """Return how many frames there are and the most bytes they can hold, by stepping over their block headers.
+    """Return how many frames there are and the most bytes they can hold, by reading their block headers.
 
-    Frames need not say their size, and the library does not tell a stream that is cut short from one that ended; this does both.
+    Frames need not announce their size, and the library does not report a stream that is cut short. The block headers show both.
     """
     frames = bound = at = 0
     while at < len(view):
@@ -313,7 +318,7 @@ def _zstd_blocks(view: memoryview, at: int) -> tuple[int, int]:
     return at, bound
 
 
-# By level and by window. Contexts are costly to make and must not be shared while in use; popping from a list is atomic.
+# By level, and by window size. A context is expensive to create and must not be shared while in use; popping from a list is atomic.
 _packers: dict[int, list[zstandard.ZstdCompressor]] = {}
 _unpackers: dict[int, list[zstandard.ZstdDecompressor]] = {}
 

@@ -1,4 +1,4 @@
-"""The header of a record batch, magic 2: where its fields are, how it is sealed, and what may be patched in place."""
+"""The header of a record batch of magic 2: the positions of its fields, its checksum, and changes of fields in place."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 MAGIC = 2
 MAGIC_AT = 16
-# The batch's length counts from behind itself.
+# The length field counts the bytes after itself.
 AFTER_LENGTH = 12
-# The least length there can be, by magic: that of an empty batch, or of an empty message.
+# The smallest valid length by magic: that of an empty message, or of an empty batch.
 LEAST_LENGTH = (14, 22, HEADER_SIZE - AFTER_LENGTH)
 CRC_FROM = 21
 _LENGTH_AT = 8
@@ -43,7 +43,10 @@ def finish_batch(
     codec: Codec = Codec.NONE,
     level: int | None = None,
 ) -> bytearray:
-    """Return the sealed batch of `records`, which have HEADER_SIZE bytes of room in front; uncompressed, a bytearray is used itself."""
+    """Return a sealed batch of `records`, which have HEADER_SIZE free bytes before them.
+
+    Without a codec a bytearray becomes the batch itself.
+    """
     if codec:
         batch = bytearray(HEADER_SIZE)
         with memoryview(records) as view:
@@ -57,7 +60,10 @@ def finish_batch(
 
 
 def compressed_anew(batch: Buffer, codec: Codec, level: int | None, records: Buffer, max_timestamp: int) -> bytearray:
-    """Return a batch with another codec, sealed; all else of its header stays. records: its payload, decompressed."""
+    """Return a sealed batch with another codec and max_timestamp; the other fields of its header stay.
+
+    records: the decompressed payload.
+    """
     anew = bytearray(batch[:HEADER_SIZE])
     anew += compress(codec, records, level)
     (attributes,) = struct.unpack_from(">h", anew, CRC_FROM)
@@ -74,16 +80,16 @@ def checksum(data: Buffer) -> int:
 
 
 def _crc32c(data: Buffer) -> int:
-    """Load the function when it is first needed."""
+    """Load the CRC-32C function at its first use, and replace this function by it."""
     crc32c: Callable[[Buffer], int] = _load_crc32c()
     globals()["_crc32c"] = crc32c
     return crc32c(data)
 
 
 def _load_crc32c() -> Any:
-    """Return the function of the package crc32c without running the package's own __init__ where that can be.
+    """Return the function of the package crc32c, if possible without running the package's __init__.
 
-    It looks up its version with importlib.metadata: 35 ms, more than the rest of a first poll.
+    The __init__ looks up the package's version with importlib.metadata, which takes 35 ms, more than the rest of a first poll.
     """
     package = PathFinder.find_spec("crc32c")
     if package is not None and package.submodule_search_locations is not None:
@@ -98,7 +104,7 @@ def _load_crc32c() -> Any:
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Compute the batch's checksum and put it in."""
+    """Compute the batch's checksum and write it into the header."""
     with memoryview(batch) as view:
         struct.pack_into(">I", batch, _CRC_AT, checksum(view[CRC_FROM:]))
 
@@ -106,7 +112,7 @@ def seal(batch: bytearray | memoryview) -> None:
 def set_producer_state(
     batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
 ) -> None:
-    """Put the producer's identity into a sealed batch; the checksum is corrected without a look at the records."""
+    """Write the producer's id, epoch and base sequence into a sealed batch. The checksum is updated without reading the records."""
     before = _header_checksum(batch)
     (attributes,) = struct.unpack_from(">h", batch, CRC_FROM)
     attributes = attributes | TRANSACTIONAL if is_transactional else attributes & ~TRANSACTIONAL
@@ -121,7 +127,7 @@ def _header_checksum(batch: bytearray) -> int:
 
 
 def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
-    """Give a batch its place in a log, as a broker does. Only a log append time is under the checksum and costs a new one."""
+    """Set a batch's base offset and leader epoch like a broker that appends it. Only a log append time requires a new checksum."""
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, _EPOCH_AT, leader_epoch)
     if log_append_time_ms is None:

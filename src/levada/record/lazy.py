@@ -1,9 +1,10 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, nonecheck=True
-"""Records as a loop over a batch gets them: places in the payload, of which only what is looked at becomes an object.
+"""Records for a loop over a batch: positions in the payload. A field becomes an object only when the loop reads it.
 
-What a loop costs, compiled, is neither finding the records nor copying what is asked for, but what CPython does around them. So two things
-are done here that look unusual. A record that the loop has let go of becomes the next but one: nobody can tell, and nothing is allocated.
-And the fields' names are told by their identity, since looking a property up in its type takes longer than making the field.
+In compiled code most of a loop's time goes neither into finding records nor into copying fields, but into CPython's work around them.
+Therefore two things here are unusual. A record to which the loop no longer refers is used again for the next record but one: no program can
+notice this, and nothing is allocated. And field names are compared by identity, because the lookup of a property in its type takes longer
+than making the field.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from levada.record.record import Header
 if cython.compiled:
     from cython.cimports.cpython.ref import Py_REFCNT  # type: ignore[import-untyped]
 
-# Interned, as names in programs are.
+# Interned, like attribute names in programs, so that names can be compared by identity.
 OFFSET, TIMESTAMP, KEY, VALUE, HEADERS = "offset", "timestamp", "key", "value", "headers"
 
 
 class LazyRecord:
-    """One record of a payload, as iteration hands it out: key, value and headers are made when they are asked for, anew each time.
+    """One record of a payload, as iteration returns it. Each access to key, value or headers makes a new object.
 
-    It keeps the whole payload in memory. offset, timestamp (ms since the epoch), key, value and headers are those of Record.
+    The record keeps the whole payload in memory. offset, timestamp (ms since the epoch), key, value and headers are those of Record.
     """
 
     walker: RecordWalker
@@ -65,7 +66,7 @@ class LazyRecord:
     if cython.compiled and not TYPE_CHECKING:
 
         def __getattribute__(self, name: str) -> Any:
-            """Do what the properties do, and hand on what is none of them, or has a name from elsewhere."""
+            """Do what the properties do; use the ordinary lookup for other attributes, and for names that are not interned."""
             if name is VALUE:
                 return self.field(self.value_at, self.value_size)
             if name is KEY:
@@ -84,9 +85,9 @@ class LazyRecord:
 
 
 def lazy_record(walker: RecordWalker) -> LazyRecord:
-    """Return a new record, which is none yet, of this walker's payload.
+    """Return a new LazyRecord of this walker's payload. Its positions are not set before take().
 
-    The garbage collector need not know it: what it refers to never refers to a record.
+    The garbage collector does not have to track it, because nothing that it refers to ever refers to a record.
     """
     made = LazyRecord.__new__(LazyRecord)
     made.walker = walker
@@ -96,14 +97,14 @@ def lazy_record(walker: RecordWalker) -> LazyRecord:
 
 
 def is_free(record: LazyRecord) -> bool:
-    """Whether nobody has the record but one attribute and one local variable; never, where that cannot be told."""
+    """Whether only one attribute and one local variable refer to the record; always False in interpreted code, which cannot know it."""
     return Py_REFCNT(record) == 2 if cython.compiled else False
 
 
 class LazyRecords:
     """Steps through the records of a walker.
 
-    A loop lets go of a record when it has got the next, so two of them take turns, unless they are kept.
+    A loop drops its reference to a record when it gets the next one. So two record objects are used in turn, unless the program keeps them.
     """
 
     def __init__(self, walker: RecordWalker) -> None:
@@ -115,7 +116,7 @@ class LazyRecords:
         return self
 
     def __next__(self) -> LazyRecord:
-        """Return the next record; raises CorruptRecordError where the walk ends at a fault."""
+        """Return the next record; raises CorruptRecordError if the payload is corrupt there."""
         if not self.walker.advance():
             self.walker.check()
             raise StopIteration

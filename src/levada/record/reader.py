@@ -1,12 +1,12 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Records and whole columns out of the decompressed payload of one record batch.
+"""Reads records, or whole columns, from the decompressed payload of one record batch.
 
-One walker steps through the payload and holds every rule about it; what differs is only where a record goes: into a Record,
-into a LazyRecord that remembers where its fields are (levada.record.lazy), or into column memory that the caller lent. Compiled, the
-column path touches no Python object and runs without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines run
-over bytes and memoryviews.
+RecordWalker reads the payload record by record and knows all rules of its format. A record then becomes a Record, a LazyRecord that
+stores the positions of its fields (levada.record.lazy), or a row in column memory that the caller provides. Compiled code fills columns
+without Python objects and without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines use bytes and
+memoryviews.
 
-Inside, nothing raises: the walker stops and `fault` says why; `check()` turns that into an error, outside the lock-free part.
+The walker does not raise: it stops and sets `fault`. check() raises the error later, when the interpreter lock is held again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 COMPILED: bool = cython.compiled
 
-# Length, attributes, both deltas, key length, value length, header count: one byte each at least.
+# Length, attributes, both deltas, key length, value length, header count: at least one byte each.
 MIN_RECORD_SIZE = 7
 
 FAULTS = (
@@ -62,9 +62,10 @@ def copy_bytes(target: Any, to: int, source: Any, start: int, size: int) -> None
 
 
 def new_tuple(kind: type[T], fields: tuple[Any, ...]) -> T:
-    """Return a NamedTuple of these fields, all of them, in order. Its own constructor takes three times as long, for nothing.
+    """Return a NamedTuple of all its fields, in order. Its own constructor would take three times as long.
 
-    The fields refer to nothing else, so the garbage collector need not know the tuple: it would go through all that a caller keeps.
+    The garbage collector does not track the tuple, because its fields cannot be part of a cycle. Otherwise it would visit all records that
+    a caller keeps.
     """
     if cython.compiled:
         made: T = new_untracked(kind, len(fields))  # type: ignore[name-defined]  # noqa: F821 - C, see reader.pxd
@@ -77,7 +78,7 @@ def new_tuple(kind: type[T], fields: tuple[Any, ...]) -> T:
 def new_consumer_record(
     topic: Any, partition: Any, offset: Any, timestamp: Any, timestamp_type: Any, key: Any, value: Any, headers: Any, leader_epoch: Any
 ) -> AnyRecord:
-    """Return what new_tuple() does of these fields, which are the most a record has: a tuple of them would be made for nothing."""
+    """Return a ConsumerRecord, made like new_tuple() makes it, but without a tuple of the nine fields in between."""
     if cython.compiled:
         made: AnyRecord = new_untracked(ConsumerRecord, 9)  # type: ignore[name-defined]  # noqa: F821
         set_field(made, 0, topic)
@@ -94,18 +95,21 @@ def new_consumer_record(
 
 
 def set_field(made: Any, at: int, field: Any) -> None:
-    """Give a tuple that is being made, and has no field there yet, one of its fields. Compiled only."""
+    """Set a field of a tuple that is being made, and that has no field there yet. For compiled code only."""
     Py_INCREF(field)
     PyTuple_SET_ITEM(made, at, field)
 
 
 class RecordWalker:
-    """Steps through the records of one payload; after advance() its fields describe the current record by positions in the payload."""
+    """Reads the records of one payload one after the other.
+
+    After advance() its attributes are the positions of the current record's fields.
+    """
 
     def __init__(
         self, payload: Any, count: int, base_offset: int, last_offset_delta: int, base_timestamp: int, append_time: int | None
     ) -> None:
-        """append_time: with LogAppendTime the timestamp of every record, else None."""
+        """append_time: the timestamp of every record if the batch has LogAppendTime, otherwise None."""
         if count > len(payload) // MIN_RECORD_SIZE:
             raise CorruptRecordError(f"record batch at offset {base_offset}: {count} records cannot fit in {len(payload)} bytes")
         self.view = payload
@@ -120,7 +124,10 @@ class RecordWalker:
     def enter(
         self, at: int, end: int, count: int, base_offset: int, last_offset_delta: int, timestamp: int, stamped_by_broker: bool
     ) -> None:
-        """Go to the first of `count` records that lie between `at` and `end`. timestamp: their base, or that of each, set by the broker."""
+        """Move before the first of `count` records between `at` and `end`.
+
+        timestamp: the base, or if stamped_by_broker that of each record.
+        """
         self.end = end
         self.count = count
         self.base_offset = base_offset
@@ -136,11 +143,11 @@ class RecordWalker:
 
     @property
     def finished(self) -> bool:
-        """Whether every record was stepped to and taken."""
+        """Whether advance() has reached the last record and no record is held back."""
         return not self.held and self.seen == self.count
 
     def advance(self) -> bool:
-        """Step to the next record; False after the last one, and at a fault."""
+        """Read the next record. Returns False after the last record, and when it sets `fault`."""
         if self.seen == self.count:
             if self.at != self.end:
                 self.fail(LEFT_OVER)
@@ -148,11 +155,11 @@ class RecordWalker:
         at, length = self.varint(self.at, self.end)
         if at < 0 or length < 1 or length > self.end - at:
             return self.fail(RECORD_LENGTH)
-        # One byte of attributes, without meaning so far, comes first.
+        # A byte of attributes comes first; Kafka does not use it yet.
         return self.read_record(at + 1, at + length)
 
     def read_record(self, at: int, stop: int) -> bool:
-        """Read the record between `at` and `stop`: deltas, key, value, headers; they must end at `stop`."""
+        """Read the record whose fields (deltas, key, value, headers) lie from `at` to `stop`. Returns False if it sets `fault`."""
         at, timestamp_delta = self.varint(at, stop)
         at, offset_delta = self.varint(at, stop)
         if at < 0:
@@ -177,7 +184,10 @@ class RecordWalker:
         return True
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
-        """Return (position after, value) of a zigzag varint of at most 64 bits; the position is -1, and stays so, if none ends by `end`."""
+        """Return (position after, value) of a zigzag varint of at most 64 bits.
+
+        The position is -1 if no varint ends by `end`, or if `at` is -1.
+        """
         if at < 0 or at >= end:
             return -1, 0
         byte = self.source[at]
@@ -186,14 +196,14 @@ class RecordWalker:
         return self.long_varint(at, end)
 
     def long_varint(self, at: int, end: int) -> tuple[int, int]:
-        """Return what varint() does, for a number of several bytes."""
+        """Do the work of varint() for a number of several bytes."""
         raw = 0
         shift = 0
         while at < end and shift < 64:
             byte = self.source[at]
             if shift == 63 and byte > 1:
                 break
-            # A variable of 64 bits, as C would shift an int.
+            # A variable of 64 bits: without it C would shift an int.
             low = byte & 0x7F
             raw |= low << shift
             at += 1
@@ -203,7 +213,7 @@ class RecordWalker:
         return -1, 0
 
     def place(self, offset_delta: int, timestamp_delta: int) -> bool:
-        """Set offset and timestamp of the record from its deltas. Returns False, and sets `fault`, if the deltas are invalid."""
+        """Set the record's offset and timestamp from its deltas. Returns False, and sets `fault`, if the deltas are invalid."""
         if offset_delta <= self.offset_delta or offset_delta > self.last_offset_delta:
             return self.fail(OFFSET)
         self.offset_delta = offset_delta
@@ -217,7 +227,7 @@ class RecordWalker:
         return True
 
     def skip_headers(self, at: int, stop: int) -> int:
-        """Step over the headers at `at`, adding up their sizes; return the position after them, or -1."""
+        """Skip the headers at `at` and add up their sizes; return the position after them, or -1 if they do not fit the record."""
         self.headers_at = at
         self.header_key_bytes = 0
         self.header_value_bytes = 0
@@ -241,19 +251,19 @@ class RecordWalker:
         return at
 
     def fail(self, fault: int) -> bool:
-        """Note why the walk ends here; False."""
+        """Set the reason why reading stops here; return False."""
         self.fault = fault
         return False
 
     def check(self) -> None:
-        """Raise CorruptRecordError if the walk ended at a fault."""
+        """Raise CorruptRecordError if `fault` is set."""
         if self.fault:
             raise CorruptRecordError(
                 f"record batch at offset {self.base_offset}: {FAULTS[self.fault]} (record {self.seen + 1} of {self.count}, byte {self.at})"
             )
 
     def headers(self, at: int) -> tuple[Header, ...]:
-        """Return the headers whose count is at `at`; bytes of a key that are not UTF-8 become U+FFFD, as Java reads them."""
+        """Return the headers whose count is at `at`. As in Java, bytes of a header key that are not UTF-8 become U+FFFD."""
         at, count = self.varint(at, self.end)
         if count == 0:
             return ()
@@ -277,7 +287,7 @@ class RecordWalker:
         return new_tuple(Record, (self.offset, self.timestamp, key, value, headers))
 
     def records(self) -> list[Record]:
-        """Return all records that are left; raises CorruptRecordError."""
+        """Return all records after the current one; raises CorruptRecordError."""
         found = []
         while self.advance():
             found.append(self.record())
@@ -287,12 +297,12 @@ class RecordWalker:
     def consumer_records(
         self, topic: str, partition: int, timestamp_type: int, leader_epoch: int, start: int = 0, end: int = MOST, limit: int = MOST
     ) -> list[AnyRecord]:
-        """Return the records with offsets from `start` to below `end`, at most `limit`, as a consumer hands them out.
+        """Return the records with offsets from `start` to below `end`, at most `limit`, as a consumer returns them.
 
-        Called again it goes on behind the last one. Raises CorruptRecordError.
+        The next call continues after the last one. Raises CorruptRecordError.
         """
         found: list[AnyRecord] = []
-        # Many records have the timestamp of the one before.
+        # Often a record has the timestamp of the previous record.
         stamp, known = 0, 0
         while len(found) < limit and self.go_on():
             if self.offset < start:
@@ -311,7 +321,7 @@ class RecordWalker:
         return found
 
     def go_on(self) -> bool:
-        """Step to the next record, or to the one that was held back; as advance() otherwise."""
+        """Do what advance() does, but return to the current record first if it was held back."""
         if self.held:
             self.held = False
             return True
@@ -319,7 +329,7 @@ class RecordWalker:
 
 
 class BinarySink:
-    """One binary column being filled from the front, in buffers that the owner provides: bytes, int32 offsets, validity bits (all set)."""
+    """Fills one binary column, in buffers that the owner provides: bytes, int32 offsets, and validity bits, all of which are set."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -328,7 +338,7 @@ class BinarySink:
         self.capacity = 0
 
     def attach(self, data: Any, offsets: Any, validity: Any) -> None:
-        """Take memory that holds what was put so far, and room for more."""
+        """Use this memory. It has the values added so far, and room for more."""
         self.capacity = len(data)
         self.data_view = data
         self.offsets_view = offsets
@@ -353,7 +363,7 @@ class BinarySink:
         self.offsets[self.rows] = self.size
 
     def rewind(self, rows: int) -> None:
-        """Forget every value from row `rows` on."""
+        """Remove the values from row `rows` on."""
         for row in range(rows, self.rows):
             if not self.validity[row >> 3] & (1 << (row & 7)):
                 self.validity[row >> 3] |= 1 << (row & 7)
@@ -375,7 +385,7 @@ class HeaderSink:
         self.rows = self.first = self.noted = self.key_bytes = self.value_bytes = 0
 
     def attach(self, offsets: Any, places: Any) -> None:
-        """Take memory for the int32 list offsets of all rows, and for one int64 per row of this walk."""
+        """Use this memory. offsets: int32 list offsets of all rows. places: an int64 for each row that is noted before copy()."""
         self.offsets = offsets
         self.places = places
         self.offsets[self.rows] = self.noted
@@ -419,9 +429,9 @@ class HeaderSink:
 
 
 class RecordSink:
-    """Where the columns that differ from record to record go; a column nobody asked for costs nothing.
+    """Fills the columns whose values differ from record to record. A column that is not wanted costs nothing.
 
-    columns: which of key, value, headers, offset, timestamp are wanted.
+    columns: the wanted ones of key, value, headers, offset, timestamp.
     room: the most bytes a binary column may hold, so that its int32 offsets suffice.
     """
 
@@ -438,15 +448,15 @@ class RecordSink:
         self.rows = 0
 
     def attach(self, offsets: Any, timestamps: Any) -> None:
-        """Take the memory of the int64 columns, None for one that is not wanted."""
+        """Use this memory for the int64 columns; None for a column that is not wanted."""
         self.offsets = offsets
         self.timestamps = timestamps
 
     def fill(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
-        """Put the records from offset `start` to below `end`, until there are `limit` rows.
+        """Add the records from offset `start` to below `end`, until there are `limit` rows.
 
-        True: the walk stopped before the walker's current record, which was not put and comes first when the walk goes on. False: it
-        ended. Raises CorruptRecordError, and has put nothing then.
+        Returns True if it stopped before the walker's current record, with which the next call begins, and False after the last record.
+        If it raises CorruptRecordError, nothing has been added.
         """
         before = self.rows
         with cython.nogil:
@@ -468,7 +478,7 @@ class RecordSink:
         return False
 
     def fits(self, walker: RecordWalker) -> bool:
-        """Whether the current record leaves every column within its room and its memory."""
+        """Whether the current record fits into `room` and into the memory of every column."""
         if self.wants_headers and not self.headers.fits(walker, self.room):
             return False
         if self.wants_key and walker.key_size > min(self.room, self.key.capacity) - self.key.size:
@@ -490,7 +500,7 @@ class RecordSink:
         self.rows += 1
 
     def rewind(self, rows: int) -> None:
-        """Forget every row from `rows` on."""
+        """Remove every row from `rows` on."""
         self.rows = rows
         if self.wants_key:
             self.key.rewind(rows)

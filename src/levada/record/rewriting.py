@@ -1,7 +1,7 @@
-"""A record batch with fewer records, as a log's cleaner leaves it.
+"""Writes a record batch with fewer records, like Kafka's log cleaner.
 
-Offsets stay, so there are holes between records. First and last offset, producer, sequence and leader epoch stay too, also when no record
-is left: what is known of a producer is read from them after a restart.
+Records keep their offsets, so there are gaps between them. The batch keeps its first and last offset, producer, sequence and leader epoch,
+even when no record remains, because a broker restores its producer state from these fields after a restart.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _NULL = encode_varint(-1)
 
 
 def rewritten(batch: RecordBatch, records: Sequence[Record], delete_horizon_ms: int | None = None) -> RecordBatch:
-    """Return a batch with only these of its records.
+    """Return a copy of a batch with only `records`, which are some of its records.
 
-    delete_horizon_ms: note when its tombstones, or its marker, may be removed (KIP-534), unless the batch says so already.
+    delete_horizon_ms: the time from which its tombstones, or its transaction marker, may be removed (KIP-534). Ignored if the batch has
+    one.
     """
     horizon = batch.delete_horizon_ms if batch.delete_horizon_ms is not None else delete_horizon_ms
     base_timestamp = batch.base_timestamp if horizon is None else horizon

@@ -1,12 +1,14 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Many record batches at once, where nothing about them takes a closer look.
+"""Reads many small record batches into columns at once.
 
-A fetch brings dozens of small batches, and an object per batch costs as much as its records. So plain batches that follow one another -
-whole, of one leader epoch and one codec, with nothing to hide - are measured together, and go into the columns in one walk without the
-interpreter lock. Compressed ones are decompressed while they are measured; large ones are not plain, as what they cost is not the object.
+A fetch brings dozens of small batches, and a RecordBatch object costs as much as the records of a small batch. A batch is called plain if
+it is complete, valid and not a control batch, and if it is uncompressed, or small. Consecutive plain batches with the same leader epoch,
+codec and timestamp type form a stretch. They are measured together, and their records go into the columns in one pass without the
+interpreter lock. Compressed batches are decompressed while they are measured. A large compressed batch is not plain: the cost of its object
+does not matter.
 
-A stretch never raises and judges nothing: it ends before the first batch that is not plain, be it large, a marker, damaged or cut off,
-and that one is for RecordBatch, which knows the rules and the errors.
+A stretch never raises. It ends before the first batch that is not plain, for example because it is large, a control batch, corrupt or
+incomplete. RecordBatch reads that batch, and raises its errors.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from levada.record.header import LOG_APPEND_TIME as _LOG_APPEND_TIME
 from levada.record.reader import MIN_RECORD_SIZE as _MIN_RECORD_SIZE
 from levada.record.reader import RecordSink, RecordWalker
 
-# Once more, so that compiled they are numbers of C.
+# Assigned again, so that they are C numbers in compiled code.
 AFTER_LENGTH = _AFTER_LENGTH
 CRC_FROM = _CRC_FROM
 HEADER_SIZE = _HEADER_SIZE
@@ -43,10 +45,12 @@ CODECS = tuple(Codec)
 LAST_CODEC = len(CODECS) - 1
 LOG_APPEND_TIME = _LOG_APPEND_TIME
 MAGIC = 2
-# The most bytes of a compressed batch, and of its records once decompressed: with more, an object per batch is a small part of the cost.
+# The most bytes of a compressed batch, and of its decompressed records. In a larger batch the RecordBatch object is a small part of the
+# cost.
 MOST_PACKED = 64 * 1024
 MOST_UNPACKED = 256 * 1024
-# With more records decompressed, no further batch is: they are copied while the processor has them at hand, and their memory is used again.
+# After so many decompressed bytes the stretch ends: they are copied while they are in the processor's cache, and their memory is used
+# again.
 ENOUGH_UNPACKED = 128 * 1024
 ROOM = ENOUGH_UNPACKED + MOST_UNPACKED + 1024
 SIZE = 4
@@ -56,13 +60,13 @@ LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT, DELTA_AT, TIMESTAMP_AT, MAX_TIMESTAMP_AT,
 
 
 def number(source: Any, at: int, size: int) -> int:
-    """Return the signed number of `size` bytes at `at`; the caller has checked the end."""
+    """Return the signed big-endian number of `size` bytes at `at`. The caller has checked that they lie within `source`."""
     if cython.compiled:
         raw = 0
         for place in range(size):
             byte = source[at + place]
             raw = (raw << 8) | byte
-        # Moved to the top of a signed number of 64 bits, and back with its sign.
+        # Shifted left and back within 64 bits, so that the sign is extended.
         top = raw << (64 - 8 * size)
         return top >> (64 - 8 * size)
     return int.from_bytes(source[at : at + size], "big", signed=True)
@@ -74,16 +78,20 @@ def is_small(size: int, unpacked_size: int) -> bool:
 
 
 class Stretch:
-    """The plain batches in the data from `begin` up to `end`, found by measure().
+    """The plain batches in the data from position `begin` to `end`, as measure() finds them.
 
-    rows: how many records their headers promise. size_bytes: what the records take, decompressed. next_offset: where reading goes on
-    after them. leader_epoch, stamped_by_broker: of all. walker: what has walked over the records, after fill().
+    rows: how many records their headers announce. size_bytes: the sizes of the batches added up; of compressed ones those of the
+    decompressed records. next_offset: the offset after them. leader_epoch, stamped_by_broker: the same for all batches; stamped_by_broker
+    is 1 with LogAppendTime, 0 without, -1 if there is no batch. walker: the walker that has read the records, after fill().
     """
 
     def __init__(self, data: Any, stop: int, check: Callable[[Any], int] | None, max_decompressed: int) -> None:
-        """stop: no batch may reach this offset. check: CRC-32C, None when nobody wants to know. max_decompressed: bytes, of one batch."""
+        """stop: batches that reach this offset are not plain.
+
+        check: CRC-32C, None not to verify it. max_decompressed: bytes of one batch.
+        """
         self.data = memoryview(data)
-        # Walkers without records of their own: they are taken from batch to batch. One is over the data, and knows the batches' headers.
+        # Walkers that enter() moves from batch to batch. `batches` is over the data and reads the batches' headers, too.
         self.batches = self.walker = RecordWalker(data, 0, 0, 0, 0, None)
         self.stop = stop
         self.check = check
@@ -91,23 +99,23 @@ class Stretch:
         self.begin_at(0, 0)
 
     def begin_at(self, begin: int, start: int) -> None:
-        """Stand before the batch at `begin`, without any. start: the first offset wanted, in the midst of that batch or before it."""
+        """Become an empty stretch at position `begin`. start: the first wanted offset, before or within the batch there."""
         self.begin = begin
         self.start = start
         self.forget()
 
     def forget(self) -> None:
-        """Have no batches."""
+        """Become empty."""
         self.end = self.begin
         self.rows = self.size_bytes = 0
         self.next_offset = self.start
         self.leader_epoch = self.stamped_by_broker = self.codec = -1
 
     def measure(self, most_rows: int, most_bytes: int, row_bytes: int, room: bytearray) -> None:
-        """Find the batches: together at most `most_rows` records, and no further batch once they may take `most_bytes` as columns.
+        """Find the batches: at most `most_rows` records, and no further batch once the columns may take `most_bytes`.
 
-        row_bytes: what a row takes besides its bytes in the batch. room: memory for decompressed records, until the next call with it; it
-        grows once to what is needed.
+        row_bytes: bytes that a row takes in addition to its bytes in the batch. room: memory for decompressed records, which stay valid
+        until the next call with it; it grows once, to its full size.
         """
         self.forget()
         self.unpacked_end = 0
@@ -124,7 +132,10 @@ class Stretch:
         self.walker = RecordWalker(room, 0, 0, 0, 0, None) if self.unpacked_end else self.batches
 
     def unpack(self, size: int, room: bytearray) -> bool:
-        """Take in the compressed batch that follows, and its records with their size before them; False if it is damaged or not small."""
+        """Add the next batch, which is compressed, and store its records with their size before them.
+
+        Returns False if it is corrupt or not small.
+        """
         codec = CODECS[self.codec_at(self.end)]
         try:
             records = decompress(codec, self.data[self.end + HEADER_SIZE : self.end + size], self.max_decompressed)
@@ -142,7 +153,7 @@ class Stretch:
         return True
 
     def plain_size(self, at: int) -> int:
-        """Return the size of the batch at `at`; 0 if it is not one for this stretch."""
+        """Return the size in bytes of the batch at `at`; 0 if it cannot belong to this stretch."""
         source, left = self.batches.source, self.batches.whole - at
         if left < HEADER_SIZE or source[at + MAGIC_AT] != MAGIC:
             return 0
@@ -154,13 +165,13 @@ class Stretch:
             return 0
         if self.codec_at(at) == 0 and count > (length + AFTER_LENGTH - HEADER_SIZE) // MIN_RECORD_SIZE:
             return 0
-        # Behind the first batch nothing overlaps, so that nobody sees an offset twice where a log is out of order.
+        # After the first batch none may overlap the one before it, so that no offset is delivered twice if a log is out of order.
         if base + delta < self.start or base + delta >= self.stop or (self.end > self.begin and base < self.next_offset):
             return 0
         return length + AFTER_LENGTH if self.is_like_the_others(at, length) else 0
 
     def is_like_the_others(self, at: int, length: int) -> bool:
-        """Whether a batch is neither hidden nor large, and has what is the same for all rows in common with those before it."""
+        """Whether a batch is neither a control batch nor large, and has the codec, leader epoch and timestamp type of those before it."""
         source, codec = self.batches.source, self.codec_at(at)
         attributes = number(source, at + CRC_FROM, 2)
         if attributes & CONTROL or codec > LAST_CODEC or (codec != 0 and not is_small(length + AFTER_LENGTH, 0)):
@@ -171,7 +182,7 @@ class Stretch:
         return stamped == self.stamped_by_broker and codec == self.codec and number(source, at + EPOCH_AT, 4) == self.leader_epoch
 
     def codec_at(self, at: int) -> int:
-        """Return the codec of the batch at `at`; 0 is none."""
+        """Return the number of the codec of the batch at `at`; 0 if it is not compressed."""
         return number(self.batches.source, at + CRC_FROM, 2) & CODEC_BITS
 
     def count_at(self, at: int) -> int:
@@ -183,7 +194,7 @@ class Stretch:
         return number(self.batches.source, at + CRC_AT, 4) & UNSIGNED
 
     def take_in(self, size: int, unpacked_size: int) -> None:
-        """Let the batch that follows belong to the stretch."""
+        """Add the next batch to the stretch."""
         source, at = self.batches.source, self.end
         self.stamped_by_broker = 1 if number(source, at + CRC_FROM, 2) & LOG_APPEND_TIME else 0
         self.leader_epoch = number(source, at + EPOCH_AT, 4)
@@ -194,9 +205,10 @@ class Stretch:
         self.end = at + size
 
     def fill(self, sink: RecordSink) -> bool:
-        """Put the records into columns that have room for them.
+        """Add the records to columns that have room for them.
 
-        False: one of them is damaged or did not fit. Then nothing was put, and the stretch ends before its batch.
+        Returns False if a record is corrupt or does not fit. Then nothing has been added, and the stretch now ends before the batch of that
+        record.
         """
         before = sink.rows
         with cython.nogil:
@@ -210,7 +222,7 @@ class Stretch:
         return True
 
     def run(self, sink: RecordSink) -> int:
-        """Do the work of fill() without the interpreter lock; return where it ended."""
+        """Do the work of fill() without the interpreter lock; return the position in the data where it stopped."""
         at, start, place = self.begin, self.start, 0
         while at < self.end:
             size = number(self.batches.source, at + LENGTH_AT, 4) + AFTER_LENGTH
@@ -227,7 +239,7 @@ class Stretch:
         return at
 
     def enter(self, at: int, records: int, end: int) -> None:
-        """Take the walker to the records of the batch at `at`, which lie from `records` to `end`."""
+        """Move the walker to the records of the batch at `at`. They lie from `records` to `end`."""
         source = self.batches.source
         time_at = MAX_TIMESTAMP_AT if self.stamped_by_broker == 1 else TIMESTAMP_AT
         self.walker.enter(
@@ -241,7 +253,7 @@ class Stretch:
         )
 
     def end_at(self, end: int) -> None:
-        """Leave out the batches from `end` on."""
+        """Remove the batches from position `end` on."""
         last, codec, place = self.end, self.codec, 0
         self.forget()
         while self.end < min(end, last):

@@ -1,11 +1,12 @@
-"""Message sets presented as record batches, so that no reader needs to know how old a broker is.
+"""Presents message sets as record batches, so that readers need not know how old a broker is.
 
-Messages become the records that a batch of magic 2 would hold, byte for byte, and go the same way from there: reading is up-conversion.
-Magic 0 has no timestamps: its records and columns say -1, as any record without one does, with NO_TIMESTAMP_TYPE beside it.
+Messages are converted to the bytes that they would have in a batch of magic 2, and are read like such a batch: reading is up-conversion.
+Magic 0 has no timestamps: its records and columns have the timestamp -1, like any record without one, and the type NO_TIMESTAMP_TYPE.
 
-Plain messages were batches of one in their time. Neighbours that agree in all that a batch says once are read as one here, as far as their
-checksums fit: a faulty message stands alone, and takes no good one along. A wrapper is a batch too. Its offset is that of its
-last message. Where it begins, and how many messages it holds, is known once it is unpacked, which happens when it is first needed.
+Messages that are not compressed are single entries. Consecutive messages with the same magic and attributes are read as one batch here, as
+long as their checksums match, so that a corrupt message is a batch of its own and does not spoil valid messages. A wrapper is a batch, too.
+Its offset is that of its last message. Its first offset and number of messages are known only after decompression, which happens when they
+are first needed.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from levada.types import TimestampType
 from levada.wire.varint import encode_varint
 
 _ATTRIBUTES_AT = MAGIC_AT + 1
-# As much as a broker takes in one batch unless told otherwise; bounds what is converted at once.
+# The size that a broker accepts for one batch by default. It limits the bytes that are converted at once.
 _MAX_RUN_BYTES = 1 << 20
 _MAX_OFFSET_DELTA = 2**31 - 1
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
 # -1, as a varint.
 _NULL = b"\x01"
-# Deltas and sizes come again and again, and looking one up takes a sixth of the time.
+# The same deltas and sizes occur often, and a lookup takes a sixth of the time.
 _varint = lru_cache(1 << 13)(encode_varint)
 _TOLD_INSIDE = frozenset(("base_offset", "base_timestamp", "last_offset_delta", "max_timestamp", "records_count"))
 
 
 class ConvertedRecords:
-    """Messages as the payload of a batch of magic 2."""
+    """Messages, converted to the payload of a batch of magic 2."""
 
     __slots__ = ("base_offset", "base_timestamp", "count", "last_offset", "max_timestamp", "payload")
 
@@ -47,7 +48,7 @@ class ConvertedRecords:
         self.base_offset = self.last_offset = self.base_timestamp = self.max_timestamp = -1
 
     def add(self, offset: int, timestamp: int, key: memoryview | None, value: memoryview | None) -> None:
-        """Add a message, whose offset is higher than that of the last one; raises CorruptRecordError, and has added nothing then."""
+        """Add a message whose offset is higher than that of the last one. If it raises CorruptRecordError, nothing has been added."""
         if not self.count:
             self.base_offset = offset
             self.base_timestamp = self.max_timestamp = timestamp
@@ -59,7 +60,7 @@ class ConvertedRecords:
         head = b"".join((b"\0", _varint(delta), _varint(offset - self.base_offset), key_size, key or b"", value_size))
         self.payload += _varint(len(head) + (len(value) if value else 0) + 1)
         self.payload += head
-        # The one part that can be large is copied once.
+        # The value, which may be large, is copied only once.
         if value:
             self.payload += value
         self.payload += b"\0"
@@ -70,7 +71,7 @@ class ConvertedRecords:
 
 
 class MessageSet(RecordBatch):
-    """What both kinds have in common; `data` is the entries, `crc` and `attributes` are the first one's."""
+    """Base of both kinds of message sets. `data` has the entries; `crc` and `attributes` are those of the first entry."""
 
     __slots__ = ()
 
@@ -86,7 +87,7 @@ class MessageSet(RecordBatch):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps; with magic 0 there are none."""
+        """Who set the timestamps; NO_TIMESTAMP_TYPE with magic 0, which has none."""
         return super().timestamp_type if self.magic else TimestampType.NO_TIMESTAMP_TYPE
 
     def _hold(self, records: ConvertedRecords, last_offset: int) -> None:
@@ -99,7 +100,7 @@ class MessageSet(RecordBatch):
 
 
 class PlainMessages(MessageSet):
-    """Messages that are not compressed: neighbours of one kind, and more than one only if all their checksums fit."""
+    """Consecutive messages of one kind that are not compressed. If there are several, all their checksums match."""
 
     __slots__ = ("_is_sound",)
 
@@ -109,13 +110,16 @@ class PlainMessages(MessageSet):
         self._is_sound = is_sound
 
     def verify_crc(self) -> None:
-        """Raise CorruptRecordError unless the checksum fits."""
+        """Raise CorruptRecordError unless the checksum matches."""
         if not self._is_sound:
             raise corrupt(self.base_offset, 0, f"its checksum does not fit; the message says {self.crc:#010x}")
 
 
 class CompressedMessages(MessageSet):
-    """A wrapper. What only its inside tells is unpacked on demand; whoever must limit that calls payload() or walker() first."""
+    """A wrapper: a message with compressed messages inside. Fields that depend on these messages are decompressed at first use.
+
+    A caller that needs a limit of decompressed bytes calls payload() or walker() first.
+    """
 
     __slots__ = ("_append_time", "_checks_inside", "_offset", "_value")
 
@@ -130,7 +134,7 @@ class CompressedMessages(MessageSet):
         self._checks_inside = False
 
     def __getattr__(self, name: str) -> Any:
-        """Unpack, for the fields that are not set before."""
+        """Decompress the messages to set a field that depends on them."""
         if name not in _TOLD_INSIDE:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.payload()
@@ -141,26 +145,29 @@ class CompressedMessages(MessageSet):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last message, the wrapper's own; too low, until it is unpacked, on one whose producer left it at 0."""
+        """The offset of the last message, which is the wrapper's own offset.
+
+        Some producers left the wrapper's offset at 0. Then it is too low until the messages are decompressed.
+        """
         return self._offset if self._payload is None else self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where reading goes on after this batch."""
+        """The offset from which reading continues after this batch."""
         return self.last_offset + 1
 
     @property
     def earliest_offset(self) -> int:
-        """No message has a lower offset; known without unpacking, and not much."""
+        """An offset that no message is below: 0 before decompression, then the first offset."""
         return 0 if self._payload is None else self.base_offset
 
     @property
     def is_empty(self) -> bool:
-        """Never: a wrapper without messages is corrupt."""
+        """Always False: a wrapper without messages is corrupt."""
         return False
 
     def verify_crc(self) -> None:
-        """Raise CorruptRecordError unless the wrapper's checksum fits; those of the messages inside are looked at when it is unpacked."""
+        """Raise CorruptRecordError unless the wrapper's checksum matches. Those of the messages inside are verified at decompression."""
         if not has_checksum(self.data, 0, len(self.data)):
             raise corrupt(self._offset, 0, f"its checksum does not fit; the message says {self.crc:#010x}")
         self._checks_inside = True
@@ -182,7 +189,7 @@ class CompressedMessages(MessageSet):
             if self._checks_inside and not has_checksum(inside, at, end):
                 raise CorruptRecordError(f"the checksum of the message at byte {at} does not fit")
             offset, timestamp, key, value = read_message(inside, at, end)
-            # A log of old can hold a message twice (KAFKA-4298); a consumer is past it when it meets it again.
+            # An old log may have a message twice (KAFKA-4298). The second one is skipped, because a consumer's position is already past it.
             if offset + shift > records.last_offset:
                 records.add(offset + shift, timestamp if self._append_time is None else self._append_time, key, value)
         self._hold(records, max(records.last_offset, self._offset))
@@ -194,7 +201,7 @@ class CompressedMessages(MessageSet):
         return decompress(self.codec, value, max_bytes)
 
     def _shift(self, inside: memoryview) -> int:
-        """Return what to add to offsets inside, which are relative with magic 1."""
+        """Return the number to add to the offsets inside: with magic 1 they are relative."""
         last_offset = -1
         for at, _ in self._entries(inside):
             (last_offset, _) = OFFSET_AND_SIZE.unpack_from(inside, at)
@@ -207,7 +214,7 @@ class CompressedMessages(MessageSet):
         return self._offset - last_offset
 
     def _entries(self, inside: memoryview) -> Iterator[tuple[int, int]]:
-        """Yield where each entry inside begins and ends; raises CorruptRecordError at one that is cut short or cannot be there."""
+        """Yield the start and end of each entry inside; raises CorruptRecordError at an entry that is incomplete or invalid."""
         at = 0
         while at < len(inside):
             if len(inside) - at <= MAGIC_AT:
@@ -229,7 +236,7 @@ class CompressedMessages(MessageSet):
 
 
 def read_message_set(view: memoryview, at: int) -> MessageSet:
-    """Return the batch that begins with the entry at `at`, all of which is there; raises CorruptRecordError."""
+    """Return the batch that begins with the entry at `at`, which must be complete; raises CorruptRecordError."""
     offset, size = OFFSET_AND_SIZE.unpack_from(view, at)
     check_entry(offset, size, view[at + MAGIC_AT], at)
     end = at + AFTER_LENGTH + size
@@ -239,7 +246,7 @@ def read_message_set(view: memoryview, at: int) -> MessageSet:
 
 
 def _read_plain(view: memoryview, at: int, end: int) -> PlainMessages:
-    """Return the message whose entry lies from `at` to `end`, with all behind it that can be one batch with it."""
+    """Return the message whose entry lies from `at` to `end`, and the messages after it that can be read as one batch with it."""
     records = ConvertedRecords()
     records.add(*read_message(view, at, end))
     is_sound = has_checksum(view, at, end)
@@ -249,7 +256,7 @@ def _read_plain(view: memoryview, at: int, end: int) -> PlainMessages:
 
 
 def _add_neighbours(records: ConvertedRecords, view: memoryview, start: int, at: int) -> int:
-    """Add the messages from `at` on that can be one batch with the one at `start`; return where they end."""
+    """Add the messages from `at` on that can be read as one batch with the one at `start`; return the position after them."""
     kind = bytes(view[start + MAGIC_AT : start + MAGIC_AT + 2])
     append_time = records.base_timestamp if kind[0] and kind[1] & LOG_APPEND_TIME else None
     stop = min(len(view), start + _MAX_RUN_BYTES)
@@ -265,7 +272,7 @@ def _add_neighbours(records: ConvertedRecords, view: memoryview, start: int, at:
                 break
             records.add(*message)
         except CorruptRecordError:
-            # It is the first of the next batch, and raises there.
+            # The next batch begins with this message, and raises the error.
             break
         at = end
     return at

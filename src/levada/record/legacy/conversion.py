@@ -1,7 +1,7 @@
-"""Record batches into message sets and back: what a producer does for an old broker, and a broker for an old client.
+"""Converts record batches to message sets and back. A producer does this for an old broker, and a broker for an old client.
 
-Message sets know no headers, no producer ids, no control records and no zstd. A producer is told so before anything is sent; a broker
-leaves headers and control batches out, for it has no better answer.
+Message sets have no headers, producer ids, control records or zstd. In a producer this is an error before anything is sent. A broker omits
+headers and control batches, because it has no other way to answer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MAX_OFFSET_DELTA = 2**31 - 1
 def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> bytearray:
     """Return a built batch as a message set of `magic` 0 or 1, for a broker that takes nothing newer (Produce 2 and before).
 
-    level: of the codec. Magic 0 loses the timestamps. Raises UnsupportedRecordFormatError for what a message set cannot hold: headers,
-    zstd, and the identity of an idempotent or transactional producer. For batches that are in a log already, see down_convert_fetched.
+    level: the compression level. Magic 0 loses the timestamps. Raises UnsupportedRecordFormatError for headers, zstd, and the ids of an
+    idempotent or transactional producer, which a message set cannot hold. See down_convert_fetched() for batches from a log.
     """
     if magic not in (0, 1):
         raise ValueError(f"message sets are of magic 0 or 1, got {magic!r}")
@@ -35,10 +35,10 @@ def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> by
 
 
 def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offset: int = 0) -> bytearray:
-    """Return batches of a log as message sets of `magic` at most, as brokers up to 3.x do for a Fetch of an old version.
+    """Return batches of a log as message sets of at most `magic`, like brokers up to 3.x for a Fetch of an old version.
 
-    Headers and control batches are left out. first_offset: plain messages before it are left out too; some old clients cannot skip them.
-    Raises UnsupportedRecordFormatError for zstd.
+    Headers and control batches are omitted. first_offset: uncompressed messages before it are omitted, too; some old clients cannot skip
+    them. Raises UnsupportedRecordFormatError for zstd.
     """
     found = bytearray()
     for batch in batches:
@@ -55,9 +55,9 @@ def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offse
 
 
 def up_convert(data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> bytearray:
-    """Return everything whole in `data` as batches of magic 2, compressed as before; those that are of magic 2 stay what they are.
+    """Return all complete batches in `data` as batches of magic 2 with the same codec. Batches of magic 2 are not changed.
 
-    Messages of magic 0 get the timestamp -1, none. Raises CorruptRecordError, and DecompressionError beyond `max_bytes` per batch.
+    Messages of magic 0 get the timestamp -1. Raises CorruptRecordError, and DecompressionError beyond `max_bytes` per batch.
     """
     found = bytearray()
     for batch in read_batches(data):
@@ -66,7 +66,7 @@ def up_convert(data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> bytea
 
 
 def _batch(batch: RecordBatch, max_bytes: int) -> bytearray:
-    """Return messages, which are read as the payload of a batch anyway, with its header."""
+    """Return the payload of a message set, which is already in the form of magic 2, with a batch header before it."""
     payload = compress(batch.codec, batch.payload(max_bytes))
     fields = (batch.last_offset_delta, batch.base_timestamp, batch.max_timestamp, -1, -1, -1, batch.records_count)
     if batch.last_offset_delta > _MAX_OFFSET_DELTA:
@@ -88,12 +88,12 @@ def _needs(batch: RecordBatch, records: Sequence[Record]) -> Iterator[str]:
 
 
 def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int, level: int | None) -> bytearray:
-    """Return records as plain messages, or with a codec as one wrapper at the last one's offset."""
+    """Return records as uncompressed messages, or with a codec as one wrapper with the offset of the last record."""
     is_append_time = bool(batch.attributes & LOG_APPEND_TIME)
     found = bytearray()
     if not records:
         return found
-    # Inside a wrapper magic 1 counts from the first message on.
+    # With magic 1 the offsets inside a wrapper are relative to the first message.
     base = records[0].offset if batch.codec and magic else 0
     for record in records:
         write_message(found, magic, record.offset - base, record.timestamp, record.key, record.value, is_append_time=is_append_time)

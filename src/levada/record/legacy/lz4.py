@@ -1,9 +1,9 @@
-"""The lz4 frames of magic 0 (KIP-57, Z4).
+"""The lz4 frames of magic 0 (KIP-57).
 
-A frame begins with a magic number, a descriptor of flags and sizes, and one byte of checksum over the descriptor. Kafka's first lz4
-writer took the magic number into the checksum, and its readers expected that of everybody: a writer of magic 0 must do so to this day, and
-a reader of magic 0 must not look at the checksum. The lz4 library does look, so frames are mended before it sees them, and spoiled after
-it made them.
+A frame begins with a magic number, a descriptor of flags and sizes, and one byte of checksum of the descriptor. Kafka's first lz4 writer
+computed the checksum over the magic number, too, and its readers expected this. So a writer of magic 0 must still do the same, and a reader
+of magic 0 must not verify the checksum. The lz4 library verifies it and writes a correct one. Therefore the checksum is corrected before
+frames are decompressed, and made wrong after they are compressed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MASK = 0xFFFFFFFF
 
 
 def mend_frame(frame: Buffer) -> Buffer:
-    """Return the frame with the checksum that lz4 asks for, whatever it had. Bytes that are no frame are returned as they are."""
+    """Return the frame with the checksum that the lz4 standard requires. Bytes that are too short for a frame are returned unchanged."""
     return _with_checksum(frame, LZ4_FLAGS_AT)
 
 
@@ -43,7 +43,7 @@ def _with_checksum(frame: Buffer, start: int) -> Buffer:
 
 
 def xxh32_of_few(data: bytes) -> int:
-    """Return xxHash32, seed 0, of fewer than 16 bytes; more take a different way through the algorithm."""
+    """Return the xxHash32 with seed 0 of fewer than 16 bytes. The algorithm works differently for more bytes."""
     value = _PRIME_5 + len(data)
     whole = len(data) // 4 * 4
     for (word,) in struct.iter_unpack("<I", data[:whole]):

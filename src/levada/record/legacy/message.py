@@ -1,6 +1,7 @@
-"""Messages of before Kafka 0.11, magic 0 and 1: one entry, read and written.
+"""Reads and writes one message of magic 0 or 1, the formats before Kafka 0.11.
 
-A message set is a row of entries without a count, each an offset, a size and one message. A checksum covers each message from its magic on.
+A message set is a sequence of entries without a count. An entry is an offset, a size and one message. A checksum covers each message from
+its magic on.
 Magic 1 added a timestamp. A message with a codec in its attributes is a wrapper: its value is a whole message set, compressed.
 """
 
@@ -15,7 +16,7 @@ from levada.record.header import AFTER_LENGTH, CODEC_BITS, LEAST_LENGTH, LOG_APP
 from levada.types import NO_TIMESTAMP
 
 OFFSET_AND_SIZE = struct.Struct(">qi")
-# Offset, size, checksum, magic, attributes, with magic 1 a timestamp, and the key's size.
+# Offset, size, checksum, magic, attributes, a timestamp if the magic is 1, and the key's size.
 _HEAD = (struct.Struct(">qiIbbi"), struct.Struct(">qiIbbqi"))
 _INT = struct.Struct(">i")
 _CRC_AT = 12
@@ -30,7 +31,7 @@ def corrupt(offset: int, at: int, fault: str) -> CorruptRecordError:
 
 
 def check_entry(offset: int, size: int, magic: int, at: int) -> None:
-    """Raise CorruptRecordError unless an entry's offset and size can be."""
+    """Raise CorruptRecordError if an entry's offset is negative or its size is too small."""
     if offset < 0:
         raise corrupt(offset, at, "the offset is negative")
     if size < LEAST_LENGTH[magic]:
@@ -38,9 +39,9 @@ def check_entry(offset: int, size: int, magic: int, at: int) -> None:
 
 
 def read_message(view: memoryview, at: int, end: int) -> Message:
-    """Return (offset, timestamp, key, value) of the message whose entry lies from `at` to `end`, which check_entry() has passed.
+    """Return (offset, timestamp, key, value) of the message whose entry lies from `at` to `end` and has passed check_entry().
 
-    Raises CorruptRecordError if key and value do not fill it. The timestamp is -1 with magic 0.
+    Raises CorruptRecordError if key and value do not fill the message. The timestamp is -1 with magic 0.
     """
     if view[at + MAGIC_AT]:
         offset, _, _, _, _, timestamp, key_size = _HEAD[1].unpack_from(view, at)
@@ -60,13 +61,13 @@ def read_message(view: memoryview, at: int, end: int) -> Message:
 
 
 def has_checksum(view: memoryview, at: int, end: int) -> bool:
-    """Whether the checksum of the message whose entry lies from `at` to `end` fits; CRC-32, not the CRC-32C of magic 2."""
+    """Whether the checksum matches the message whose entry lies from `at` to `end`. It is CRC-32, not the CRC-32C of magic 2."""
     stored: int = struct.unpack_from(">I", view, at + _CRC_AT)[0]
     return crc32(view[at + MAGIC_AT : end]) == stored
 
 
 def codec_of(attributes: int, offset: int, at: int) -> Codec:
-    """Return the codec that attributes name; raises CorruptRecordError for one that messages cannot have."""
+    """Return the codec in a message's attributes; raises CorruptRecordError for a codec that messages cannot have."""
     number = attributes & CODEC_BITS
     if number >= Codec.ZSTD:
         name = "zstd, which magic 2 introduced" if number == Codec.ZSTD else f"unknown codec {number}"
@@ -85,7 +86,7 @@ def write_message(
     codec: Codec = Codec.NONE,
     is_append_time: bool = False,
 ) -> None:
-    """Append one entry to `target`. codec: with which `value` has been compressed."""
+    """Append one entry to `target`. codec: the codec with which `value` has been compressed."""
     attributes = codec | LOG_APPEND_TIME if is_append_time and magic else codec
     key_size = _NULL if key is None else len(key)
     value_size = _NULL if value is None else len(value)
