@@ -1,6 +1,6 @@
-"""Kafka for Python and Spark: a whole client in Python, records as Arrow columns, a PySpark source and sink, a broker in the wheel.
+"""Kafka for Python and Spark: a complete client in Python, records as Arrow columns, a PySpark source and sink, and a broker for tests.
 
-The public names are here; each is loaded when first used, so `import levada` stays light.
+The public names are here. Each is imported at its first use, so that `import levada` stays fast.
 """
 
 from __future__ import annotations

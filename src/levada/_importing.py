@@ -1,4 +1,4 @@
-"""Modules of levada, loaded when a public name or a command is first used."""
+"""Imports the modules of levada when a public name or a command is first used."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from types import ModuleType
 
 
 def import_undisturbed(name: str) -> ModuleType:
-    """Import a module; handlers of signals that come meanwhile run afterwards.
+    """Import a module. Signal handlers run after the import if the signal arrives during it.
 
-    What a handler raises while a module is imported may be lost: the start of a module that Cython has compiled catches all errors of a
-    step that it can do without, KeyboardInterrupt included.
+    Otherwise an exception of a handler could be lost: the start of a module that Cython has compiled ignores all errors of its optional
+    steps, including KeyboardInterrupt.
     """
     if name in sys.modules:
-        return import_module(name)  # It waits where another thread is still importing it.
-    # Here, so that `import levada` stays light.
+        return import_module(name)  # Waits if another thread is still importing the module.
+    # Imported here, so that `import levada` stays fast.
     from levada.base.signals import DeferredSignals
 
     with DeferredSignals():

@@ -1,11 +1,11 @@
-"""The interpreted form of the [c] modules.
+"""Stands in for `cython` when a [c] module runs interpreted.
 
-A [c] module is one plain .py source with its C types in the .pxd file beside it. The source itself asks four names of `cython`, which this
-module answers where the source runs as it is, so that Cython is needed only to compile: `compiled`, which Cython replaces by a
-constant and so drops the other branch; `address`, reached in compiled code alone; `nogil`, a block that touches no Python object; and
-`gil`, a block within such a one that does.
+A [c] module is one ordinary .py source, whose C types are in the .pxd file beside it. The source uses four names of `cython`. This module
+defines them for interpreted code, so that Cython is needed only to compile. `compiled`: Cython replaces it by a constant, and drops the
+other branch. `address`: used in compiled code only. `nogil`: a block that uses no Python objects. `gil`: a block within a nogil block that
+uses Python objects.
 
-Python prefers a compiled module to the source beside it. With LEVADA_PURE=1 in the environment it is the other way round.
+Python prefers a compiled module to the source beside it. With LEVADA_PURE=1 in the environment it prefers the source.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ nogil = gil = nullcontext()
 
 
 def address(place: Any) -> Any:
-    """Refuse: interpreted code has no pointers."""
+    """Raise TypeError: interpreted code has no pointers."""
     raise TypeError("cython.address() exists in compiled code only")
 
 
 class SourceFirst:
-    """A finder that takes the .py file of a levada module even where a compiled one stands beside it."""
+    """A finder that takes the .py file of a levada module even if a compiled module stands beside it."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec of a levada module's source; None leaves the module to the other finders."""
+        """Return the spec of a levada module's source. None makes Python ask the other finders."""
         if not name.startswith("levada."):
             return None
         from importlib.util import spec_from_file_location
@@ -43,6 +43,6 @@ class SourceFirst:
 
 
 def obey_environment() -> None:
-    """Take sources before compiled modules if LEVADA_PURE is set (and not 0)."""
+    """Make Python prefer sources to compiled modules if LEVADA_PURE is set and not 0."""
     if os.environ.get("LEVADA_PURE", "") not in ("", "0") and SourceFirst not in sys.meta_path:
         sys.meta_path.insert(0, SourceFirst)

@@ -1,4 +1,4 @@
-"""The Pythons that levada runs on."""
+"""Checks that levada supports the Python that runs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FREE_THREADED = (
 
 
 def refuse_free_threading() -> None:
-    """Raise ImportError where threads run without the global interpreter lock: records could be lost without a sound."""
+    """Raise ImportError if threads run without the global interpreter lock, because records could be lost silently."""
     has_lock = getattr(sys, "_is_gil_enabled", None)
     if has_lock is not None and not has_lock():
         raise ImportError(FREE_THREADED.format(version=sys.version.split()[0]))

@@ -1,35 +1,38 @@
 # cython: annotation_typing=False, wraparound=False
-"""Acknowledgements in any order in, a contiguous prefix out: what the AckBuffer of both APIs is, but for the waiting.
+"""The part of AckBuffer that does not wait: it takes acknowledgements in any order and knows up to which id all are acknowledged.
 
-A reader of a queue or of a database's log numbers its messages with rising ids and sends them to many partitions. Kafka acknowledges in
-order within a partition only, and the reader has to know the id up to which everything is safe: from there it reads on after a restart.
+A program that reads a queue or a database's log gives its messages rising ids and sends them to many partitions. Kafka acknowledges in
+order only within a partition, but the program has to know the id up to which all records are acknowledged: after a restart it continues
+there.
 
-Theory. Ids stand in a ring in the order in which they were put; a sequence counts them, from 0 and without wrap, and its slot is
-`sequence % size`. Three sequences divide them:
+Theory. Ids are in a ring in the order of put(). Each has a sequence, which counts from 0 and never wraps; its slot is `sequence % size`.
+Three sequences divide the ids:
 
     taken <= safe <= next <= taken + size
 
-    below taken         slots that are free again: their ids were handed out by get() or drain(); without `retain` taken is safe
-    taken .. safe       marked, and every id before them is marked too
-    safe .. next        the window: the first is not marked, those behind it may be
+    below taken         free slots: get() or drain() has returned their ids; without `retain` taken is equal to safe
+    taken .. safe       marked, and all ids before them are marked, too
+    safe .. next        the window: its first id is not marked, later ids may be
     from next on        not put yet
 
 An id in the window is PENDING, MARKED or FAILED:
 
     PENDING -> MARKED   mark(): once, for good
     PENDING -> FAILED   fail()
-    FAILED  -> PENDING  put() of the same id; it keeps its sequence, and those behind it stay as they are
+    FAILED  -> PENDING  put() of the same id; it keeps its sequence, and later ids keep their state
 
-Nothing else changes a state, so `safe` never goes back and never passes an id that is pending or failed. Marking the first id of the window
-moves `safe` over all marked ids behind it; each is passed once, so an operation is O(1) in the mean. After close() no state changes.
+Nothing else changes a state, so `safe` never goes back and never passes an id that is pending or failed. When the first id of the window is
+marked, `safe` moves past all marked ids after it. Each id is passed once, so an operation takes constant time on average. After close() no
+state changes.
 
-A signal's handler may raise after put() has taken the id in and before it has returned the sequence. Then _take_back() undoes the put():
-the id is as if it had not been put, or FAILED again where it was that before.
+A signal handler may raise after put() has stored the id and before it has returned the sequence. Then _take_back() undoes the put(): the id
+is removed, or is FAILED again if it was FAILED before.
 
-Nothing here waits. A caller that has to wait registers a function with _await_change(), checks once more, and sleeps until it is called.
+Nothing here waits. A caller that has to wait registers a function with _await_change(), checks again, and sleeps until the function is
+called.
 
-A [c] module: compiled, each step is a call that no other thread sees half done, as in producer/append/appender.py. Code of an id's own
-class (comparing, freeing it) may run between two steps, never within one. Interpreted, a lock makes the steps whole.
+This is a [c] module. Each step is atomic for other threads: in compiled code it is one call, as in producer/append/appender.py; in
+interpreted code a lock protects it. Code of an id's own class, which compares or frees it, may run between two steps, but never within one.
 """
 
 from __future__ import annotations
@@ -53,13 +56,13 @@ FULL, CHANGED = -1, -2
 NO_SLOT = -1
 AGAIN = "again"
 OUTSIDE = -1
-"""A sequence that no id has."""
+"""A number that is never the sequence of an id."""
 
 FORKS = 0
 
 
 def _forked() -> None:
-    """Note that this is a child process. It has copies of its parent's buffers, in which no thread marks anything."""
+    """Count a fork in the child process: no thread marks ids in its copies of the parent's buffers."""
     global FORKS
     FORKS += 1
 
@@ -69,7 +72,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class AckWindow:
-    """See the module's theory. Everything but waiting; all methods may be called from any thread."""
+    """Holds the ids, their states and `safe`, but does not wait. All methods may be called from any thread."""
 
     def __init__(self, size: int, after: Any, retain: bool) -> None:
         if after is not None:
@@ -96,11 +99,11 @@ class AckWindow:
     # Putting
 
     def _offer(self, id: Any, now_s: float, taken: list[Any] | None = None) -> int:
-        """Put an id, or a failed one again; return its sequence, -1 when there is no free slot.
+        """Put an id, or put a failed id again; return its sequence, or -1 if there is no free slot.
 
-        now_s: monotonic seconds. taken: gets the sequence in the same step, for _take_back(), and AGAIN behind it where the id had failed.
-        Raises ValueError when the id does not come after the one before it, NotAcknowledgedError when there is no free slot and an id has
-        failed, ClosedError.
+        now_s: monotonic seconds. taken: in the same step the sequence is appended to this list, for _take_back(), and AGAIN after it if the
+        id had failed. Raises ValueError if the id does not come after the previous one, NotAcknowledgedError if there is no free slot and
+        an id has failed, and ClosedError.
         """
         self._check_process()
         if id is None:
@@ -156,7 +159,7 @@ class AckWindow:
         return True
 
     def _take_back(self, taken: list[Any], broken_off: BaseException) -> None:
-        """Undo a put() that was broken off. taken: what _offer() was given; it is empty where no id was taken in."""
+        """Undo a put() that an exception interrupted. taken: the list that _offer() was given; it is empty if no id was stored."""
         if taken:
             self._undo_put(taken[0], AGAIN in taken, broken_off)
             self._wake()
@@ -168,7 +171,7 @@ class AckWindow:
         if again or sequence != self._next - 1:
             self._fail(sequence, broken_off)
             return
-        id = self._ids[slot]  # Kept until the step is done: freeing it may run code of its class.
+        id = self._ids[slot]  # A reference until the step is done: freeing the id may run code of its class.
         self._ids[slot] = None
         self._next = sequence
         self._last_id = self._safe_id if sequence == self._safe else self._ids[(sequence - 1) % self.size]
@@ -176,16 +179,17 @@ class AckWindow:
         del id
 
     def _was_put(self, sequence: int) -> bool:
-        """Whether an id has this sequence, or had it."""
+        """Whether put() has returned this sequence for an id."""
         return 0 <= sequence < self._next
 
-    # What becomes of them
+    # Marking and failing
 
     def mark(self, sequence: int) -> bool:
-        """Note that an id is acknowledged. Returns whether this changed its state.
+        """Mark an id as acknowledged. Returns whether this changed its state.
 
-        False if the id was marked before, has failed and was not put again, was never put, or the buffer is closed. Never waits; may be
-        called from any thread, in any order, and in callbacks. Raises TypeError for no whole number, ForkedError in a child process.
+        False if the id was marked before, has failed and was not put again, was never put, or if the buffer is closed. Never waits; may be
+        called from any thread, in any order, and in callbacks. Raises TypeError if sequence is not an integer, ForkedError in a child
+        process.
         """
         self._check_process()
         marked = self._mark(_number(sequence))
@@ -193,7 +197,7 @@ class AckWindow:
         return marked
 
     def mark_many(self, sequences: Iterable[int]) -> int:
-        """Mark each of them, as mark() does, but wake waiting calls only once. Returns how many of them changed their state."""
+        """Mark several ids like mark(), but wake waiting calls only once. Returns how many ids changed their state."""
         self._check_process()
         marked = 0
         try:
@@ -204,11 +208,11 @@ class AckWindow:
         return marked
 
     def fail(self, sequence: int, error: BaseException) -> bool:
-        """Note that an id could not be acknowledged. Returns whether this changed its state: False in the same cases as mark().
+        """Mark an id as failed. Returns whether this changed its state: False in the same cases as mark().
 
-        error: the reason. `safe` stays before this id until the id is put again, which returns the same sequence, and is then marked. Later
-        ids can still be marked, but `safe` does not pass the failed one. Calls that wait are woken: put(), get() and wait_empty()
-        say when they raise NotAcknowledgedError.
+        error: the reason. `safe` stays before this id until the id is put again, which returns the same sequence, and then marked. Later
+        ids can still be marked, but `safe` does not pass the failed id. Waiting calls are woken; put(), get() and wait_empty() document
+        when they raise NotAcknowledgedError.
         """
         self._check_process()
         if not isinstance(error, BaseException):
@@ -218,7 +222,7 @@ class AckWindow:
         return failed
 
     def _settle(self, sequence: int, error: BaseException | None) -> None:
-        """Mark or fail without waking anybody, for a caller that settles many and then calls _wake()."""
+        """Mark or fail an id without waking waiting calls, for a caller that does this for many ids and then calls _wake()."""
         if error is None:
             self._mark(sequence)
         else:
@@ -246,17 +250,17 @@ class AckWindow:
             return False
         self._failures[sequence] = error
         self._states[slot] = FAILED
-        # Who waits for room is told as well: there may never be any.
+        # Calls that wait for a free slot are woken, too: after a failure there may never be one.
         self._has_moved = self._has_room = True
         return True
 
     def _advance(self) -> None:
-        """Move `safe` behind all that is marked, one whole step for each id."""
+        """Move `safe` past all consecutive marked ids. Each id is a complete step."""
         while self._safe < self._next:
             slot = self._safe % self.size
             if self._states[slot] != MARKED:
                 break
-            passed = self._safe_id  # Kept until the step is done: freeing it may run code of its class.
+            passed = self._safe_id  # A reference until the step is done: freeing the id may run code of its class.
             self._safe_id = self._ids[slot]
             self._safe += 1
             if not self.retain:
@@ -271,18 +275,18 @@ class AckWindow:
 
     @property
     def safe(self) -> Any:
-        """The largest id such that it and all before it are marked; `after` as long as there is none. Never goes back."""
+        """The largest id for which it and all earlier ids are marked; `after` while there is none. Never goes back."""
         return self._safe_id
 
     def drain(self) -> Any:
-        """Free the slots of all ids up to `safe` and return `safe`. Never waits and never raises, after close() neither."""
+        """Free the slots of all ids up to `safe`, and return `safe`. Never waits and never raises, not even after close()."""
         while self._taken < self._safe:
             self._free()
         self._wake()
         return self._safe_id
 
     def _take(self) -> Any:
-        """Return the next id, in the order of put(), and free its slot. None while this id is not marked.
+        """Return the next id in the order of put(), and free its slot. Returns None while this id is not marked.
 
         Raises NotAcknowledgedError if this id has failed, ClosedError if the buffer is closed, and IllegalStateError if retain=False.
         """
@@ -308,23 +312,23 @@ class AckWindow:
         self._has_room = True
         return id
 
-    # How it stands
+    # State
 
     def __len__(self) -> int:
-        """How many slots are used."""
+        """Return how many slots are used."""
         return self._next - self._taken
 
     @property
     def in_flight(self) -> int:
-        """How many ids were put and are not safe: pending, failed, or marked behind such a one."""
+        """How many ids were put and are not safe: they are pending or failed, or marked after such an id."""
         return self._next - self._safe
 
     def _oldest_put_at_s(self) -> float | None:
-        """Return when the oldest id that is not safe was put, None when all are safe."""
+        """Return when the oldest id that is not safe was put, in monotonic seconds; None if all are safe."""
         return self._put_at_s[self._safe % self.size] if self._safe < self._next else None
 
     def _is_empty(self) -> bool:
-        """Whether every id that was put is safe. Raises NotAcknowledgedError when one has failed, ClosedError."""
+        """Whether every id that was put is safe. Raises NotAcknowledgedError if an id has failed, and ClosedError."""
         self._check_process()
         if self.closed:
             raise self._closed_error()
@@ -333,14 +337,14 @@ class AckWindow:
 
     @property
     def failure(self) -> NotAcknowledgedError | None:
-        """What the first of the failed ids failed with, to be looked at or raised; None when none has failed, or all were put again."""
+        """The error of the first failed id, which the program may inspect or raise; None if no id has failed, or all were put again."""
         return self._first_failure()
 
     def _first_failure(self) -> NotAcknowledgedError | None:
         while self._failures:
             failures = self._failures.copy()
             sequence = min(failures, default=-1)
-            # Another thread may have put it again while these objects were made; from here on none is.
+            # Another thread may have put the id again while these objects were made. From here on no object is made before the test.
             id = self._ids[sequence % self.size]
             if sequence in self._failures:
                 return NotAcknowledgedError(id, sequence, failures[sequence], self._safe_id)
@@ -353,7 +357,10 @@ class AckWindow:
                 raise failure
 
     def _closed_error(self) -> ClosedError:
-        """Return the error for calls after close(). Nothing was sent by the call: `persisted` is about no record of before."""
+        """Return the error for calls after close().
+
+        `persisted` is NO because the call itself sent nothing; it says nothing of earlier records.
+        """
         return not_written(ClosedError(f"the AckBuffer is closed; everything up to {shown(self._safe_id)} is safe"))
 
     def _check_process(self) -> None:
@@ -361,32 +368,34 @@ class AckWindow:
             wrong = "this AckBuffer was made before fork(), and what the parent's producers write is marked in the parent's copy only"
             raise not_written(ForkedError(f"{wrong}; make a new one in this process, with after={shown(self._safe_id)}"))
 
-    # The end, and waiting
+    # Closing and waiting
 
     def close(self) -> None:
-        """Close it: put(), get() and wait_empty(), those that wait now and later ones, raise ClosedError; mark() and fail() change nothing.
+        """Close the buffer. Waiting and later calls of put(), get() and wait_empty() raise ClosedError; mark() and fail() change nothing.
 
-        `safe` stays readable: it is where to go on. Idempotent.
+        `safe` can still be read: the program continues after this id. A second close() does nothing.
         """
         self.closed = True
         self._has_moved = self._has_room = True
         self._wake()
 
     def _await_change(self, wake: Callable[[], object], *, room: bool) -> None:
-        """Call `wake` once, from any thread, at the next change: when slots become free (room), or when `safe` moves or an id fails.
+        """Call `wake` once, from any thread, at the next change. room: when slots become free; otherwise when `safe` moves.
 
-        Look again after this and before sleeping, or a change just before it is missed. wake: takes no lock and does not raise.
+        Both: on a failure.
+        The caller must check the state again before it sleeps, or it may miss a change just before this call. wake: takes no lock and does
+        not raise.
         """
         (self._waiting_for_room if room else self._waiting_for_safe).append(wake)
 
     def _forget(self, wake: Callable[[], object], *, room: bool) -> None:
-        """Take back _await_change(); harmless when it has been called."""
+        """Cancel _await_change(). Has no effect if `wake` was already called."""
         waiting = self._waiting_for_room if room else self._waiting_for_safe
         if wake in waiting:
             waiting.remove(wake)
 
     def _wake(self) -> None:
-        """Wake those who wait for what has changed since the last time."""
+        """Call the functions that wait for the changes since the last _wake()."""
         if self._has_room:
             self._has_room = False
             _wake_all(self._waiting_for_room)
@@ -395,7 +404,7 @@ class AckWindow:
             _wake_all(self._waiting_for_safe)
 
     def _note_blocked(self, seconds: float) -> None:
-        """Add to the time that put() has waited."""
+        """Add seconds to the time that put() has waited."""
         self.blocked_time += seconds
 
     def __reduce__(self) -> NoReturn:
@@ -403,26 +412,26 @@ class AckWindow:
 
 
 def _check_order(id: Any) -> None:
-    """Refuse as the first id what nothing comes after, such as nan."""
+    """Raise ValueError for a first id after which no other id could come, such as nan."""
     if id > id or not id == id:
         raise ValueError(f"an id has to be equal to itself, and not larger: nothing would come after {shown(id)}")
 
 
 def _number(sequence: Any) -> int:
-    """Return a sequence as a whole number, numpy's too; OUTSIDE where it is larger than any can be."""
+    """Return a sequence as an int, also if it is an integer of numpy; OUTSIDE if it is too large for a sequence."""
     if type(sequence) is not int:
         if isinstance(sequence, bool) or not hasattr(sequence, "__index__"):
             raise TypeError(f"a sequence is the number that put() returned, got {shown(sequence)}")
         sequence = index(sequence)
     try:
         number: int = sequence
-    except OverflowError:  # Compiled, it is a number of C.
+    except OverflowError:  # In compiled code `number` is a C integer.
         return OUTSIDE
     return number
 
 
 def _wake_all(waiting: list[Callable[[], object]]) -> None:
-    """Call each of those who wait now, and let it wait no more."""
+    """Remove and call each function that is waiting now."""
     for _ in range(len(waiting)):
         if waiting:
             waiting.pop(0)()
@@ -431,7 +440,7 @@ def _wake_all(waiting: list[Callable[[], object]]) -> None:
 if not cython.compiled:
 
     def _whole(step: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a step that no other thread sees half done."""
+        """Return a method that holds the lock, so that it is atomic for other threads."""
 
         def locked(self: Any, *arguments: Any, **keywords: Any) -> Any:
             with self._lock:

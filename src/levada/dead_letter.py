@@ -1,4 +1,4 @@
-"""Where a consumer puts records that nobody can use: a dead-letter topic, as Kafka Connect (KIP-298) and Streams (KIP-1034) have it."""
+"""Dead-letter topics, for records that a program cannot process, as in Kafka Connect (KIP-298) and Kafka Streams (KIP-1034)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from levada.interceptors import ProducerRecord
 from levada.types import AnyRecord
 
 HEADER_PREFIX = "__levada.errors."
-"""Headers that say where a dead letter comes from begin so, as Connect's with `__connect.errors.`."""
+"""The prefix of the headers that describe a dead letter, like `__connect.errors.` of Connect."""
 MAX_HEADER_BYTES = 4096
-"""What one of these headers may take. An exception's text may quote its record, which would make the letter too large for its topic."""
+"""The most bytes of one such header. An exception's text may quote its record, and would make the dead letter too large for its topic."""
 
 
 class DeadLetter(NamedTuple):
-    """Write records to a topic, and go on behind them once they are acknowledged there: those that do not deserialize (`on_decode_error`),
-    and those that are rejected (`consumer.acks(dead_letter=...)`, `consumer.process(...)`).
+    """A dead-letter topic. The consumer writes records there, and continues after a record once it is acknowledged.
 
-    producer: a KafkaProducer of the consumer's own kind, blocking or asyncio, without serializers and without transactional.id; the program
-    closes it, after the consumer. topic: where the records go, with key, value and headers as they came, and headers
-    `__levada.errors.topic`, `.partition`, `.offset` and `.timestamp` (of the record), `.part` ("key" or "value", of one that does not
-    deserialize) or `.attempts` (of one that is rejected), `.exception` (its type, where there is one) and `.message`, all as text. Each is
-    cut to 4096 bytes; of a record so large that they do not fit into the producer's max.request.size, the last of them are left out.
+    It gets the records that do not deserialize (`on_decode_error`), and those that are rejected (`consumer.acks(dead_letter=...)`,
+    `consumer.process(...)`).
+
+    producer: a KafkaProducer of the same API as the consumer, blocking or asyncio, without serializers and without transactional.id. The
+    program closes it after the consumer. topic: gets the records with unchanged key, value and headers. These headers are added as text:
+    `__levada.errors.topic`, `.partition`, `.offset` and `.timestamp` of the record; `.part` ("key" or "value") if it does not deserialize,
+    or `.attempts` if it is rejected; `.exception`, the type of the exception if there is one; and `.message`. Each header is limited to
+    4096 bytes. If a record is so large that not all headers fit into the producer's max.request.size, the last ones are omitted.
     """
 
     producer: Any
@@ -32,19 +34,19 @@ class DeadLetter(NamedTuple):
 
 
 def letter(topic: str, error: RecordDeserializationError) -> ProducerRecord:
-    """Return what is written to a dead-letter topic for a record that does not deserialize."""
+    """Return the dead letter for a record that does not deserialize."""
     cause = error.__cause__ or error
     return _letter(topic, error.record, {"part": error.part, "exception": type(cause).__qualname__, "message": cause})
 
 
 def letter_of_rejected(topic: str, record: AnyRecord, reason: BaseException | str, attempts: int) -> ProducerRecord:
-    """Return what is written to a dead-letter topic for a record that a program has rejected after so many attempts."""
+    """Return the dead letter for a record that a program has rejected after `attempts` deliveries."""
     why = {"exception": type(reason).__qualname__} if isinstance(reason, BaseException) else {}
     return _letter(topic, record, {"attempts": attempts, **why, "message": reason})
 
 
 def _letter(topic: str, record: AnyRecord, why: Mapping[str, object]) -> ProducerRecord:
-    # Its timestamp is that of the writing: with the record's own, the topic's retention could delete it at once.
+    # The dead letter has a new timestamp: with that of the record, the topic's retention could delete it at once.
     told = {
         "topic": record.topic,
         "partition": record.partition,
@@ -57,7 +59,7 @@ def _letter(topic: str, record: AnyRecord, why: Mapping[str, object]) -> Produce
 
 
 def _cut(text: str) -> bytes:
-    """Return a header's text as UTF-8, its end replaced by its length where it is too long."""
+    """Return a header's text in UTF-8. If it is too long, its end is replaced by its length."""
     data = text[: MAX_HEADER_BYTES + 1].encode("utf-8", "backslashreplace")
     if len(data) <= MAX_HEADER_BYTES:
         return data

@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the two facts a client acts on: may it be tried again, and is metadata stale.
+"""Kafka's error codes, and the two properties that clients need: whether a code is retriable, and whether it means stale metadata.
 
-Every retry loop reads these tables; none of them carries its own list of codes.
+Every retry loop uses these tables. None has its own list of codes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from levada.base.text import did_you_mean
 
 
 class ErrorCode(IntEnum):
-    """A code as it stands in a response. A code this table does not know is read as UNKNOWN_SERVER_ERROR."""
+    """An error code of a response. A code that is not in this table is read as UNKNOWN_SERVER_ERROR."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -154,12 +154,12 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
-        """Return the member for a code from the wire, UNKNOWN_SERVER_ERROR for one from a newer broker."""
+        """Return the member for a code of a response; UNKNOWN_SERVER_ERROR for a code of a newer broker."""
         return _BY_VALUE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
     @classmethod
     def named(cls, code: ErrorCode | str | int) -> ErrorCode:
-        """Return the member that a program names by itself, its name or its number. Raises ValueError for what is none, with a hint."""
+        """Return the member for a member, a name or a number. Raises ValueError, with a hint, if Kafka has no such code."""
         if isinstance(code, int) and not isinstance(code, bool) and code in _BY_VALUE:
             return _BY_VALUE[code]
         if isinstance(code, str):
@@ -175,7 +175,7 @@ class ErrorCode(IntEnum):
 
     @property
     def stale_metadata(self) -> bool:
-        """Whether the answer says that the client's metadata is out of date."""
+        """Whether the code means that the client's metadata is stale."""
         return self in STALE_METADATA
 
 
@@ -239,4 +239,4 @@ OF_GROUPS: tuple[ErrorCode, ...] = (
     ErrorCode.UNSUPPORTED_ASSIGNOR,
     ErrorCode.STALE_MEMBER_EPOCH,
 )
-"""What only coordinators of groups say."""
+"""The codes that only group coordinators return."""

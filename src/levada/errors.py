@@ -1,4 +1,4 @@
-"""What can go wrong, as types. KafkaError says what their three attributes mean: `retriable`, `fatal` and `persisted`."""
+"""All errors of levada. KafkaError explains the attributes that they share: `retriable`, `fatal`, `persisted`, `outcomes` and `results`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ E = TypeVar("E", bound="KafkaError")
 
 @lacks(ERROR)
 class KafkaError(Exception):
-    """Base of everything levada raises on purpose.
+    """Base of all errors that levada raises on purpose.
 
-    retriable: the operation is over and failed, for a reason that may pass: doing it again may succeed. levada has tried again by itself
-    until the time of the operation was over. False for a wait that merely ended, such as result(timeout=1): what it waited for goes on.
-    fatal: this client object cannot go on; close it.
-    persisted: whether the record that an error of the producer is about may be in the log. NO only where that is certain, UNKNOWN else.
-    outcomes: of a call about several topics, partitions or ids, what became of each: its error, or None where it was done. Empty elsewhere.
-    results: what such a call would have returned of those that it was done for.
-    A record may be sent again without harm if `persisted` is NO. If it is UNKNOWN and the error retriable, sending it again writes it once
-    or twice. If it is UNKNOWN and the error not retriable, the first one may still be on its way: wait for it.
+    retriable: the operation failed for a temporary reason, and may succeed if the program repeats it. levada has already retried it until
+    its time was over. False if only a wait has ended, such as result(timeout=1), because the operation itself continues.
+    fatal: this client object cannot continue; close it.
+    persisted: in errors of a producer, whether the record may be in the log: NO only if it is certainly not there, otherwise UNKNOWN.
+    outcomes: after a call about several topics, partitions or ids, the error of each, or None if it succeeded. Empty after other calls.
+    results: the results of such a call for those that succeeded.
+
+    If `persisted` is NO, the record may be sent again without harm. If it is UNKNOWN and the error is retriable, sending it again writes it
+    once or twice. If it is UNKNOWN and the error is not retriable, the first record may still be in flight: wait for it.
     """
 
     retriable: bool = False
@@ -38,15 +39,15 @@ class KafkaError(Exception):
     results: Mapping[Any, Any] = MappingProxyType({})
 
     def __str__(self) -> str:
-        return escaped(super().__str__())  # What brokers and records bring into it ends up in logs and on terminals.
+        return escaped(super().__str__())  # The text may contain data of brokers and records, and is shown in logs and on terminals.
 
     def __reduce__(self) -> Any:
-        # A copy is made of what an error became, and not by its constructor, which makes a message out of what it is given.
+        # A copy gets the attributes directly. The constructor would make another message from its arguments.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 def not_written(error: E) -> E:
-    """Mark the error of a record that is certainly not in any log: it was refused before it could be appended."""
+    """Mark the error of a record that is certainly in no log, because it was refused before it could be appended."""
     error.persisted = Persisted.NO
     return error
 
@@ -62,11 +63,11 @@ class ClosedError(KafkaError):
 
 
 class AbortedError(KafkaError):
-    """The program gave the record up with abort_pending(), before it was acknowledged. `persisted` says whether it may be in the log."""
+    """The program called abort_pending() before the record was acknowledged. `persisted` says whether it may be in the log."""
 
 
 class CrashedError(KafkaError):
-    """A bug in levada stopped the client; the bug's own error is the cause, and was logged."""
+    """A bug in levada stopped the client. The error of the bug is the cause, and was logged."""
 
     fatal = True
 
@@ -88,10 +89,11 @@ class ConcurrentUseError(IllegalStateError):
 
 
 class NotAcknowledgedError(KafkaError):
-    """An id in an AckBuffer has failed, so that nothing from it on becomes safe; the record's own error is the cause.
+    """An id in an AckBuffer has failed, so that neither it nor later ids become safe. The record's error is the cause.
 
-    id: what was put. sequence: what put() returned for it. safe: up to where everything is acknowledged. `retriable` and `persisted` are
-    those of the cause. Put the same id again, for the same sequence, and send its record again; or close the buffer and go on after `safe`.
+    id: the failed id. sequence: the number that put() returned for it. safe: the id up to which everything is acknowledged. `retriable` and
+    `persisted` are those of the cause. Put the same id again, which returns the same sequence, and send its record again; or close the
+    buffer and continue after `safe`.
     """
 
     def __init__(self, id: Any, sequence: int, cause: BaseException, safe: Any) -> None:
@@ -105,27 +107,27 @@ class NotAcknowledgedError(KafkaError):
 
 
 class WakeupError(KafkaError):
-    """wakeup() ended the running call, or the first one after it. Nothing is lost; the call may be repeated."""
+    """wakeup() ended the running call, or the next call. Nothing is lost; the call may be repeated."""
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key or value could not be turned into bytes, or bytes into a key or value."""
+    """A key or value could not be converted to bytes, or bytes to a key or value."""
 
     persisted = Persisted.NO
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """Whether what stopped the serializer may pass, such as a schema registry that cannot be reached."""
+        """Whether the serializer failed for a temporary reason, such as a schema registry that cannot be reached."""
         return isinstance(self.__cause__, KafkaError) and self.__cause__.retriable
 
 
 class RecordDeserializationError(SerializationError):
-    """A deserializer failed on a record. The next poll meets the same record again; seek past it to skip it, or see on.decode.error.
+    """A deserializer failed on a record. The next poll returns the same record; seek past it to skip it, or see on.decode.error.
 
-    record: the record as it came, with key and value as raw bytes. part: which of the two failed, "key" or "value" (KIP-1036).
+    record: the record with its key and value in bytes. part: "key" or "value", whichever failed (KIP-1036).
     """
 
-    persisted = Persisted.UNKNOWN  # It was read from a log.
+    persisted = Persisted.UNKNOWN  # The record was read from a log.
 
     def __init__(self, message: str, record: AnyRecord, part: str = "value") -> None:
         super().__init__(message)
@@ -133,16 +135,17 @@ class RecordDeserializationError(SerializationError):
 
 
 class DeadLetterError(RecordDeserializationError):
-    """The record could not be written to the dead-letter topic either; the producer's error is the cause. The next poll tries it again."""
+    """The record could not be written to the dead-letter topic. The producer's error is the cause. The next poll tries it again."""
 
 
 class ProcessingError(KafkaError):
     """A record of consumer.acks() or consumer.process() was not processed.
 
-    Its handler failed for the last time or does not end, the executor failed (a process of it died), or it could not be written to the
-    dead-letter topic. What happened is the cause.
+    Its handler failed for the last time or does not end, the executor failed because one of its processes died, or the record could not be
+    written to the dead-letter topic. The cause is that failure. No offset after the record is committed: the next consumer of the partition
+    gets it again.
 
-    record: which one. attempts: how often it was handed out. Nothing is committed past it: whoever reads the partition next gets it again.
+    record: the record itself. attempts: how often it was delivered.
     """
 
     def __init__(self, message: str, record: AnyRecord, attempts: int) -> None:
@@ -151,21 +154,23 @@ class ProcessingError(KafkaError):
 
 
 class HandlerError(KafkaError):
-    """Stands for an exception that a handler of consumer.process() raised in another process and that cannot be pickled and unpickled.
-    The message has its repr(); the cause is its traceback, as text.
+    """Replaces an exception that a handler of consumer.process() raised in another process, and that cannot be pickled and unpickled.
+
+    The message has the repr() of the exception; the cause has its traceback as text.
     """
 
 
 class TimeoutError(KafkaError, builtins.TimeoutError):
-    """The time that a caller gave to a call, or to a wait, is over.
-    Not retriable: what was waited for goes on, and a request may still be carried out. Subclasses are about an operation that has ended.
+    """The time limit of a call, or of a wait, is over.
+
+    Not retriable, because the operation continues, and a broker may still execute a request. Subclasses are for operations that have ended.
     """
 
 
 class FlushTimeout(TimeoutError):
-    """flush() was given less time than the records needed. They go on their way; a later flush() waits for them again.
+    """The time limit of flush() was over before all records were finished. They stay in flight; a later flush() waits for them again.
 
-    remaining: how many of the records that it waited for are neither acknowledged nor failed, their callbacks included.
+    remaining: how many of these records are not finished: neither acknowledged nor failed, or their callbacks have not returned.
     """
 
     def __init__(self, message: str, remaining: int) -> None:
@@ -174,21 +179,21 @@ class FlushTimeout(TimeoutError):
 
 
 class BufferExhaustedError(TimeoutError):
-    """`buffer.memory` stayed full for `max.block.ms`; the record was not taken."""
+    """`buffer.memory` stayed full for `max.block.ms`. The record was not appended."""
 
     retriable = True
     persisted = Persisted.NO
 
 
 class MetadataTimeout(TimeoutError):
-    """No leader of the topic's partitions became known within `max.block.ms`; the record was not taken."""
+    """The topic's partitions did not become known within `max.block.ms`. The record was not appended."""
 
     retriable = True
     persisted = Persisted.NO
 
 
 class DeliveryTimeout(TimeoutError):
-    """A record was not acknowledged within `delivery.timeout.ms`, and is given up. `persisted` says whether it may be in the log."""
+    """A record was not acknowledged within `delivery.timeout.ms` and has failed. `persisted` says whether it may be in the log."""
 
     retriable = True
 
@@ -204,7 +209,7 @@ class ConnectError(KafkaError, ConnectionError):
 
 
 class DisconnectError(ConnectError):
-    """A connection ended while a request waited for its answer."""
+    """A connection was closed while a request waited for its response."""
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -212,7 +217,7 @@ class DisconnectError(ConnectError):
 
 
 class BootstrapError(ConnectError, TimeoutError):
-    """No broker could be reached within the time of the call. causes: what became of each address, in the order tried."""
+    """No broker could be reached within the time limit of the call. causes: the failure of each address, in the order of the attempts."""
 
     def __init__(self, message: str, causes: Mapping[str, str]) -> None:
         width = max((len(address) for address in causes), default=0)
@@ -222,11 +227,11 @@ class BootstrapError(ConnectError, TimeoutError):
 
 
 class ProtocolError(KafkaError):
-    """Bytes from the network break the protocol; the message names the API, its version, the position and the fault."""
+    """Bytes from the network violate the protocol. The message names the API, its version, the position and the fault."""
 
 
 class UnwritableError(ProtocolError):
-    """What was to be sent does not fit the protocol, as a string of 40000 bytes; nothing was sent."""
+    """A field of a request does not fit the protocol, for example a string of 40000 bytes. Nothing was sent."""
 
 
 class TruncatedError(ProtocolError):
@@ -238,11 +243,11 @@ class FrameTooLargeError(ProtocolError):
 
 
 class TooManyElementsError(ProtocolError):
-    """A message has more unknown tagged fields (KIP-482), or a request more array elements, than is accepted."""
+    """A message has more unknown tagged fields (KIP-482) than are accepted, or a request has more array elements."""
 
 
 class CorruptRecordError(ProtocolError):
-    """A record batch fails its checksum or contradicts itself."""
+    """A record batch does not match its checksum, or its fields contradict each other."""
 
 
 class UnsupportedRecordFormatError(ProtocolError):
@@ -254,7 +259,7 @@ class DecompressionError(CorruptRecordError):
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. code: which; there are subclasses for many. reason: the message without it."""
+    """A broker answered with an error code. Many codes have subclasses. code: the error code. reason: the message without the code."""
 
     CODE: ClassVar[ErrorCode | None] = None
 
@@ -270,13 +275,13 @@ class BrokerError(KafkaError):
 
 
 class UnknownServerError(BrokerError):
-    """The broker failed in an unexpected way; its own log tells more."""
+    """The broker failed in an unexpected way. The broker's log has the reason."""
 
     CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The offset asked for is before the log start or after the log end."""
+    """The requested offset is before the log start or after the log end."""
 
     CODE = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -288,9 +293,10 @@ class OffsetOutOfRangeError(BrokerError):
 
 
 class LogTruncationError(OffsetOutOfRangeError):
-    """The log was cut before the position, by a leader that lacked records: some that were read are gone or replaced (KIP-320).
+    """The log was truncated before the consumer's position, because a new leader lacked records (KIP-320).
 
-    divergent_offset: where what was read and what is there part, None when the broker cannot tell. seek() there to go on.
+    Some records that were read are lost or replaced. divergent_offset: the offset from which the log differs from the records that were
+    read; None if the broker cannot tell. seek() to this offset to continue.
     """
 
     def __init__(self, message: str = "", *, divergent_offset: int | None = None, **about: Any) -> None:
@@ -299,7 +305,7 @@ class LogTruncationError(OffsetOutOfRangeError):
 
 
 class TopicRecreatedError(OffsetOutOfRangeError):
-    """The topic was deleted and another one of the same name created, in which the offset means nothing. seek() to read on."""
+    """The topic was deleted and created again with the same name. Offsets of the old topic mean nothing there; seek() to continue."""
 
 
 class UnknownTopicOrPartitionError(BrokerError):
@@ -327,11 +333,11 @@ class RecordTooLargeError(BrokerError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker, or the client, could not be sure who the other one is. Base of the errors of TLS and SASL."""
+    """The broker or the client could not authenticate the other side. Base of the errors of TLS and SASL."""
 
 
 class SslAuthenticationError(AuthenticationError):
-    """TLS was refused: the broker's certificate is not accepted here, or the client's there, or they share no version. Not retried."""
+    """The TLS handshake failed: one side does not accept the other's certificate, or they share no version. It is not retried."""
 
 
 class SaslAuthenticationError(AuthenticationError, BrokerError):
@@ -347,71 +353,75 @@ class UnsupportedSaslMechanismError(AuthenticationError, BrokerError):
 
 
 class TokenError(AuthenticationError):
-    """Who gives out tokens, or AWS credentials, refused or did not answer; `retriable` where the client tries again by itself."""
+    """The server for tokens or AWS credentials refused or did not answer. `retriable` says whether the client tries again by itself."""
 
 
 class AuthorizationError(BrokerError):
-    """This user may not do that. Subclasses say with what."""
+    """The user is not authorized for the operation. Subclasses name the type of the resource."""
 
 
 class TopicAuthorizationError(AuthorizationError):
-    """This user may not do that with this topic."""
+    """The user is not authorized for the operation on the topic."""
 
     CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class ClusterAuthorizationError(AuthorizationError):
-    """This user may not do that with this cluster."""
+    """The user is not authorized for the operation on the cluster."""
 
     CODE = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     fatal = True
 
 
 class TransactionalIdAuthorizationError(AuthorizationError):
-    """This user may not use this transactional id."""
+    """The user is not authorized to use the transactional id."""
 
     CODE = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     fatal = True
 
 
 class GroupError(BrokerError):
-    """A consumer group refused a member, or what was asked of it."""
+    """The group coordinator refused a member or a request."""
 
 
 class GroupAuthorizationError(AuthorizationError, GroupError):
-    """This user may not do that with this group."""
+    """The user is not authorized for the operation on the group."""
 
     CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 class InvalidGroupIdError(GroupError):
-    """There is no `group.id`, or it is none that a group can have."""
+    """There is no `group.id`, or it is not a valid group id."""
 
     CODE = ErrorCode.INVALID_GROUP_ID
 
 
 class CommitFailedError(GroupError):
-    """Offsets were not committed, because the consumer is not the member of its group any more that they were read by.
+    """Offsets were not committed, because the consumer is no longer the member of its group that read the records.
 
-    Its partitions are somebody else's by now, who reads again what was read here since the last commit. The next poll() joins again.
+    Its partitions now belong to other members, who read again all records after the last committed offset. The next poll() joins the group
+    again.
     """
 
 
 class RebalanceInProgressError(GroupError):
-    """Offsets were not committed, because the group is being rebalanced. poll() takes part in that; then commit what is still owned."""
+    """Offsets were not committed, because the group is being rebalanced.
+
+    Call poll() to complete it, then commit for partitions still owned.
+    """
 
     CODE = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 class FencedInstanceIdError(GroupError):
-    """Another consumer has joined the group with the same `group.instance.id`, and this one is no member any more."""
+    """Another consumer has joined the group with the same `group.instance.id`, so this consumer is no longer a member."""
 
     CODE = ErrorCode.FENCED_INSTANCE_ID
     fatal = True
 
 
 class UnsupportedVersionError(BrokerError):
-    """Client and broker share no version of the API, or the shared one lacks a field that was set."""
+    """Client and broker share no version of the API, or the shared version lacks a field that was set."""
 
     CODE = ErrorCode.UNSUPPORTED_VERSION
 
@@ -436,27 +446,27 @@ class ProducerFencedError(BrokerError):
 
 
 class TransactionAbortableError(KafkaError):
-    """The transaction cannot be committed, for the reason that the message names and `__cause__` has; abort_transaction() goes on.
+    """The transaction cannot be committed; call abort_transaction() to continue. The message and `__cause__` have the reason.
 
-    Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then (`persisted` "no").
-    From other calls it is about the transaction: nothing of it is or will be committed, but records that were sent before may be in the
-    log, for readers with isolation.level=read_uncommitted. So `persisted` is "unknown" there, whatever the cause says of its own record.
+    Every call on the transaction except abort_transaction() raises it. From send() it means that the record was not appended (`persisted`
+    is NO). From other calls it is about the whole transaction: nothing of it is or will be committed, but earlier records may be in the
+    log, and visible with isolation.level=read_uncommitted. So `persisted` is UNKNOWN there, whatever the cause says about its own record.
     """
 
 
 class TransactionAbortedError(KafkaError):
-    """The record belongs to a transaction that was aborted, or has to be: no reader with isolation.level=read_committed gets it."""
+    """The record belongs to a transaction that was aborted or must be aborted. No consumer with isolation.level=read_committed gets it."""
 
 
 class TransactionOutcomeUnknownError(TimeoutError):
-    """The end of a transaction was asked for and not answered in time: it may be carried out, now or later, or not at all.
+    """The coordinator did not answer in time when a transaction was to be ended. The transaction may be ended now, later or not at all.
 
-    Repeat the same call to learn the outcome: it asks for the same end, which is carried out once.
+    Repeat the same call to learn the outcome. It requests the same end, which the coordinator executes once.
     """
 
 
 class OutOfOrderSequenceError(BrokerError):
-    """The broker holds a gap in this producer's sequence."""
+    """The broker found a gap in the producer's sequence numbers."""
 
     CODE = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -469,7 +479,7 @@ def _coded(base: type[BrokerError]) -> Iterator[tuple[ErrorCode, type[BrokerErro
 
 
 _BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {
-    # What no program tells apart so far, under the class that covers it.
+    # Codes without a class of their own, with the class that covers them.
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationError,
     **dict.fromkeys(OF_GROUPS, GroupError),
     **dict(_coded(BrokerError)),
@@ -481,25 +491,26 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class RetriableCommitError(KafkaError):
-    """Offsets could not be committed, for a reason that may pass; commit them again, or let a later commit do it."""
+    """Offsets could not be committed for a temporary reason. Commit them again, or let a later commit do it."""
 
     retriable = True
 
 
 class AcknowledgeError(KafkaError):
-    """Acknowledgements in a share group were not taken, or may not have been (KIP-932). `outcomes` has the error of each partition.
-    offsets: of the records that this is about, by partition; those whose acknowledgement was not taken are delivered again.
+    """Acknowledgements in a share group failed, or may have failed (KIP-932). `outcomes` has the error of each partition.
+
+    offsets: the offsets of these records by partition. Records whose acknowledgement failed are delivered again.
     """
 
     offsets: Mapping[TopicPartition, list[int]] = MappingProxyType({})
 
 
 class DataLossError(KafkaError):
-    """Records between the offset asked for and the log start are gone."""
+    """Records between the requested offset and the log start are lost."""
 
 
 def broker_error(code: int, message: str = "") -> BrokerError:
-    """Return the exception for an error code from a response, with the most specific type there is."""
+    """Return the exception for an error code of a response, of the most specific type."""
     known = ErrorCode.of(code)
     text = message if int(known) == code else f"{message} (code {code})"
     return _BY_CODE.get(known, BrokerError)(text, code=known)
