@@ -1,6 +1,6 @@
-"""Access control lists: who may, or may not, do what with which resource. What clients and brokers say of them (KIP-290).
+"""Access control lists: which user may, or may not, do which operation with which resource (KIP-290).
 
-A rule is a binding of an entry (who, from where, what, allowed or denied) to a pattern (which resources).
+A rule is a binding of an entry (who, from which host, which operation, allowed or denied) to a pattern (which resources).
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 WILDCARD: Final = "*"
-"""As a resource's name in a literal pattern: every resource of the type. As a host: every host. As "User:*": everybody."""
+"""In a literal pattern, as the name: every resource of the type. As a host: every host. In "User:*": every user."""
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 
 
 class _Numbered(StrEnum):
-    """Words of Kafka's; each one's number in the protocol is its place."""
+    """Kafka's names. The number of a name in the protocol is its position in the class."""
 
     @property
     def number(self) -> int:
-        """Its number in the protocol."""
+        """The number of the member in the protocol."""
         return tuple(type(self)).index(self)
 
     @classmethod
     def of(cls, number: int) -> Self:
-        """Return the member of a number in the protocol, UNKNOWN for one of a newer Kafka."""
+        """Return the member with a number of the protocol; UNKNOWN for a number of a newer Kafka."""
         known = tuple(cls)
         return known[number] if 0 <= number < len(known) else known[0]
 
 
 class ResourceType(_Numbered):
-    """What is protected. ANY is for filters."""
+    """The type of a protected resource. ANY is for filters."""
 
     UNKNOWN = "Unknown"
     ANY = "Any"
@@ -45,7 +45,7 @@ class ResourceType(_Numbered):
 
 
 class PatternType(_Numbered):
-    """How a name is meant. ANY and MATCH are for filters: any pattern of that name, and any pattern that covers that name."""
+    """How a pattern's name selects resources. ANY and MATCH are for filters: any pattern with that name, and any pattern that covers it."""
 
     UNKNOWN = "Unknown"
     ANY = "Any"
@@ -55,7 +55,7 @@ class PatternType(_Numbered):
 
 
 class AclOperation(_Numbered):
-    """What a user may do with something. ALL: every operation. ANY is for filters. UNKNOWN: a newer Kafka knows others."""
+    """An operation on a resource. ALL: every operation. ANY is for filters. UNKNOWN: an operation of a newer Kafka."""
 
     UNKNOWN = "Unknown"
     ANY = "Any"
@@ -76,7 +76,7 @@ class AclOperation(_Numbered):
 
 
 class AclPermissionType(_Numbered):
-    """What a rule does about it. ANY is for filters."""
+    """Whether a rule allows or denies. ANY is for filters."""
 
     UNKNOWN = "Unknown"
     ANY = "Any"
@@ -85,7 +85,10 @@ class AclPermissionType(_Numbered):
 
 
 class ResourcePattern(NamedTuple):
-    """Which resources a rule is about. LITERAL: the one of this name, or all of the type for "*". PREFIXED: those whose names begin so."""
+    """The resources of a rule.
+
+    LITERAL: the resource of this name, or all of the type for "*". PREFIXED: all whose names begin with `name`.
+    """
 
     resource_type: ResourceType
     name: str
@@ -93,7 +96,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """Who may or may not do what. principal: such as "User:alice", or "User:*". host: an address that requests come from, "*" for any."""
+    """Who may or may not do an operation. principal: for example "User:alice" or "User:*". host: the client's address, "*" for any."""
 
     principal: str
     operation: AclOperation
@@ -102,7 +105,7 @@ class AccessControlEntry(NamedTuple):
 
 
 class AclBinding(NamedTuple):
-    """One rule."""
+    """One rule: an entry for the resources of a pattern."""
 
     pattern: ResourcePattern
     entry: AccessControlEntry
@@ -114,9 +117,10 @@ class AclBinding(NamedTuple):
 
 
 class ResourcePatternFilter(NamedTuple):
-    """Which patterns are meant; by default all. name: None for any.
+    """Selects patterns; by default all. name: None for any.
 
-    With pattern_type MATCH a name finds the rules that count for it: literal ones of that name and of "*", and prefixes of it.
+    With pattern_type MATCH it selects all patterns that apply to a resource of this name: literal ones of the name and of "*", and
+    prefixes.
     """
 
     resource_type: ResourceType = ResourceType.ANY
@@ -124,7 +128,7 @@ class ResourcePatternFilter(NamedTuple):
     pattern_type: PatternType = PatternType.ANY
 
     def matches(self, pattern: ResourcePattern) -> bool:
-        """Whether a rule's pattern is meant."""
+        """Whether the filter selects a rule's pattern."""
         if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
             return False
         if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, pattern.pattern_type):
@@ -139,7 +143,7 @@ class ResourcePatternFilter(NamedTuple):
 
 
 class AccessControlEntryFilter(NamedTuple):
-    """Which entries are meant; by default all. None, and ANY, stand for whatever a rule has there."""
+    """Selects entries; by default all. None and ANY select every value of their field."""
 
     principal: str | None = None
     operation: AclOperation = AclOperation.ANY
@@ -147,7 +151,7 @@ class AccessControlEntryFilter(NamedTuple):
     host: str | None = None
 
     def matches(self, entry: AccessControlEntry) -> bool:
-        """Whether a rule's entry is meant."""
+        """Whether the filter selects a rule's entry."""
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -157,13 +161,13 @@ class AccessControlEntryFilter(NamedTuple):
 
 
 class AclBindingFilter(NamedTuple):
-    """Which rules are meant; by default all."""
+    """Selects rules by pattern and entry; by default all."""
 
     pattern_filter: ResourcePatternFilter = ResourcePatternFilter()
     entry_filter: AccessControlEntryFilter = AccessControlEntryFilter()
 
     def matches(self, binding: AclBinding) -> bool:
-        """Whether a rule is meant."""
+        """Whether the filter selects a rule."""
         return self.pattern_filter.matches(binding.pattern) and self.entry_filter.matches(binding.entry)
 
 
@@ -185,4 +189,4 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
     ResourceType.DELEGATION_TOKEN: (_Op.DESCRIBE,),
     ResourceType.USER: (_Op.CREATE_TOKENS, _Op.DESCRIBE_TOKENS),
 }
-"""What can be done with resources of each type."""
+"""The operations that exist for each type of resource."""

@@ -1,4 +1,4 @@
-"""What a program may give a client to log in with, beside a password: tokens, what gives them, and mechanisms of its own."""
+"""The credentials, other than passwords, that a program may give a client: tokens, token providers and SASL mechanisms of its own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from levada.errors import TokenError
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
-    """A token that somebody else gave out, and until when it is good.
+    """An OAuth token, and the time at which it expires.
 
-    value: the token itself; shown nowhere. expires_at: seconds since the epoch; None takes it from the token where that is a JSON web
-    token. Where that has none either, only the logins that wait for the token use it. extensions: names and values for the broker
-    (KIP-342).
+    value: the token itself, which is never logged or shown. expires_at: seconds since the epoch; None takes the time from the token, if it
+    is a JSON web token. Without a known time only the logins that are waiting for the token use it. extensions: names and values for the
+    broker (KIP-342).
     """
 
     value: str = field(repr=False)
@@ -24,54 +24,56 @@ class OAuthToken:
 
 
 class TokenProvider(Protocol):
-    """An object that gives tokens, as other Python clients have it; it may also have extensions(), which returns a mapping."""
+    """An object that provides tokens, as in other Python clients. It may also have a method extensions() that returns a mapping."""
 
     def token(self) -> str | OAuthToken | Awaitable[str | OAuthToken]:
-        """Return a token; an awaitable on asyncio only."""
+        """Return a token. It may be an awaitable in the asyncio API only."""
         ...
 
 
 class SaslError(Exception):
-    """The other side's message is not what the mechanism allows, or does not prove what it has to. The text names no secret."""
+    """The other side's message violates the mechanism, or does not prove the other side's identity. The text contains no secrets."""
 
 
 def unanswered(message: str) -> TokenError:
-    """Return a retriable error: a token or ticket could not be fetched, but nobody refused it."""
+    """Return a retriable error: a token or ticket could not be fetched, but was not refused either."""
     error = TokenError(message)
     error.retriable = True
     return error
 
 
 class BlockingStep(NamedTuple):
-    """What takes long or waits for somebody else, such as a ticket server: `run` is called in a thread of its own.
+    """A step of a login that may block, for example a request to a ticket server. The client calls `run` in a separate thread.
 
-    The exchange is resumed with what it returns, or has its error thrown in.
+    Then the exchange is resumed with the result of `run`, or its error is raised in the exchange.
     """
 
     run: Callable[[], Any]
 
 
 Exchange: TypeAlias = Generator[bytes | BlockingStep, Any, None]
-"""A client's part of one login. It yields bytes to say, and is resumed with the broker's answer; or a BlockingStep, and is resumed with its
-result. It returns once the broker is believed, and raises SaslError otherwise.
+"""A client's part of one login.
+
+It yields bytes to send, and is resumed with the broker's answer; or it yields a BlockingStep, and is resumed
 """
 
 
 Messages: TypeAlias = Generator[bytes, bytes, None]
-"""An Exchange that waits for the broker only."""
+"""An Exchange without BlockingSteps."""
 
 
 class SaslMechanism(Protocol):
-    """A way to log in, for `sasl.mechanism`. `begin` is called for each connection, and each time that one authenticates again.
+    """A SASL mechanism of the program, for `sasl.mechanism`.
 
-    It runs while the client holds its lock: it must not wait for anything, but yield BlockingStep. name: as brokers know it.
+    begin() is called for each authentication and re-authentication of a connection.
+    begin() and the exchange run while the client holds its lock, so they must not block, but yield a BlockingStep.
     """
 
     @property
     def name(self) -> str:
-        """What SaslHandshake asks for."""
+        """The mechanism's name in the SaslHandshake request."""
         ...
 
     def begin(self, host: str) -> Exchange:
-        """Return the exchange for a connection to this host, as bootstrap.servers or the broker's metadata name it."""
+        """Return the exchange for a connection to this host. host: the name in bootstrap.servers or in the metadata."""
         ...

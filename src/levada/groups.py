@@ -1,4 +1,4 @@
-"""What a program may give a member of a consumer group: who hears of rebalances, and how partitions are shared out."""
+"""The parts of a consumer group's member that a program may provide: rebalance listeners, subscription patterns and assignors."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from levada.types import TopicPartition
 
 
 class RebalanceListener:
-    """Hears which partitions a subscribed consumer gets and loses; derive from it, and give an object to subscribe().
+    """Is called when a subscribed consumer gets or loses partitions. Derive a class from it and pass an object to subscribe().
 
-    Its methods run in the thread or task that calls poll(), unsubscribe() or close(), and may call the consumer: commit(), seek(),
-    position(), pause(), but not poll(). On asyncio they may be coroutines. What a method raises comes out of that call, once the assignment
-    is what the group has agreed on. While on_partitions_revoked() runs nobody else has the partitions; at most max.poll.interval.ms passes
-    between the broker's request for them and the end of the method, or the member leaves the group.
+    Its methods run in the thread or task that calls poll(), unsubscribe() or close(). They may call commit(), seek(), position() and
+    pause() of the consumer, but not poll(). In the asyncio API they may be coroutines. If a method raises, that call raises the error after
+    the new assignment is complete. While on_partitions_revoked() runs, no other member has the partitions. If max.poll.interval.ms passes
+    between the broker's request to revoke them and the end of the method, the member leaves the group.
     """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These partitions are new; called before anything is fetched, so seek() decides where to begin.
+        """These partitions are new. It is called before anything is fetched, so that seek() can set where to begin.
 
-        With an eager assignor they are all partitions of the member; with a cooperative one, and with group.protocol=consumer, those that
-        were added, which may be none.
+        With an eager assignor these are all partitions of the member. With a cooperative assignor, and with group.protocol=consumer, these
+        are the added partitions, perhaps none.
         """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These partitions go to somebody else next. What was handed out may be committed here, and is by enable.auto.commit before."""
+        """These partitions will go to other members.
+
+        Offsets of the records that poll() returned may be committed here; enable.auto.commit has committed them before the call.
+        """
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These partitions may belong to somebody else already, or the member leaves while its group is being rebalanced.
+        """These partitions may already belong to other members, or the member leaves while its group is being rebalanced.
 
         Nothing can be committed for them. By default calls on_partitions_revoked().
         """
@@ -40,23 +43,24 @@ class RebalanceListener:
 class SubscriptionPattern(NamedTuple):
     """A subscription by a regular expression that the brokers evaluate, for group.protocol=consumer (KIP-848).
 
-    pattern: in the syntax of RE2; it has to match the whole topic name. The client need not fetch metadata of all topics. Needs Kafka 4.0.
+    pattern: an RE2 expression that has to match the whole topic name. The client need not fetch the metadata of all topics. Needs Kafka
+    4.0.
     """
 
     pattern: str
 
 
 class RebalanceProtocol(Enum):
-    """How a group of the classic protocol goes from one assignment to the next (KIP-429)."""
+    """How a group of the classic protocol changes from one assignment to the next (KIP-429)."""
 
     EAGER = "eager"
-    """Every member gives up all its partitions before it joins."""
+    """Every member revokes all its partitions before it joins."""
     COOPERATIVE = "cooperative"
-    """Members keep their partitions, give up those that go to others, and join again to hand them over."""
+    """Members keep their partitions, revoke only those that go to other members, and then join again."""
 
 
 class TopicLayout(NamedTuple):
-    """A topic as an assignor sees it. racks: for each of its partitions, the racks of the brokers that have a replica of it."""
+    """A topic for an assignor. racks: for each partition of the topic, the racks of the brokers that have a replica."""
 
     name: str
     racks: tuple[frozenset[str], ...]
@@ -68,10 +72,10 @@ class TopicLayout(NamedTuple):
 
 
 class MemberSubscription(NamedTuple):
-    """What a member of a group said when it joined.
+    """The subscription that a group's member sent when it joined.
 
-    owned: the partitions it has, since generation; none where its protocol is eager. rack: its client.rack, None without one.
-    instance_id: its group.instance.id. user_data: what its assignor added.
+    owned: its partitions since `generation`; empty if its protocol is eager. rack: its client.rack, None without one.
+    instance_id: its group.instance.id. user_data: data that its assignor added.
     """
 
     topics: frozenset[str]
@@ -83,30 +87,31 @@ class MemberSubscription(NamedTuple):
 
 
 class MemberAssignment(NamedTuple):
-    """What a member of a group gets. user_data: what its assignor is told besides."""
+    """The assignment of a group's member. user_data: more data for its assignor."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
 
 
 class PartitionAssignor(ABC):
-    """Shares out the partitions of a group among its members; derive from it, and give objects as partition.assignment.strategy.
+    """Assigns the partitions of a group to its members. Derive a class from it and pass objects as partition.assignment.strategy.
 
-    The member that the broker made the leader runs assign() for the whole group, in the client's own thread or in the event loop; it should
-    be quick, since the group waits. NAME is what the members agree on, so all of them need an assignor of one name.
+    The group's leader, a member that the broker selects, calls assign() for the whole group, in the client's own thread or in the event
+    loop. It should be fast, because the group waits. The members agree on an assignor by its NAME, so all of them need an assignor with the
+    same name.
     """
 
     NAME: ClassVar[str]
     PROTOCOLS: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
-    """What it supports. A group is cooperative when every assignor that its members offer is."""
+    """The protocols that the assignor supports. A group is cooperative if all assignors of its members are cooperative."""
 
     @abstractmethod
     def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
-        """Return what each member gets, by member id. topics: all that members are subscribed to and that exist."""
+        """Return the assignment of each member by member id. topics: all existing topics to which members are subscribed."""
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return what this member tells the leader besides its subscription to these topics."""
+        """Return data that this member sends to the leader with its subscription to these topics; None for none."""
         return None
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:  # noqa: B027 - most assignors have nothing to remember
-        """Learn what this member got in a generation, before its listener does."""
+        """Is called with the new assignment of this member, before its rebalance listener. generation: that of the assignment."""

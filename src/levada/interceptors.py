@@ -1,4 +1,4 @@
-"""What a program may put between itself and a client, for every record: Java's interceptors (KIP-42)."""
+"""Interceptors, which see or change every record between a program and its client, as in Java (KIP-42)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.types import ConsumerRecords, Headers, HeadersIn, OffsetAndMetadata,
 
 
 class ProducerRecord(NamedTuple):
-    """A record as it was given to send(), before serializers and partitioner. `record._replace(...)` makes a changed one."""
+    """A record as the program passed it to send(), before serializers and partitioner. `record._replace(...)` makes a changed copy."""
 
     topic: str
     value: Any = None
@@ -21,74 +21,79 @@ class ProducerRecord(NamedTuple):
 
 
 class ProducerInterceptor:
-    """Sees each record on its way in and its outcome on the way back; derive from it, and give objects as `interceptors`.
+    """Sees each record before it is sent, and its result. Derive a class from it and pass objects as `interceptors`.
 
-    What a method raises is logged and does not reach the record. Both methods have to be quick, and on_acknowledgement() must not wait.
+    If a method raises, the error is logged and the record is not affected. The methods have to be fast, and on_acknowledgement() must not
+    block.
     """
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Learn of which client it is, once, before all else. settings: "client.id"; more may follow."""
+        """Is called once, before all other methods. settings: the producer's "client.id"; later versions may add more."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record to be sent, this one or another. Called in the thread of send(), in the order of `interceptors`.
+        """Return the record to be sent, this one or another one. Called in the thread of send(), in the order of `interceptors`.
 
-        Each is given what the one before it returned, or, when that one raised, what it had been given.
+        Each interceptor gets the record that the previous one returned or, if that raised an error, the record that the previous one got.
         """
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, headers: Any) -> None:
-        """Learn that a record was acknowledged, or failed with `error`. Called before on_delivery, where that is called.
+        """Is called when a record was acknowledged, or has failed with `error`. Called where and before on_delivery is called.
 
-        A record that failed has offset -1 in its metadata, and partition -1 where none had been chosen. headers: the record's, as on_send()
-        returned them. Where send() raises instead of returning a handle, such as SerializationError, it is called in the thread of send().
+        A failed record has offset -1 in its metadata, and partition -1 if no partition was chosen. headers: the record's headers as
+        on_send() returned them. If send() raises instead of returning a handle, for example SerializationError, this is called in the
+        thread of send().
         """
 
     def on_send_arrow(self, topic: str) -> Headers:
-        """Return headers for every row of one send_arrow(), which come after a row's own; [] for none. Called in the thread of that call.
+        """Return headers to add after the headers of every row of one send_arrow(); [] for none. Called in the thread of send_arrow().
 
-        It does not see the rows. A producer with an interceptor that does not define this refuses send_arrow(): no row passes it by.
+        It does not see the rows. If an interceptor does not define this method, send_arrow() of its producer raises an error, so that no
+        row is sent without the interceptor.
         """
         raise NotImplementedError
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, headers: Headers) -> None:
-        """Learn that all rows of one send_arrow() were acknowledged or have failed, and what one of them failed with.
+        """Is called when all rows of one send_arrow() were acknowledged or have failed.
 
-        Called as callbacks are. rows: how many were taken. headers: what on_send_arrow() has returned.
+        error: the error of one failed row; None without one.
+        Called where callbacks are called. rows: how many rows were appended. headers: those that on_send_arrow() returned.
         """
 
     def close(self) -> None:
-        """Let go of what it holds. Called once, when the producer has been closed and no record will follow."""
+        """Release resources. Called once, when the producer is closed and no record will follow."""
 
 
 class ConsumerInterceptor:
-    """Sees the records of each poll() before the program does, and what was committed; derive from it, give objects as `interceptors`.
+    """Sees the records of each poll() before the program, and committed offsets. Derive a class from it and pass objects as `interceptors`.
 
-    What a method raises is logged and changes nothing. Both run in the thread or task that calls the consumer, and have to be quick.
+    If a method raises, the error is logged and changes nothing. The methods run in the thread or task that calls the consumer, and have to
+    be fast.
     """
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Learn of which client it is, once, before all else. settings: "client.id", and "group.id" where it has one; more may follow."""
+        """Is called once, before all other methods. settings: "client.id", and "group.id" if there is one; later versions may add more."""
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Return the records that are handed out, these or others. Called in the order of `interceptors`, only where there are some.
+        """Return the records for the program, these or others. Called in the order of `interceptors`, if poll() has records.
 
-        Each is given what the one before it returned, or, when that one raised, what it had been given. Positions, and with them what is
-        committed, are those of the records that were fetched, whatever is returned.
+        Each interceptor gets the records that the previous one returned or, if that raised an error, those that the previous one got.
+        Positions and committed offsets are those of the fetched records, whatever is returned.
         """
         return records
 
     def on_consume_arrow(self, batch: Any) -> None:
-        """See the Arrow batch of a poll_arrow() before the program does; only called where it has rows.
+        """Is called with the Arrow batch of each poll_arrow() that has rows, before the program gets the batch.
 
-        A consumer with an interceptor that does not define this refuses poll_arrow(): no row passes it by.
+        If an interceptor does not define this method, poll_arrow() of its consumer raises an error, so that no row passes unseen.
         """
         raise NotImplementedError
 
     def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Learn that offsets were committed, by the program or automatically. Called within a later call; for commit(), within it.
+        """Is called when the program or enable.auto.commit has committed offsets: within commit(), otherwise within a later call.
 
-        Offsets that a producer commits in a transaction are not told.
+        It is not called for offsets that a producer commits in a transaction.
         """
 
     def close(self) -> None:
-        """Let go of what it holds. Called once, when the consumer has been closed."""
+        """Release resources. Called once, when the consumer is closed."""

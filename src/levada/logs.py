@@ -1,8 +1,8 @@
-"""Log lines: who writes them, what they carry besides their text, and what keeps text from outside from looking like another line.
+"""Writes log lines with structured fields, and escapes text from outside, so that it cannot look like another line.
 
-Every line goes through a Log. One of a client begins with its client.id, and has the FIELDS that are known as attributes of its LogRecord,
-as `extra` makes them, so that a formatter for JSON shows them and a filter can go by them. Their names begin with kafka_: a program's own
-factory of LogRecords may well have a `topic` or a `client_id`, and logging refuses to write such an attribute twice.
+Every line goes through a Log. A line of a client begins with its client.id. Known FIELDS become attributes of the LogRecord, as with
+`extra`, so that a JSON formatter shows them and a filter can use them. Their names begin with kafka_, because a program's own factory of
+LogRecords may set `topic` or `client_id`, and logging raises an error if `extra` repeats such an attribute.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "kafka_offset": "the offset, of a line about one",
     }
 )
-"""Every field that a line may have, and what it says; docs/GUIDE.md has the same table."""
+"""Every field that a line may have, with its meaning. docs/GUIDE.md has the same table."""
 
 UNASKED = "not asked about"
-"""In the warning of a producer about records that failed without the program having looked. The command line filters by these words."""
+"""Part of a producer's warning about failed records whose result the program never read. The command line filters by these words."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class About(TypedDict, total=False):
-    """What one line is about. A field without a value is left out."""
+    """The topic, partition, offset, node or address that a line is about. Fields without a value are omitted."""
 
     tp: TopicPartition | None
     topic: str
@@ -54,9 +54,9 @@ def of_a_client(client_id: str, *, group_id: str | None, transactional_id: str |
 
 
 class Log:
-    """Writes lines to the logger of a module. client: fields of all its lines, from of_a_client(); nothing for no client.
+    """Writes lines to the logger of a module. client: the fields of all its lines, from of_a_client(); empty if there is no client.
 
-    Messages are templates, as logging has them, with or without arguments. Control characters of arguments are escaped.
+    Messages are templates of logging, with or without arguments. Control characters in arguments are escaped.
     """
 
     def __init__(self, name: str, client: Mapping[str, Any] = NOTHING) -> None:
@@ -65,12 +65,12 @@ class Log:
         self._begin = (client["kafka_client_id"],) if client else ()
 
     def log(self, level: int, message: str, *args: object, error: BaseException | None = None, **about: Unpack[About]) -> None:
-        """Write a line. error: one whose traceback follows."""
+        """Write a line. error: an error whose traceback is added."""
         if not self._logger.isEnabledFor(level):
             return
         template = f"%s: {message}" if self._begin else message
         extra = {**self._client, **_fields(about)}
-        # stacklevel: whoever called debug() ... exception() wrote the line.
+        # stacklevel: logging shows the line as written by the caller of debug(), info(), warning() or error().
         self._logger.log(level, template, *map(_shown, (*self._begin, *args)), exc_info=error, extra=extra, stacklevel=3)
 
     def debug(self, message: str, *args: object, **about: Unpack[About]) -> None:
@@ -86,7 +86,7 @@ class Log:
         self.log(logging.WARNING, message, *args, **about)
 
     def error(self, message: str, *args: object, error: BaseException | None = None, **about: Unpack[About]) -> None:
-        """Log at ERROR, with the traceback of an error where one is given."""
+        """Log at ERROR. error: an error whose traceback is added."""
         self.log(logging.ERROR, message, *args, error=error, **about)
 
 
@@ -113,7 +113,7 @@ def _shown(arg: object) -> object:
 
 
 class _Shown:
-    """An argument whose text is escaped, when a handler asks for it."""
+    """An argument of a message. Its text is escaped when a handler formats the line."""
 
     __slots__ = ("_arg",)
 

@@ -1,7 +1,7 @@
-"""Keys and values to bytes, and back.
+"""Serializes keys and values.
 
-A serializer is any callable from an object to bytes, a deserializer any callable from bytes to an object. None stands for "as they are":
-bytes-like objects pass, text becomes UTF-8 on the way in and stays bytes on the way out.
+A serializer is any callable from an object to bytes, a deserializer any callable from bytes to an object. Without a serializer bytes-like
+objects are sent unchanged and text in UTF-8; without a deserializer a consumer returns bytes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from levada.errors import SerializationError
 from levada.types import HeadersIn
 
 Sendable: TypeAlias = bytes | bytearray | memoryview | str
-"""What needs no serializer."""
+"""The types that need no serializer."""
 
 if TYPE_CHECKING:
-    # Defaults are as in levada.types. With one of Sendable, the parameter of `value_serializer=lambda order: ...` would be taken for bytes.
+    # The defaults are those of levada.types. With the default Sendable, a type checker would take the parameter of
+    # `value_serializer=lambda order: ...` for bytes.
     from typing_extensions import TypeVar
 
     K_in = TypeVar("K_in", default=Any, contravariant=True)
@@ -36,7 +37,7 @@ Deserializer: TypeAlias = Callable[[bytes], Any]
 
 
 def to_bytes(data: Any, what: str, serializer: Serializer | None = None) -> bytes | None:
-    """Serialize a key or value; `what` names it in the SerializationError."""
+    """Serialize a key or value. what: "key" or "value", for the text of a SerializationError."""
     if serializer is not None:
         data = _call(serializer, data, what)
     if data is None or type(data) is bytes:

@@ -1,4 +1,4 @@
-"""The nouns that every layer shares."""
+"""The types that all layers share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ else:
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 HeadersIn: TypeAlias = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
-"""Headers as a program may give them to send(); a str is sent in UTF-8."""
+"""The headers that a program may pass to send(). A str is sent in UTF-8."""
 
 NO_TIMESTAMP = -1
 UNKNOWN_OFFSET = -1
@@ -34,12 +34,12 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka allows a topic of this name."""
+    """Whether Kafka allows this topic name."""
     return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None
 
 
 class Persisted(Enum):
-    """Whether a record whose send() failed may be in the log all the same."""
+    """Whether a record whose send() failed may be in the log nevertheless."""
 
     NO = "no"
     UNKNOWN = "unknown"
@@ -56,7 +56,7 @@ class TopicPartition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An endpoint of the cluster. Bootstrap addresses carry ids -1, -2, ... until metadata names the real ones."""
+    """An endpoint of the cluster. Bootstrap addresses have the ids -1, -2, ..., which are internal."""
 
     id: int
     host: str
@@ -70,7 +70,10 @@ class Node(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp: its producer, or the broker when it appended the record; unknown before Kafka 0.10 (magic 0)."""
+    """Who set a record's timestamp: its producer, or the broker when it appended the record.
+
+    Records before Kafka 0.10 (magic 0) have none.
+    """
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -78,16 +81,16 @@ class TimestampType(IntEnum):
 
 
 class IsolationLevel(IntEnum):
-    """Which transactional records a reader sees (KIP-98)."""
+    """Which transactional records a consumer reads (KIP-98)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class ConsumerRecord(NamedTuple, Generic[K, V]):
-    """A record as a consumer hands it out. timestamp is in milliseconds since the epoch, -1 for none.
+    """A record that a consumer returns. timestamp: milliseconds since the epoch, -1 for none.
 
-    K and V are what the deserializers return, bytes without them. Keys and values may be null, whoever wrote them.
+    K and V are the types that the deserializers return; bytes without them. A key or value is None if it is null in the log.
     """
 
     topic: str
@@ -102,29 +105,32 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
 
     @property
     def raw_key(self) -> bytes | None:
-        """The key's bytes as they were read, whatever a deserializer made of them; None is null."""
+        """The key in bytes, before deserialization; None is null."""
         return self.key  # type: ignore[return-value]
 
     @property
     def raw_value(self) -> bytes | None:
-        """The value's bytes as they were read, whatever a deserializer made of them; None is null."""
+        """The value in bytes, before deserialization; None is null."""
         return self.value  # type: ignore[return-value]
 
     @property
     def decode_error(self) -> RecordDeserializationError | None:
-        """Why key or value is None although it has bytes, with on.decode.error=null; None where both deserialized."""
+        """With on.decode.error=null, the error because of which key or value is None; None if both were deserialized."""
         return None
 
 
 class DecodedRecord(ConsumerRecord[K, V]):
-    """A record that went through a deserializer, and keeps what was read. The fields, and equality, are those of ConsumerRecord."""
+    """A deserialized record that also keeps the record in bytes. Its fields and equality are those of ConsumerRecord."""
 
     _raw: AnyRecord
     _error: RecordDeserializationError | None
 
     @classmethod
     def of(cls, raw: AnyRecord, key: Any, value: Any, error: RecordDeserializationError | None = None) -> AnyRecord:
-        """Return a record as it was read with its key and value deserialized; error: why one of them could not be."""
+        """Return a record with its deserialized key and value.
+
+        raw: the record in bytes. error: why key or value could not be deserialized.
+        """
         made = tuple.__new__(cls, (*raw[:5], key, value, *raw[7:]))
         made._raw, made._error = raw, error
         return made
@@ -145,22 +151,22 @@ class DecodedRecord(ConsumerRecord[K, V]):
         return self._error
 
     def _replace(self, **changes: Any) -> DecodedRecord[K, V]:
-        """Return a changed record, which has the same bytes."""
+        """Return a changed copy with the same raw key and value."""
         made = super()._replace(**changes)
         made._raw, made._error = self._raw, self._error
         return made
 
 
 class ShareRecord(ConsumerRecord[K, V]):
-    """A record as a share consumer hands it out. The fields, and equality, are those of ConsumerRecord."""
+    """A record that a share consumer returns. Its fields and equality are those of ConsumerRecord."""
 
     _inner: AnyRecord
     delivery_count: int
-    """How often it was delivered to members of the group, this time included (KIP-932)."""
+    """How often the record was delivered to members of the group, including this time (KIP-932)."""
 
     @classmethod
     def delivered(cls, inner: AnyRecord, delivery_count: int) -> ShareRecord[Any, Any]:
-        """Return a record, deserialized or not, with its count."""
+        """Return a ShareRecord of a record, deserialized or not, with its delivery count."""
         made = tuple.__new__(cls, inner)
         made._inner, made.delivery_count = inner, delivery_count
         return made
@@ -181,23 +187,23 @@ class ShareRecord(ConsumerRecord[K, V]):
         return self._inner.decode_error
 
     def _replace(self, **changes: Any) -> ShareRecord[K, V]:
-        """Return a changed record, which has the same bytes and the same count."""
+        """Return a changed copy with the same raw key and value, and the same delivery count."""
         made = super()._replace(**changes)
         made._inner, made.delivery_count = self._inner, self.delivery_count
         return made
 
 
 class AcknowledgeType(IntEnum):
-    """What became of a record of a share group (KIP-932)."""
+    """How a member of a share group acknowledges a record (KIP-932)."""
 
     ACCEPT = 1
-    """It was worked off: nobody gets it again."""
+    """The record was processed. It is not delivered again."""
     RELEASE = 2
-    """It was not worked off: another member, or this one, gets it again, up to the group's limit of deliveries."""
+    """The record was not processed. It is delivered again, to any member, up to the group's limit of deliveries."""
     REJECT = 3
-    """It cannot be worked off: nobody gets it again."""
+    """The record cannot be processed. It is not delivered again."""
     RENEW = 4
-    """It is still being worked on: its lock runs anew, and it is to be acknowledged again (KIP-1222, Kafka 4.2)."""
+    """The record is still being processed. Its acquisition lock is extended; acknowledge it again later (KIP-1222, Kafka 4.2)."""
 
 
 R = TypeVar("R", bound="ConsumerRecord[Any, Any]")
@@ -208,7 +214,7 @@ class RecordList(list[R]):
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that have records here, in order of appearance."""
+        """The partitions of the records, in order of appearance."""
         return list(dict.fromkeys(TopicPartition(record.topic, record.partition) for record in self))
 
     def records(self, tp: TopicPartition) -> list[R]:
@@ -225,10 +231,11 @@ class ShareRecords(RecordList[ShareRecord[K, V]]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten).
+    """Where a record was written.
 
-    serialized_key_size, serialized_value_size: bytes of key and value before compression, -1 for null, and for a record that was refused
-    before it became part of a batch.
+    offset: -1 if the broker did not return it (acks=0, or a duplicate whose offset the broker no longer knows).
+    serialized_key_size, serialized_value_size: bytes of key and value before compression; -1 for null, and for a record that was refused
+    before it was appended to a batch.
     """
 
     topic: str
@@ -240,7 +247,7 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Answer of offsets_for_times: the first record at or after a time."""
+    """A result of offsets_for_times(): offset and timestamp of the first record at or after a time."""
 
     offset: int
     timestamp: int
@@ -248,7 +255,10 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: that of the next record to read. metadata: a text of the committer's own, up to offset.metadata.max.bytes."""
+    """A committed offset, which is the offset of the next record to read.
+
+    metadata: text of the program, up to offset.metadata.max.bytes.
+    """
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -256,7 +266,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """On whose behalf offsets are committed (KIP-447). The defaults are those of a consumer of assigned partitions, which is no member."""
+    """The group member for which offsets are committed (KIP-447). The defaults are for a consumer with assign(), which is not a member."""
 
     group_id: str
     generation_id: int = -1
@@ -265,9 +275,9 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """A transaction that hangs in one partition, as KafkaAdmin.describe_producers() shows it.
+    """A hanging transaction in one partition, as KafkaAdmin.describe_producers() returns it.
 
-    coordinator_epoch: of the producer's last transaction there, 0 where there was none before.
+    coordinator_epoch: the epoch of the producer's last transaction in this partition; 0 if there was none.
     """
 
     partition: TopicPartition
@@ -277,10 +287,11 @@ class AbortTransactionSpec(NamedTuple):
 
 
 class TransactionHandle(NamedTuple):
-    """An open transaction that its producer has handed over: KafkaAdmin ends it, in this process or another one. It can be pickled.
+    """An open transaction that its producer has detached. KafkaAdmin ends it, in this process or another one. It can be pickled.
 
-    end_version: the version of EndTxn that ends it; another one would not be recognized as a repetition. partitions: what was written to.
-    groups: whose offsets are part of it. A transaction with neither was never begun at the coordinator, and ending it does nothing.
+    end_version: the version of EndTxn that ends it; a broker would not recognize a retry with another version. partitions: the partitions
+    written to. groups: the groups whose offsets are part of it. Without partitions and groups the transaction has not begun at the
+    coordinator, and ending it does nothing.
     """
 
     transactional_id: str
@@ -292,7 +303,7 @@ class TransactionHandle(NamedTuple):
 
 
 class SealedBatch(NamedTuple):
-    """A record batch that a producer has sealed and not sent (seal_arrow()): send_sealed() sends it, in any process. It can be pickled.
+    """A record batch that a producer has sealed but not sent, see seal_arrow(). send_sealed() sends it, in any process. It can be pickled.
 
     data: the whole batch, without a producer id.
     """
@@ -304,11 +315,11 @@ class SealedBatch(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """A partition as metadata describes it. leader is -1 while there is none.
+    """A partition as metadata describes it. leader: -1 while there is none.
 
-    eligible_leader_replicas: that are not in sync, and have every committed record all the same (KIP-966). last_known_elr: those that were
-    last known to be, and have restarted since without a clean end. Both are told by KafkaAdmin.describe_topics() alone, by brokers since
-    4.0, and are None elsewhere.
+    eligible_leader_replicas: replicas that are not in sync, but have every committed record (KIP-966). last_known_elr: replicas that were
+    the last eligible ones, but have restarted since then after an unclean shutdown. Only KafkaAdmin.describe_topics() sets both, from
+    brokers since 4.0; otherwise they are None.
     """
 
     topic: str
@@ -324,7 +335,7 @@ class PartitionInfo(NamedTuple):
 
 
 def setting_text(value: object) -> str:
-    """Return the value of a topic's, group's or broker's setting as it is on the wire, where it is text."""
+    """Return the value of a topic's, group's or broker's setting as text, as the protocol has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -342,9 +353,9 @@ class NewTopic(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions a topic is to have, those that it has included.
+    """The number of partitions that a topic shall have, including those that exist.
 
-    assignment: the brokers of each new partition, the preferred leader first; None leaves the choice to the cluster.
+    assignment: the brokers of each new partition, the preferred leader first; None lets the cluster choose.
     """
 
     total_count: int
@@ -363,11 +374,12 @@ AnyRecord: TypeAlias = ConsumerRecord[Any, Any]
 
 
 class OffsetSpec(IntEnum):
-    """Which offset of a partition is asked for, where it is not the first one at or after a time.
+    """The offset of a partition that is requested, instead of the first offset at or after a time.
 
-    LATEST: that of the next record, or with read_committed that of the first record of an open transaction. MAX_TIMESTAMP: of the record
-    with the largest timestamp (Kafka since 3.0). With tiered storage: EARLIEST_LOCAL, the first on the broker's own disk (3.4);
-    LATEST_TIERED, the last in remote storage (3.9); EARLIEST_PENDING_UPLOAD, the first that is not there yet (4.2).
+    LATEST: the offset of the next record; with read_committed the offset of the first record of an open transaction. MAX_TIMESTAMP: the
+    offset of the record with the largest timestamp (since Kafka 3.0). With tiered storage: EARLIEST_LOCAL, the first offset on the broker's
+    own disk (3.4); LATEST_TIERED, the last offset in remote storage (3.9); EARLIEST_PENDING_UPLOAD, the first offset not in remote storage
+    yet (4.2).
     """
 
     LATEST = -1
