@@ -1,7 +1,7 @@
-"""What users test with: an embedded broker and schema registry on real sockets, and a network and clock that are simulated.
+"""Tools for tests of programs that use Kafka: an embedded broker and schema registry on real sockets, and a simulated network and clock.
 
-levada.testing.pytest_plugin makes fixtures of them (docs/PYTEST.md). levada.testing.history records what clients do on any cluster, and
-checks it. The names of this module are imported when first used, so that `import levada.testing` stays light.
+levada.testing.pytest_plugin provides them as fixtures (docs/PYTEST.md). levada.testing.history records the operations of clients on any
+cluster and checks them. The names of this module are imported at first use, so that `import levada.testing` stays fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether data written with one Avro schema can be read with another, by the rules of Avro's specification ("Schema Resolution")."""
+"""Checks whether data written with one Avro schema can be read with another (Avro's specification, "Schema Resolution")."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROMOTIONS: Mapping[str, frozenset[str]] = {
     "string": frozenset({"bytes"}),
     "bytes": frozenset({"string"}),
 }
-"""What a type may be read as, besides itself."""
+"""The other types that each type may be read as."""
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = ("record", "error", "enum", "fixed")
 
@@ -21,7 +21,10 @@ Names = dict[str, Any]
 
 
 class AvroSchema:
-    """A schema whose named types can be looked up. references: texts of the schemas it uses, those they use first."""
+    """A schema whose named types can be looked up.
+
+    references: the texts of the schemas that it uses, each after the schemas that it uses itself.
+    """
 
     def __init__(self, text: str, references: tuple[str, ...] = ()) -> None:
         self._names: Names = {}
@@ -30,17 +33,17 @@ class AvroSchema:
         self.root = _collect(parse_avro(text), "", self._names)
 
     def resolve(self, schema: Any) -> Any:
-        """Return the definition of a named type, anything else as it is."""
+        """Return the definition of a named type; other schemas are returned unchanged."""
         return self._names.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def differences(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Return why the reader cannot read what the writer wrote; empty if it can."""
+    """Return the reasons why the reader cannot read the writer's data; [] if it can."""
     return list(_differences(reader, reader.root, writer, writer.root, "", set()))
 
 
 def parse_avro(text: str) -> Any:
-    """Read a schema's text; ValueError if it is none. A bare name such as `string` is one, too."""
+    """Parse a schema's text, which may also be a bare name such as `string`. Raises ValueError if it is neither JSON nor a name."""
     try:
         return json.loads(text)
     except ValueError:
@@ -50,7 +53,7 @@ def parse_avro(text: str) -> Any:
 
 
 def _collect(schema: Any, namespace: str, names: Names) -> Any:
-    """Return a schema with full names throughout; add its named types to `names`. ValueError for what is no schema."""
+    """Return a schema with full names, and add its named types to `names`. Raises ValueError if it is not a schema."""
     if isinstance(schema, str):
         full = _full_name(schema, namespace)
         if full in names:
@@ -98,7 +101,7 @@ def _differences(
 ) -> Iterator[str]:
     reader, writer = readers.resolve(reader), writers.resolve(writer)
     if isinstance(reader, dict) and isinstance(writer, dict) and "name" in reader and "name" in writer:
-        # A recursive type is compared once.
+        # A pair of named types is compared once, because types may be recursive.
         pair = (reader["name"], writer["name"])
         if pair in seen:
             return

@@ -1,4 +1,4 @@
-"""Kafka for a test, started in milliseconds."""
+"""A Kafka broker for tests, which starts in milliseconds."""
 
 from __future__ import annotations
 
@@ -38,46 +38,46 @@ _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMo
 
 
 class EmbeddedKafka:
-    """A broker on a free port of 127.0.0.1, in a thread of this process, for as long as the `with` block lasts.
+    """A broker on a free port of 127.0.0.1, in a thread of this process. It runs until the `with` block ends.
 
     Any Kafka client can use it::
 
         with EmbeddedKafka(num_partitions=3) as kafka:
             producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
-    brokers: how many, with node ids from 1, each on a port and a thread of its own. Topics have replicas on up to three of them, unless
-    default_replication_factor says otherwise. Brokers can be stopped and started, kept from copying what leaders have, and leaders and
-    coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
-    (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...): all that Kafka has. Those in
-    levada.broker.config.settings have effect; others are only shown by DescribeConfigs.
+    brokers: the number of brokers. Their node ids begin with 1, and each has its own port and thread. A topic has up to three replicas,
+    unless default_replication_factor is set. A test can stop and start brokers, pause their replication, and move leaders and coordinators
+    between them. port: the port of the first broker. Other keyword arguments are broker settings of Kafka in snake_case (`num_partitions`,
+    `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...). Those in levada.broker.config.settings have effect; all
+    others are only shown by DescribeConfigs.
 
-    racks: in which rack each broker is; consumers with a client.rack read from a replica there (KIP-392).
+    racks: the rack of each broker. Consumers with a client.rack fetch from a replica in their rack (KIP-392).
 
-    data_dir: a folder to keep topics, records, committed offsets and transactions in, in Kafka's formats; the next EmbeddedKafka with it
-    goes on there, also after a crash. None keeps everything in memory, to be forgotten when it ends. Raises IllegalStateError when another
-    broker uses the folder.
+    data_dir: a folder for topics, records, committed offsets and transactions, in Kafka's formats. The next EmbeddedKafka with the same
+    folder continues with this data, also after a crash. With None everything is in memory and lost at the end. Raises IllegalStateError if
+    another broker uses the folder.
 
-    security: "SSL" has the brokers speak TLS with a certificate made for the occasion (`pip install 'levada[testing]'`), and a
-    levada.testing.Tls with one of yours. `client_settings` has what clients need to connect.
+    security: "SSL" for TLS with a new certificate of a new authority (`pip install 'levada[testing]'`), or a levada.testing.Tls with your
+    own certificate. `client_settings` has the settings with which clients connect.
 
-    users: names with their passwords; clients have to log in, by PLAIN or SCRAM. A user that data_dir knows gets this password.
-    settings_for() has what a user's client needs. KafkaAdmin.alter_user_scram_credentials() creates more users, of SCRAM.
+    users: user names with their passwords. Clients have to log in with PLAIN or SCRAM. A user that exists in data_dir gets the new
+    password. settings_for() has the settings of a user's client. KafkaAdmin.alter_user_scram_credentials() creates more users for SCRAM.
 
-    listeners: protocols, such as ["PLAINTEXT", "SASL_SSL"], each on a port of its own; or names of your choice with their protocols.
-    Clients are told the addresses of the listener that they came by. All listeners with TLS have the same certificate, all with logins the
-    same users. By default there is one listener, as security and users say.
+    listeners: security protocols, such as ["PLAINTEXT", "SASL_SSL"], each on its own port; or a mapping of listener names to protocols.
+    Metadata has the addresses of the listener that the client is connected to. All listeners with TLS have the same certificate, and all
+    with SASL the same users. By default there is one listener, whose protocol follows from security and users.
 
-    acls: access rules to begin with, which decide what users may do: nothing without one. super_users: names of users who may do everything
-    all the same. Either one, even if empty, switches the authorizer on. Clients without a login are the user ANONYMOUS, those of a listener
-    with client certificates the subject of theirs.
+    acls: the initial access rules. A user may do nothing that no rule allows. super_users: names of users who may do everything. Either
+    argument, even if empty, enables the authorizer. Clients without a login are the user ANONYMOUS. If a listener has client certificates,
+    the user is the subject of the certificate.
 
-    oauth: clients have to log in, or may do so instead, by OAUTHBEARER. "unsecured" believes tokens without a signature, as Kafka does by
-    default; EmbeddedTokenEndpoint.validator() and levada.testing.jwks_validator() believe signed ones. aws_accounts: access keys with
+    oauth: clients log in with OAUTHBEARER, or with one of the other mechanisms. "unsecured" accepts tokens without a signature, like Kafka
+    by default; EmbeddedTokenEndpoint.validator() and levada.testing.jwks_validator() accept signed tokens. aws_accounts: access keys with
     their secrets, for AWS_MSK_IAM. keytab: a file with the keys of the broker's Kerberos principals, such as kafka/127.0.0.1@EXAMPLE.COM,
-    for GSSAPI (`pip install 'levada[gssapi]'`). Sessions end with their tokens, and after the setting connections_max_reauth_ms, if it is
-    above 0.
+    for GSSAPI (`pip install 'levada[gssapi]'`). A session ends when its token expires, and after the setting connections_max_reauth_ms if
+    it is above 0.
 
-    faults: what is to go wrong next, a levada.broker.node.faults.Faults.
+    faults: the faults to inject, a levada.broker.node.faults.Faults.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class EmbeddedKafka:
             cluster.group_coordinators.watch(self._wake)
 
     def start(self) -> Self:
-        """Start it without a `with` block; close() is then yours to call."""
+        """Start the brokers without a `with` block. The caller has to call close()."""
         try:
             for server in self._servers:
                 server.start()
@@ -146,7 +146,7 @@ class EmbeddedKafka:
         return self
 
     def close(self) -> None:
-        """End the brokers: their ports, connections and threads are gone afterwards."""
+        """Stop the brokers. Their ports, connections and threads no longer exist afterwards."""
         for server in self._servers:
             server.close()
         self._close_data_dir()
@@ -163,27 +163,33 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of each broker's first listener, for any client's bootstrap.servers.
+        """host:port of each broker's first listener, for the bootstrap.servers of any client.
 
-        Raises RuntimeError while ports are not known, before start().
+        Raises RuntimeError before start(), while the ports are not known.
         """
         return self._addresses(None)
 
     @property
     def client_settings(self) -> dict[str, Any]:
-        """The options of a client of the first listener: `KafkaProducer(**kafka.client_settings)`. Raises as bootstrap_servers does."""
+        """The settings of a client of the first listener, as in `KafkaProducer(**kafka.client_settings)`.
+
+        Raises RuntimeError before start().
+        """
         return self.settings_at(None)
 
     def settings_at(self, listener: str | None) -> dict[str, Any]:
-        """The options of a client of a listener, but for its login; None for the first one. Raises ConfigError for one there is not."""
+        """Return the settings of a client of a listener, without a login.
+
+        None: the first listener. Raises ConfigError for an unknown listener.
+        """
         return {"bootstrap_servers": self._addresses(listener), **self._listening.trust(listener)}
 
     def settings_for(self, user: str, mechanism: str = "SCRAM-SHA-256", *, listener: str | None = None) -> dict[str, Any]:
-        """The options of a client that logs in as this user. listener: by default the first one that has logins.
+        """Return the settings of a client that logs in as this user. listener: by default the first listener with SASL.
 
-        By OAUTHBEARER it does so with a token that nobody has signed, which oauth="unsecured" believes. By GSSAPI the user is a principal,
-        and the client needs its tickets, or sasl_kerberos_keytab, besides. Raises KeyError for a user that is not among `users`,
-        ConfigError for a listener that there is not.
+        With OAUTHBEARER the token has no signature, which only oauth="unsecured" accepts. With GSSAPI the user is a principal, and the
+        client also needs its tickets or sasl_kerberos_keytab. Raises KeyError for a user that is not in `users`, and ConfigError for an
+        unknown listener.
         """
         settings = {**self.settings_at(listener or self._listening.with_logins()), "sasl_mechanism": mechanism}
         if mechanism == OAUTHBEARER:
@@ -201,7 +207,7 @@ class EmbeddedKafka:
 
     @property
     def faults(self) -> Faults:
-        """What is to go wrong next: errors, answers that are lost, late or held, disconnects, blackholes, older versions.
+        """The faults to inject: errors, responses that are lost, late or held back, disconnects, blackholes, older versions.
 
         help(kafka.faults) explains its methods: fail_next, drop_response, disconnect, delay, hold, blackhole, close_mid_frame, throttle,
         cap_version, clear, requests.
@@ -219,20 +225,20 @@ class EmbeddedKafka:
         self._call(lambda: self.node.delete_topic(name))
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
-        """Change settings of a group, such as share.auto.offset.reset; None stands for the default. Raises ConfigError with the reason."""
+        """Change settings of a group, such as share.auto.offset.reset; None sets the default. Raises ConfigError with the reason."""
         self._call(lambda: self.node.configure_group(group, config))
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
-        """The offset the partition's next record will get. Raises UnknownTopicOrPartitionError."""
+        """Return the offset that the partition's next record will get. Raises UnknownTopicOrPartitionError."""
         return self._call(lambda: self._partition(topic, partition).log.end_offset)
 
     def elect_leader(self, topic: str, partition: int = 0, *, node: int | None = None, lose_from: int | None = None) -> None:
-        """Begin a new leader epoch. node: the id of the leader, by default the one it is now.
+        """Begin a new leader epoch. node: the node id of the leader, by default the present leader.
 
-        A node that is not in sync loses what it lacks, as in an unclean election; a node without a replica takes over the leader's.
-        lose_from: the node has lost the batches that reach beyond this offset, as with a disk that was not flushed.
+        If the node is not in sync, the records that it lacks are lost, as in an unclean election. A node without a replica gets a copy of
+        the leader's. lose_from: the node loses all batches that extend beyond this offset, as if its disk was not flushed.
 
-        Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, IllegalStateError for one that is down.
+        Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
         """
         if lose_from is not None and arguments.whole("lose_from", lose_from) < 0:
             raise ValueError(f"lose_from is an offset, got {lose_from}")
@@ -240,56 +246,57 @@ class EmbeddedKafka:
         self._call(lambda: self._elect(topic, partition, node, lose_from))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
-        """Let a partition forget its producers' sequences, as after producer.id.expiration.ms. Those with an open transaction stay.
+        """Remove the producer state of a partition, as after producer.id.expiration.ms. Producers with an open transaction stay.
 
         Raises UnknownTopicOrPartitionError.
         """
         self._call(lambda: self._partition(topic, partition).forget_producers())
 
     def connections(self) -> list[Session]:
-        """Return who is connected now, to whichever broker: address, client id, and software by name and version.
+        """Return the connections to all brokers: address, client id, and the name and version of the client software.
 
-        A client has several connections to a broker.
+        A client may have several connections to a broker.
         """
         return self._call(lambda: [session for node in self.nodes for session in node.sessions()])
 
     def forget_fetch_sessions(self) -> None:
-        """Evict all fetch sessions, as when there is no room for them: consumers have to open new ones."""
+        """Evict all fetch sessions, as if the cache was full. Consumers have to create new ones."""
         for node in self.nodes:
             self._call(node.forget_fetch_sessions)
 
     # Nodes
 
     def pause_replication(self, node: int) -> None:
-        """Let a node copy nothing from leaders until resume_replication(); it goes on to lead and to answer.
+        """Stop a node from fetching from leaders until resume_replication(). It still leads partitions and answers requests.
 
-        What is produced with acks=all waits meanwhile, until the node is out of sync after replica_lag_time_max_ms (30,000).
+        Produce requests with acks=all wait until the node is out of sync, after replica_lag_time_max_ms (30,000).
         """
         self._check_node(node)
         self._call(lambda: self.node.cluster.pause_replication(node))
 
     def resume_replication(self, node: int) -> None:
-        """Let a node follow leaders again. It catches up at once."""
+        """Let a node fetch from leaders again. It catches up at once."""
         self._check_node(node)
         self._call(lambda: self.node.cluster.resume_replication(node))
 
     def stop_node(self, node: int) -> None:
-        """Stop a broker: its connections end, its port is refused, and other brokers lead and coordinate in its place. Its logs are kept.
+        """Stop a broker. Its connections are closed, new ones are refused, and other brokers become leaders and coordinators.
 
-        Raises ConfigError for a node that does not exist, IllegalStateError for one that is down.
+        Its logs are kept.
+        Raises ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
         """
         self._check_node(node)
         if node in self.node.cluster.stopped:
             raise IllegalStateError(f"node {node} is down already")
-        # The port first: whoever is refused there then learns who leads instead.
+        # The port is closed first, so that a client that is refused there finds the new leaders in metadata soon after.
         self._servers[node - 1].close()
         self._servers[node - 1].node.forget_fetch_sessions()
         self._call(lambda: self.node.cluster.stop_node(node))
 
     def start_node(self, node: int) -> None:
-        """Start a broker that was stopped, on its old ports. It catches up, and leads only what nobody else could lead.
+        """Start a stopped broker on its old ports. It catches up, and becomes leader only of partitions without another possible leader.
 
-        Raises ConfigError for a node that does not exist, IllegalStateError for one that is up.
+        Raises ConfigError for a node that does not exist, and IllegalStateError for a running node.
         """
         self._check_node(node)
         if node not in self.node.cluster.stopped:
@@ -303,7 +310,7 @@ class EmbeddedKafka:
     # Coordinators
 
     def move_coordinator(self, *, transactional_id: str | None = None, group: str | None = None, node: int) -> None:
-        """Let a node coordinate a transactional id or a group, and whatever else is in its partition of the internal topic.
+        """Make a node the coordinator of a transactional id or group, and of all others in the same partition of the internal topic.
 
         Raises ConfigError for a node that does not exist.
         """
@@ -313,7 +320,7 @@ class EmbeddedKafka:
 
     @contextmanager
     def loading_coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> Iterator[None]:
-        """Let the coordinator of a transactional id or a group answer COORDINATOR_LOAD_IN_PROGRESS within a `with` block."""
+        """Make the coordinator of a transactional id or group answer COORDINATOR_LOAD_IN_PROGRESS until the `with` block ends."""
         placement, key = self._placement(transactional_id, group)
         self._call(lambda: placement.begin_loading(key))
         try:
@@ -326,16 +333,16 @@ class EmbeddedKafka:
         self._call(lambda: self.node.time_out_transaction(transactional_id))
 
     def expire_transactional_id(self, transactional_id: str) -> None:
-        """Forget a transactional id as after transactional.id.expiration.ms. Raises IllegalStateError while a transaction is open."""
+        """Remove a transactional id, as after transactional.id.expiration.ms. Raises IllegalStateError while a transaction is open."""
         self._call(lambda: self.node.expire_transactional_id(transactional_id))
 
     # Telemetry
 
     def subscribe_metrics(self, *metrics: str, interval_ms: int = DEFAULT_INTERVAL_MS, delta: bool = True) -> None:
-        """Want these metrics of every client from now on (KIP-714), instead of those before.
+        """Subscribe to these metrics of all clients (KIP-714), instead of the metrics before.
 
-        metrics: beginnings of their names, such as "org.apache.kafka.producer."; "" for all; none at all for nothing. interval_ms: between
-        two pushes. delta: totals are to be what came since the last push; False for what there was since the client began.
+        metrics: prefixes of names, such as "org.apache.kafka.producer."; "" for all metrics; no argument for no metrics. interval_ms: the
+        time between two pushes. delta: whether totals count from the last push; False counts from the start of the client.
 
         Clients push with enable.metrics.push=true. Raises IllegalStateError without the setting client_telemetry=True.
         """
@@ -346,7 +353,7 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.telemetry.subscribe(metrics, interval_ms, delta=delta))
 
     def pushed_metrics(self) -> list[PushedMetrics]:
-        """Return what clients have pushed so far, in order."""
+        """Return all pushes of clients so far, in order."""
         return [PushedMetrics.of(pushed) for pushed in self._call(lambda: list(self.node.cluster.telemetry.pushed))]
 
     def _call(self, function: Callable[[], T]) -> T:

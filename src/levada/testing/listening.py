@@ -1,4 +1,4 @@
-"""The listeners of an EmbeddedKafka: what its arguments ask for, how each is served, and what clients need to reach it."""
+"""The listeners of an EmbeddedKafka: which protocols they have, how they are served, and the settings of their clients."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 
 
 class Listening:
-    """protocols: of the listeners, by name, in order.
+    """The listeners of each broker. protocols: their security protocols by name, in order.
 
-    listeners: as EmbeddedKafka takes them; None for one, which has TLS where there is security, and logins where there are any. Raises
-    ConfigError where they contradict these.
+    listeners: see EmbeddedKafka; None for one listener, which has TLS if `security` is given, and SASL if there are logins. Raises
+    ConfigError if `listeners` contradicts `security` or `has_logins`.
     """
 
     def __init__(self, listeners: Mapping[str, str] | Sequence[str] | None, security: Security, *, has_logins: bool) -> None:
@@ -37,15 +37,15 @@ class Listening:
         self._trust, self._transport = _secured("SSL" if has_tls and security is None else security)
 
     def with_logins(self) -> str | None:
-        """Return the first listener that has logins, None where none has."""
+        """Return the first listener with SASL; None if there is none."""
         return next((name for name, protocol in self.protocols.items() if protocol in SASL_PROTOCOLS), None)
 
     def protocol(self, listener: str | None) -> str:
-        """Return a listener's protocol; None for the first one. Raises ConfigError for one that there is not."""
+        """Return a listener's protocol. None: the first listener. Raises ConfigError for an unknown listener."""
         return self.protocols[self.name(listener)]
 
     def name(self, listener: str | None) -> str:
-        """Return a listener's name, that of the first one for None. Raises ConfigError for one that there is not."""
+        """Return a listener's name. None: the first listener. Raises ConfigError for an unknown listener."""
         if listener is None:
             return next(iter(self.protocols))
         if listener not in self.protocols:
@@ -59,14 +59,14 @@ class Listening:
         return [Listener(name, protocol, logins if protocol in SASL_PROTOCOLS else None) for name, protocol in self.protocols.items()]
 
     def endpoints(self, port: int) -> list[Endpoint]:
-        """Return where one broker is to be served. port: of its first listener."""
+        """Return the endpoints at which one broker is to be served. port: the port of its first listener."""
         return [
             Endpoint(name, 0 if index else port, self._transport if protocol in TLS_PROTOCOLS else PlaintextTransport)
             for index, (name, protocol) in enumerate(self.protocols.items())
         ]
 
     def trust(self, listener: str | None) -> dict[str, Any]:
-        """Return what a client of a listener has to be told, but for addresses and its login."""
+        """Return the settings of a client of a listener, without addresses and login."""
         protocol = self.protocol(listener)
         trust = {name: value for name, value in self._trust.items() if protocol in TLS_PROTOCOLS}
         return trust if protocol == PLAINTEXT else {**trust, "security_protocol": protocol}
@@ -79,7 +79,7 @@ def logins_of(
     aws_accounts: Mapping[str, str] | None,
     keytab: Path | str | None = None,
 ) -> Logins:
-    """Return who may log in, by which mechanisms. Raises ConfigError."""
+    """Return the users and the mechanisms by which they may log in. Raises ConfigError."""
     if isinstance(oauth, str) and oauth != "unsecured":
         raise ConfigError(f"oauth must be 'unsecured' or a function that validates tokens, got {oauth!r}")
     access.scram_users.set_passwords(users or {})
@@ -114,10 +114,10 @@ def _list(names: Any) -> str:
 
 
 def _secured(security: Security) -> tuple[dict[str, Any], Callable[[socket], TransportLayer]]:
-    """Return what clients have to trust, and what connections of the brokers are read and written through."""
+    """Return the settings with which clients trust the brokers, and the function that makes the transport of a broker's connection."""
     if security is None:
         return {}, PlaintextTransport
-    # OpenSSL takes a while to load, and most tests never need it.
+    # OpenSSL takes time to load, and most tests do not need it.
     from levada.net.tls.context import TlsSettings, server_context
     from levada.net.tls.transport import TlsAcceptor
 

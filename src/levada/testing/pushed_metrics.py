@@ -1,4 +1,4 @@
-"""What a client has pushed to an EmbeddedKafka, read (KIP-714)."""
+"""Decodes the metrics that clients have pushed to an EmbeddedKafka (KIP-714)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levada.protocol.otlp import Payload, Point, Temporality, decode
 
 @dataclass(frozen=True, slots=True)
 class PushedMetrics:
-    """One push. codec: "none", "zstd", ... terminating: the last one of a client. payload: its points, and when they were read."""
+    """One push. codec: "none", "zstd", ... terminating: whether it is the client's last push. payload: the points and their time."""
 
     client_id: str | None
     client_instance_id: UUID
@@ -22,13 +22,13 @@ class PushedMetrics:
 
     @classmethod
     def of(cls, pushed: Pushed) -> Self:
-        """Read what the broker has taken. Raises ProtocolError for what is not OTLP, which Kafka's broker does not look at either."""
+        """Decode a push that the broker has accepted. Raises ProtocolError if it is not OTLP, which the broker does not check."""
         payload = decode(pushed.metrics)
         return cls(pushed.client_id, pushed.client_instance_id, pushed.terminating, pushed.codec.name.lower(), payload)
 
     @property
     def is_delta(self) -> bool:
-        """Whether its totals are about the time since the push before."""
+        """Whether its totals count from the previous push."""
         return self.payload.temporality is Temporality.DELTA
 
     @property
@@ -37,7 +37,7 @@ class PushedMetrics:
         return {point.name for point in self.payload.points}
 
     def point(self, name: str, **attributes: str) -> Point:
-        """Return the point of this name and these attributes, such as topic="orders". Raises KeyError."""
+        """Return the point with this name and exactly these attributes, such as topic="orders". Raises KeyError."""
         wanted = tuple(sorted(attributes.items()))
         for point in self.payload.points:
             if point.name == name and tuple(sorted(point.attributes)) == wanted:

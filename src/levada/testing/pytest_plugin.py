@@ -1,6 +1,6 @@
-"""Fixtures for pytest: Kafka for each test, in milliseconds (docs/PYTEST.md).
+"""Fixtures for pytest: a Kafka broker for each test, in milliseconds (docs/PYTEST.md).
 
-pytest loads this module in every run where levada is installed, so it imports nothing that a run which does not use it would wait for.
+pytest loads this module in every run if levada is installed, so modules that take time to import are imported only in the fixtures.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ LEAK_PATIENCE_S = 2.0
 """How long a broker may take to notice that a client has closed its connections."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
-# A topic's name has 249 characters at most; what makes it unique comes behind.
+# A topic's name has at most 249 characters, and a number that makes it unique follows the prefix.
 _LONGEST_PREFIX: Final = 200
 _numbers = count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Register the markers."""
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
 
@@ -51,13 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_settings() -> dict[str, Any]:
-    """Broker settings of all three brokers, such as {"num_partitions": 3}. Override it in a conftest.py."""
+    """Broker settings of the three fixtures, such as {"num_partitions": 3}. Override it in a conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
-    """The broker behind `kafka`, for fixtures that live longer than a test. One for each process, also under pytest-xdist."""
+    """The broker of `kafka`, for fixtures that live longer than a test. Each process has one, also with pytest-xdist."""
     from levada.testing.embedded import EmbeddedKafka
 
     with EmbeddedKafka(**kafka_settings) as broker:
@@ -66,7 +66,7 @@ def kafka_broker(kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, kafka_broker: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """An EmbeddedKafka that all tests of a process share. A test that leaves a client connected fails; faults end with the test."""
+    """An EmbeddedKafka that all tests of a process share. Faults end with the test. A test that leaves a client connected fails."""
     known = _clients_of(kafka_broker)
     _plan_faults(request, kafka_broker)
     yield kafka_broker
@@ -98,12 +98,12 @@ def kafka_time(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -
         yield simulated
 
 
-# Topics and clients, of whichever of the three brokers the test uses
+# Topics and clients of the broker that the test uses
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new topic, deleted after the test. @pytest.mark.kafka_topic(partitions=3, config={...}) says how it is made."""
+    """The name of a new topic, which is deleted after the test. @pytest.mark.kafka_topic(partitions=3, config={...}) configures it."""
     broker = _broker_of(request)
     marker = request.node.get_closest_marker("kafka_topic")
     name = f"{re.sub(r'[^a-zA-Z0-9._-]', '-', request.node.name)[:_LONGEST_PREFIX]}-{next(_numbers)}"
@@ -137,14 +137,14 @@ def producer(producer_factory: Callable[..., KafkaProducer[Any, Any]]) -> KafkaP
 
 @pytest.fixture
 def consumer(consumer_factory: Callable[..., KafkaConsumer[Any, Any]], topic: str) -> KafkaConsumer[Any, Any]:
-    """A consumer of all partitions of `topic`, from their beginning on."""
+    """A consumer of all partitions of `topic`, from their beginning."""
     made = consumer_factory(auto_offset_reset="earliest")
     made.assign(made.partitions_for(topic))
     return made
 
 
 def _broker_of(request: pytest.FixtureRequest) -> Any:
-    """Return the broker that the test uses: `kafka`, unless it names another one."""
+    """Return the broker whose fixture the test uses; `kafka` if it uses none."""
     used = [kind for kind in _KINDS if kind in request.fixturenames] or ["kafka"]
     if len(used) > 1:
         raise pytest.UsageError(f"{request.node.nodeid}: `topic` and clients cannot tell which broker is meant: {', '.join(used)}")
@@ -163,7 +163,7 @@ def _factory(broker: Any, client_class: Callable[..., Any], kind: str) -> Iterat
         return client
 
     yield make
-    # A request that is never answered would hold up close().
+    # A request that a fault leaves unanswered would delay close().
     _end_faults(broker)
     with ExitStack() as closing:
         for client in made:
@@ -174,7 +174,7 @@ def _factory(broker: Any, client_class: Callable[..., Any], kind: str) -> Iterat
 
 
 def _plan_faults(request: pytest.FixtureRequest, broker: Any) -> None:
-    # The marker that stands first in the source is the last one that pytest found.
+    # pytest returns the marker that is first in the source last.
     for marker in reversed(list(request.node.iter_markers("kafka_faults"))):
         name, *arguments = marker.args or (None,)
         if name not in FAULTS:
@@ -207,7 +207,7 @@ def _clients_of(broker: EmbeddedKafka) -> set[str | None]:
 
 
 def _check_leaks(broker: EmbeddedKafka, known: set[str | None]) -> None:
-    """Fail a test that has left a client connected which was not there before it."""
+    """Fail a test that leaves clients connected that were not connected before."""
     deadline = time.monotonic() + LEAK_PATIENCE_S
     while left := _clients_of(broker) - known:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""A schema registry for a test, started in milliseconds."""
+"""A schema registry for tests, which starts in milliseconds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one request.
+    """The fault of one request.
 
-    status: answer so, without doing it. delay_s: answer so late. lose: do it, and close without an answer.
+    status: answer with this HTTP status, without executing the request. delay_s: seconds before the answer. lose: execute the request, and
+    close the connection without an answer.
     """
 
     status: int | None = None
@@ -37,25 +38,25 @@ class Fault:
 
 
 class RegistryFaults:
-    """What is to go wrong with the next requests, one fault for each, in the order in which they were asked for."""
+    """The faults of the next requests, one for each request, in the order in which the test added them."""
 
     def __init__(self) -> None:
         self._next: deque[Fault] = deque()
 
     def answer(self, status: int, times: int = 1, *, retry_after: int | None = None) -> None:
-        """Answer with an HTTP status, such as 429 or 503, instead of doing what is asked. retry_after: seconds, as a header."""
+        """Answer with an HTTP status, such as 429 or 503, instead of executing the request. retry_after: seconds, in a header."""
         self._next.extend([Fault(status=status, retry_after_s=retry_after)] * times)
 
     def delay(self, seconds: float, times: int = 1) -> None:
-        """Answer late."""
+        """Answer after `seconds`."""
         self._next.extend([Fault(delay_s=seconds)] * times)
 
     def lose_answer(self, times: int = 1) -> None:
-        """Do what is asked and close the connection without an answer."""
+        """Execute the request, and close the connection without an answer."""
         self._next.extend([Fault(lose=True)] * times)
 
     def take(self) -> Fault:
-        """Return what is to go wrong with this request."""
+        """Return the fault of the next request."""
         try:
             return self._next.popleft()
         except IndexError:
@@ -63,7 +64,7 @@ class RegistryFaults:
 
 
 class EmbeddedRegistry:
-    """A schema registry on a free port of 127.0.0.1, in threads of this process, for as long as the `with` block lasts.
+    """A schema registry on a free port of 127.0.0.1, in threads of this process. It runs until the `with` block ends.
 
     Any client of Confluent's REST API can use it::
 
@@ -71,8 +72,7 @@ class EmbeddedRegistry:
             registry = SchemaRegistryClient(schema_registry_url=server.url)
 
     user_info: "user:password" that every request must have. token: a bearer token instead. ssl_context: for https://. Avro schemas are
-    held against each other by the subject's compatibility level, those of other types only by their type. Everything is forgotten when it
-    ends.
+    checked by the subject's compatibility level; for other types only the type is compared. All data is lost at the end.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class EmbeddedRegistry:
         self._ending = threading.Event()
 
     def start(self) -> Self:
-        """Start it without a `with` block; close() is then yours to call."""
+        """Start the registry without a `with` block. The caller has to call close()."""
         self._ending.clear()
         self._server = _Server(("127.0.0.1", self._port), self, self._tls)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="levada-embedded-registry")
@@ -99,7 +99,7 @@ class EmbeddedRegistry:
         return self
 
     def close(self) -> None:
-        """End the registry: the port, its connections and its threads are gone afterwards."""
+        """Stop the registry. Its port, connections and threads no longer exist afterwards."""
         server, thread, self._server, self._thread = self._server, self._thread, None, None
         if server is None or thread is None:
             return
@@ -117,13 +117,13 @@ class EmbeddedRegistry:
 
     @property
     def url(self) -> str:
-        """Its address, for `schema.registry.url`. Raises RuntimeError before start()."""
+        """The registry's address, for `schema.registry.url`. Raises RuntimeError before start()."""
         if self._server is None:
             raise RuntimeError("EmbeddedRegistry has no port yet: enter its `with` block, or call start(), first")
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
 
     def respond(self, method: str, target: str, authorization: str | None, body: bytes) -> tuple[int, Any, Fault]:
-        """Answer one request: status, document, and what is to go wrong with it. Called by the server's threads."""
+        """Execute one request; return HTTP status, document and the request's fault. Called by the server's threads."""
         fault = self.faults.take()
         if fault.delay_s:
             self._ending.wait(fault.delay_s)
@@ -144,7 +144,7 @@ def _authorization(user_info: str | None, token: str | None) -> str | None:
 
 
 class _Server(ThreadingHTTPServer):
-    """One thread per connection; all are waited for at the end."""
+    """An HTTP server with a thread per connection. close() waits for all threads."""
 
     daemon_threads = False
 
@@ -157,8 +157,8 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, on a thread of its own."""
-        # The handshake comes with the first read: nobody waits for a client that does not begin it.
+        """Serve a connection, in its own thread."""
+        # The handshake happens at the first read, in this thread, so that a client that never begins it delays no other client.
         connection = self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) if self._tls else request
         with self._open_lock:
             if not self._ended:
@@ -174,11 +174,11 @@ class _Server(ThreadingHTTPServer):
             connection.close()
 
     def end_connections(self) -> None:
-        """Wake the threads that wait for a next request."""
+        """Wake the threads that wait for the next request of a connection."""
         with self._open_lock:
             self._ended = True
             for connection in self._open:
-                with suppress(OSError):  # The client ended it first.
+                with suppress(OSError):  # The client has closed it already.
                     connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -205,4 +205,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _respond
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are in EmbeddedRegistry.requests; nothing is written to the terminal."""
+        """Write nothing to the terminal. EmbeddedRegistry.requests has the requests."""

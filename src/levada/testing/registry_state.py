@@ -1,4 +1,4 @@
-"""What a schema registry holds and answers, in memory: no I/O, no threads. EmbeddedRegistry puts HTTP around it."""
+"""The state of a schema registry, and its answers, in memory: no I/O, no threads. EmbeddedRegistry adds HTTP."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A schema by its parts; equal ones have the same id."""
+    """A registered schema. Equal schemas have the same id."""
 
     text: str
     kind: str
     references: tuple[tuple[str, str, int], ...]
 
     def said(self) -> dict[str, Any]:
-        """As answers say it; AVRO and no references are left out."""
+        """Return the schema as a JSON object for answers. The type AVRO and empty references are omitted."""
         said: dict[str, Any] = {"schema": self.text}
         if self.kind != "AVRO":
             said["schemaType"] = self.kind
@@ -53,14 +53,14 @@ class Version:
 
 @dataclass
 class Call:
-    """A request: the parts of its path that stand for something, its query and its body."""
+    """A request: the variable parts of its path, its query and its body."""
 
     parts: tuple[str, ...]
     query: Mapping[str, str]
     body: Mapping[str, Any]
 
     def asks(self, name: str) -> bool:
-        """Whether a switch of the query is on."""
+        """Whether a parameter of the query is true."""
         return self.query.get(name, "").lower() == "true"
 
 
@@ -85,12 +85,12 @@ class RegistryState:
             return refusal.status, {"error_code": refusal.error_code, "message": refusal.message}
 
     def list_subjects(self, call: Call) -> list[str]:
-        """Name the subjects."""
+        """Return the subjects."""
         prefix = call.query.get("subjectPrefix", "")
         return [name for name in sorted(self.subjects) if name.startswith(prefix) and self._versions(name, call.asks("deleted"))]
 
     def list_versions(self, call: Call) -> list[int]:
-        """Name a subject's versions."""
+        """Return the numbers of a subject's versions."""
         return [version.number for version in self._known(call.parts[0], call.asks("deleted"))]
 
     def get_version(self, call: Call) -> dict[str, Any]:
@@ -98,26 +98,26 @@ class RegistryState:
         return self._said(call.parts[0], self._version(call.parts[0], call.parts[1], call.asks("deleted")))
 
     def referenced_by(self, call: Call) -> list[int]:
-        """Tell which schemas use a version."""
+        """Return the ids of the schemas that refer to a version."""
         subject, number = call.parts
         return sorted({user.schema_id for user in self._users(subject, self._version(subject, number, True))})
 
     def get_schema(self, call: Call) -> dict[str, Any]:
-        """Return the schema of an id."""
+        """Return the schema with an id."""
         return self._by_id(call.parts[0]).said()
 
     def get_schema_versions(self, call: Call) -> list[dict[str, Any]]:
-        """Tell where the schema of an id is registered."""
+        """Return the subjects and versions with a schema id."""
         self._by_id(call.parts[0])
         number = int(call.parts[0])
         return [{"subject": name, "version": version.number} for name, version in self._alive() if version.schema_id == number]
 
     def list_types(self, call: Call) -> list[str]:
-        """Name the types of schemas."""
+        """Return the types of schemas."""
         return list(TYPES)
 
     def register(self, call: Call) -> dict[str, int]:
-        """Register a schema, if its subject's level allows it."""
+        """Register a schema if it is compatible by its subject's level; return its id."""
         subject = call.parts[0]
         if self.modes.get(subject, self.modes[None]).startswith("READONLY"):
             raise Refusal(422, 42205, f"Subject {subject} is in read-only mode")
@@ -136,7 +136,7 @@ class RegistryState:
         return {"id": schema_id}
 
     def lookup(self, call: Call) -> dict[str, Any]:
-        """Find a schema under a subject."""
+        """Return a schema's version in a subject."""
         subject = call.parts[0]
         self._known(subject, call.asks("deleted"))
         found = self._find(subject, self._read(call.body), deleted=call.asks("deleted"))
@@ -145,7 +145,7 @@ class RegistryState:
         return self._said(subject, found)
 
     def test_compatibility(self, call: Call) -> dict[str, Any]:
-        """Hold a schema against one version, or those that the level is about."""
+        """Check a schema's compatibility with one version, or with the versions that the subject's level requires."""
         subject, *number = call.parts
         level = self.levels.get(subject, self.levels[None])
         stored = self._read(call.body)
@@ -157,7 +157,7 @@ class RegistryState:
         return {"is_compatible": not reasons, **({"messages": reasons} if call.asks("verbose") else {})}
 
     def delete_subject(self, call: Call) -> list[int]:
-        """Delete a subject, softly or, once that is done, permanently."""
+        """Delete a subject: softly, or permanently if it was deleted softly before."""
         subject = call.parts[0]
         if not self.subjects.get(subject):
             raise Refusal(404, 40401, f"Subject '{subject}' not found.")
@@ -173,7 +173,7 @@ class RegistryState:
         return [version.number for version in alive]
 
     def delete_version(self, call: Call) -> int:
-        """Delete a version, softly or, once that is done, permanently."""
+        """Delete a version: softly, or permanently if it was deleted softly before."""
         subject, number = call.parts
         version = self._version(subject, number, True)
         if call.asks("permanent"):
@@ -199,7 +199,7 @@ class RegistryState:
         return {"compatibility": level}
 
     def delete_level(self, call: Call) -> dict[str, str]:
-        """Forget a subject's compatibility level."""
+        """Remove a subject's compatibility level."""
         return {"compatibilityLevel": _forget(self.levels, call, 40408, "subject-level compatibility")}
 
     def get_mode(self, call: Call) -> dict[str, str]:
@@ -215,7 +215,7 @@ class RegistryState:
         return {"mode": mode}
 
     def delete_mode(self, call: Call) -> dict[str, str]:
-        """Forget a subject's mode."""
+        """Remove a subject's mode."""
         return {"mode": _forget(self.modes, call, 40409, "subject-level mode")}
 
     def _alive(self) -> Iterator[tuple[str, Version]]:
@@ -281,7 +281,10 @@ class RegistryState:
         return stored
 
     def _objections(self, new: Stored, versions: list[Version], level: str) -> list[str]:
-        """Tell what stands against a schema. Only Avro's are compared; a schema of another type may follow any of its own type."""
+        """Return the reasons against a new schema.
+
+        Only Avro schemas are compared; for other types it is enough that the types are equal.
+        """
         if level == "NONE":
             return []
         olds = [self.ids[version.schema_id] for version in versions]
@@ -308,7 +311,7 @@ class RegistryState:
 
 
 def _canonical(text: str, kind: str) -> str:
-    """Return a schema's text without the white space that makes no difference; so a registry keeps, compares and returns it."""
+    """Return a schema's text without white space that has no meaning. A registry stores, compares and returns this text."""
     if kind == "PROTOBUF":
         return text
     document = parse_avro(text) if kind == "AVRO" else json.loads(text)

@@ -1,4 +1,4 @@
-"""What listeners of embedded brokers are secured with, and throw-away certificates for them and for clients.
+"""TLS settings of embedded brokers' listeners, and temporary certificates for brokers and clients.
 
 Authority needs the package trustme: `pip install 'levada[testing]'`.
 """
@@ -16,10 +16,10 @@ _MISSING = "levada.testing.Authority needs the package trustme: pip install 'lev
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A listener's TLS, all in PEM.
+    """A listener's TLS settings, all in PEM.
 
-    certificate_chain, key: who the broker is. client_auth: whether clients have to show a certificate, one of `trusted` authorities, as
-    ssl.client.auth of Kafka.
+    certificate_chain, key: the broker's certificate and private key. client_auth: whether clients must present a certificate, like Kafka's
+    ssl.client.auth. trusted: the certificates of the authorities that clients' certificates must be from.
     """
 
     certificate_chain: str
@@ -38,9 +38,9 @@ class Tls:
 
 
 class Authority:
-    """A certificate authority for one test. Raises ConfigError when trustme is missing.
+    """A certificate authority for one test. Raises ConfigError if trustme is not installed.
 
-    certificate: its own, in PEM, for who is to trust it (ssl.truststore.certificates).
+    certificate: the authority's own certificate in PEM, for ssl.truststore.certificates.
     """
 
     def __init__(self) -> None:
@@ -52,17 +52,17 @@ class Authority:
         self.certificate: str = self._authority.cert_pem.bytes().decode()
 
     def listener(self, *names: str, client_auth: Literal["none", "requested", "required"] = "none") -> Tls:
-        """Return the TLS of a listener that has these names and addresses; by default those of this machine's loop."""
+        """Return the TLS settings of a listener with these host names and addresses; by default those of the loopback interface."""
         issued = self._authority.issue_cert(*(names or LOCAL))
         return Tls(_chain(issued), _key(issued), self.certificate, client_auth)
 
     def client(self, name: str = "client") -> dict[str, Any]:
-        """Return the options of a client that shows a certificate of this authority, with the common name `name`."""
+        """Return the settings of a client with a certificate of this authority. name: the common name in the certificate."""
         issued = self._authority.issue_cert(common_name=name)
         return {"ssl_keystore_certificate_chain": _chain(issued), "ssl_keystore_key": _key(issued)}
 
     def trust(self) -> dict[str, Any]:
-        """Return the options of a client that trusts this authority."""
+        """Return the settings of a client that trusts this authority."""
         return {"security_protocol": "SSL", "ssl_truststore_certificates": self.certificate}
 
 
@@ -71,7 +71,7 @@ def _chain(issued: Any) -> str:
 
 
 def _key(issued: Any) -> str:
-    """Return a key in PKCS #8, the only form that Kafka reads."""
+    """Return a private key in PKCS #8, the only format that Kafka reads."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
     key = load_pem_private_key(issued.private_key_pem.bytes(), password=None)

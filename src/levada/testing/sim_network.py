@@ -1,7 +1,7 @@
-"""Links in memory between clients under test and sans-IO servers: bytes take time, and may be lost in the ways TCP can lose them.
+"""A network in memory between tested clients and servers without sockets: bytes take time, and may be lost as with TCP.
 
-TCP delivers in order or not at all, so a "lost response" is a connection that has gone silent from there on, or one that breaks. Every
-delay comes from one seeded random generator, and everything happens on one thread: the same seed replays the same run.
+TCP delivers bytes in order or not at all, so a "lost response" is a connection that is silent from then on, or that breaks. Every delay
+comes from one seeded random generator, and everything happens in one thread, so the same seed gives the same run.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ class SimServer(Protocol):
     """A server without sockets, such as the embedded broker's node."""
 
     def connect(self, conn_id: int) -> None:
-        """A client connected."""
+        """Is called when a client has connected."""
         ...
 
     def disconnect(self, conn_id: int) -> None:
-        """A client's connection ended."""
+        """Is called when a client's connection was closed."""
         ...
 
     def receive(self, conn_id: int, frame: bytes, now_ms: int) -> None:
-        """A request arrived, without its size prefix."""
+        """Take a request. frame: the request without its size prefix."""
         ...
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
-        """What to send since the last call: a response with its size prefix, or None to close the connection."""
+        """Return what to send since the last call, by connection: a response with its size prefix, or None to close the connection."""
         ...
 
     def advance(self, now_ms: int) -> int:
-        """Do what time has made due; return when the next such thing is due."""
+        """Do all work that is due; return when the next work is due, in ms."""
         ...
 
 
 @dataclass(slots=True)
 class _ResponseFault:
-    """What to do with the nth response of an API from now on. delay_ms None: lose it."""
+    """A fault of the nth response of an API, counted from now. delay_ms: the delay; None loses the response."""
 
     api: str | None
     nth: int
@@ -65,7 +65,7 @@ class _ResponseFault:
 
 @dataclass(slots=True)
 class _Link:
-    """One connection. server_id: its id at the server. silent: nothing reaches the client any more."""
+    """One connection. server_id: its id at the server. silent: whether the client gets no more bytes."""
 
     client: SimSelectable
     conn_id: ConnId
@@ -79,7 +79,10 @@ class _Link:
 
 
 class SimNetwork:
-    """All servers, all links and what is on the wire. latency_ms: the range a delivery takes. chunk_bytes: how clients get to read."""
+    """All servers, connections and bytes in flight.
+
+    latency_ms: the range of delays. chunk_bytes: the most bytes that a client reads at once.
+    """
 
     def __init__(self, random: Random, now_ms: Callable[[], int], latency_ms: tuple[int, int] = (1, 1)) -> None:
         self.latency_ms = latency_ms
@@ -98,7 +101,7 @@ class SimNetwork:
     # Servers and clients
 
     def add_server(self, server: SimServer, host: str, port: int) -> None:
-        """Have a server listen at an address."""
+        """Let a server listen at an address."""
         self._servers[host, port] = server
 
     def selectable(self) -> SimSelectable:
@@ -108,20 +111,23 @@ class SimNetwork:
     # Faults
 
     def drop_response(self, api: str | None = None, nth: int = 1) -> None:
-        """Lose the nth response of an API from now on (None: of any); the request is applied, and its connection stays silent."""
+        """Lose the nth response of an API (None: of any API), counted from now.
+
+        The request is executed, and its connection stays silent.
+        """
         self._faults.append(_ResponseFault(api, nth, None))
 
     def delay_response(self, api: str | None, ms: int, nth: int = 1) -> None:
-        """Let the nth response of an API take so much longer."""
+        """Delay the nth response of an API, counted from now. ms: the additional delay."""
         self._faults.append(_ResponseFault(api, nth, ms))
 
     def disconnect(self, host: str, port: int) -> None:
-        """Break every connection to an address; new ones can be made."""
+        """Break every connection to an address. New connections are accepted."""
         for link in [link for link in self._links.values() if link.address == (host, port)]:
             self._break(link, Ending.RESET)
 
     def stop(self, host: str, port: int) -> None:
-        """Break every connection to an address and refuse new ones until start()."""
+        """Break every connection to an address, and refuse new ones until start()."""
         self._down.add((host, port))
         self.disconnect(host, port)
 
@@ -131,7 +137,7 @@ class SimNetwork:
         self._blackholes.discard((host, port))
 
     def blackhole(self, host: str, port: int) -> None:
-        """Lose everything to and from an address, without closing connections, until start()."""
+        """Lose all bytes to and from an address until start(), without closing connections."""
         self._blackholes.add((host, port))
         for link in self._links.values():
             link.silent = link.silent or link.address == (host, port)
@@ -139,11 +145,11 @@ class SimNetwork:
     # Time
 
     def next_ms(self) -> int:
-        """When the next delivery is due."""
+        """Return when the next delivery is due, in ms."""
         return self._wire[0][0] if self._wire else NEVER_MS
 
     def deliver_due(self) -> bool:
-        """Deliver what has arrived; True when there was something."""
+        """Deliver all bytes and events that are due. Returns whether there were any."""
         delivered = False
         while self._wire and self._wire[0][0] <= self._now_ms():
             heapq.heappop(self._wire)[2]()
@@ -151,7 +157,7 @@ class SimNetwork:
         return delivered
 
     def advance_servers(self) -> int:
-        """Give every server its turn and put what it sends on the wire; return when the next turn is due."""
+        """Advance every server and send its responses; return when the next server has work, in ms."""
         next_ms = NEVER_MS
         for server in self._servers.values():
             next_ms = min(next_ms, server.advance(self._now_ms()))
@@ -159,7 +165,7 @@ class SimNetwork:
         return next_ms
 
     def _schedule(self, link: _Link, lane: str, what: Callable[[], None], extra_ms: int = 0) -> None:
-        """Let something happen at the far end of a link, after whatever was sent on the same lane before."""
+        """Call a function after the latency of a link, and after all that was scheduled before on the same lane ("up" or "down")."""
         earliest_ms = self._now_ms() + self._random.randint(*self.latency_ms) + extra_ms
         at_ms = link.arrives_ms[lane] = max(earliest_ms, link.arrives_ms.get(lane, 0))
         heapq.heappush(self._wire, (at_ms, next(self._numbers), what))
@@ -167,7 +173,7 @@ class SimNetwork:
     # From clients
 
     def connect(self, client: SimSelectable, conn_id: ConnId, address: tuple[str, int]) -> _Link:
-        """Begin a connection; the client gets the event later, or, from a blackhole, never."""
+        """Begin a connection. The client gets the event later, or never if the address is a blackhole."""
         link = _Link(client, conn_id, next(self._numbers), address, FrameReader(MAX_FRAME_BYTES), silent=address in self._blackholes)
         self._links[link.server_id] = link
         self.connections_made.append((self._now_ms(), address))
@@ -185,7 +191,7 @@ class SimNetwork:
             link.client.opened(link)
 
     def send(self, link: _Link, data: bytes) -> None:
-        """Carry a request to the server."""
+        """Send a request to the server."""
         if link.address not in self._blackholes:
             self._schedule(link, "up", lambda: self._arrived(link, data))
 
@@ -200,7 +206,7 @@ class SimNetwork:
         self._collect(server)
 
     def closed_by_client(self, link: _Link) -> None:
-        """The client closed; the server is told at once."""
+        """Close a link for its client. The server is notified at once."""
         link.up = False
         if self._links.pop(link.server_id, None) is not None and link.address not in self._blackholes and link.address in self._servers:
             self._servers[link.address].disconnect(link.server_id)
@@ -225,13 +231,13 @@ class SimNetwork:
     def _api_of(self, link: _Link, data: bytes) -> str:
         correlation_id = int.from_bytes(data[4:8], "big", signed=True)
         while link.asked:
-            asked_id, api = link.asked.popleft()  # Requests without a response are skipped on the way.
+            asked_id, api = link.asked.popleft()  # Skips earlier requests, which have no response.
             if asked_id == correlation_id:
                 return api
         return ""
 
     def _fault_delay_ms(self, api: str) -> int | None:
-        """Return how much longer a response takes, None when it is lost."""
+        """Return the additional delay of a response in ms; None if it is lost."""
         hits = [fault for fault in self._faults if fault.hits(api)]
         self._faults = [fault for fault in self._faults if fault not in hits]
         if any(fault.delay_ms is None for fault in hits):
@@ -248,9 +254,9 @@ class SimNetwork:
 
 
 class SimSelectable:
-    """One client's end: a Selectable whose select() never waits, because the simulation moves time.
+    """A client's side of the network: a Selectable whose select() never waits, because the simulation advances time.
 
-    Most frames are written at once; every fourth does not fit into the socket and is reported as sent by the next process().
+    Three of four frames are sent at once. Every fourth frame is reported as sent by the next process(), as if the socket's buffer was full.
     """
 
     def __init__(self, network: SimNetwork) -> None:
@@ -268,17 +274,20 @@ class SimSelectable:
         return bool(self._events or self._endings or any(self._staged.values()))
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        """Begin to connect. The outcome is an event. Raises IllegalStateError if the id is in use."""
         if conn_id in self._links or conn_id in self._endings:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Names are known here at once, and there is no handshake."""
+        """Return the reason of a connect that takes too long: there are no DNS lookups and TLS handshakes here."""
         return Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
+        """Send one frame; return whether it is sent completely.
+
+        Raises IllegalStateError while the previous frame is not reported as sent.
+        """
         if conn_id in self._endings:
             return False
         if conn_id not in self._open or conn_id in self._events.sent:
@@ -291,7 +300,7 @@ class SimSelectable:
         return False
 
     def close(self, conn_id: ConnId) -> None:
-        """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        """Close and remove a connection without an event. Unknown ids are ignored."""
         link = self._links.pop(conn_id, None)
         if link is not None:
             self._network.closed_by_client(link)
@@ -300,14 +309,14 @@ class SimSelectable:
         self._events.disconnected.pop(conn_id, None)
 
     def forget(self, conn_id: ConnId) -> None:
-        """Close a connection; nothing else is kept."""
+        """Do what close() does."""
         self.close(conn_id)
 
     def select(self, timeout_ms: int) -> None:
-        """Return at once."""
+        """Do nothing: the simulation advances time."""
 
     def process(self, ready: None, now_ms: int) -> NetEvents:
-        """Report what arrived, one frame per connection."""
+        """Return the events, with at most one received frame per connection."""
         events, self._events = self._events, NetEvents()
         for conn_id, frames in self._staged.items():
             if frames:
@@ -319,27 +328,27 @@ class SimSelectable:
         return events
 
     def wakeup(self) -> None:
-        """select() never waits."""
+        """Do nothing: select() never waits."""
 
     def notify(self) -> None:
-        """There are no other threads."""
+        """Do nothing: there are no other threads."""
 
     def shutdown(self) -> None:
-        """Close everything, for ever."""
+        """Close all connections."""
         for conn_id in list(self._links):
             self.close(conn_id)
 
     # From the network
 
     def opened(self, link: _Link) -> None:
-        """A connection is made."""
+        """Is called when a connection is established."""
         if self._links.get(link.conn_id) is link:
             self._open.add(link.conn_id)
             self._staged[link.conn_id] = deque()
             self._events.connected.append(link.conn_id)
 
     def arrived(self, link: _Link, data: bytes, chunk_bytes: int) -> None:
-        """Bytes came, to be read in chunks of at most so many."""
+        """Is called when bytes have arrived. chunk_bytes: the most bytes that are read at once."""
         if self._links.get(link.conn_id) is not link:
             return
         try:
@@ -349,7 +358,7 @@ class SimSelectable:
             self.lost(link, Disconnect(ChannelState.READY, str(error), Ending.BAD_FRAME, bytes(link.frames.prefix)))
 
     def lost(self, link: _Link, ending: Disconnect) -> None:
-        """A connection ended, or could not be made."""
+        """Is called when a connection was lost, or could not be established."""
         if self._links.get(link.conn_id) is link:
             del self._links[link.conn_id]
             self._open.discard(link.conn_id)

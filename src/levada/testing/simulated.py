@@ -1,4 +1,4 @@
-"""A broker in virtual time, and the clients of it: what EmbeddedKafka is on sockets."""
+"""A broker and its clients in virtual time. EmbeddedKafka is the same on sockets."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PORT: Final = 9092
 
 
 class SimulatedKafka:
-    """A broker on the network of a simulation, whose clock jumps to whatever is due next::
+    """A broker on the network of a simulation, whose clock jumps to the next time at which work is due::
 
         with SimulatedKafka() as kafka:
             kafka.create_topic("bills")
             producer = kafka.producer()
             kafka.advance(3600)
 
-    Its clients are the real ones; where they wait, virtual time passes. seed: the same seed gives the same run. Other keyword arguments are
-    broker settings, as of EmbeddedKafka.
+    Its clients are the real ones. While they wait, virtual time passes. seed: the same seed gives the same run. Other keyword arguments are
+    broker settings, like those of EmbeddedKafka.
     """
 
     bootstrap_servers: Final = f"{_HOST}:{_PORT}"
@@ -46,21 +46,21 @@ class SimulatedKafka:
         self.simulation.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """End the clients that are left."""
+        """Close the clients that are still open."""
         self.simulation.__exit__(None, None, None)
 
     @property
     def faults(self) -> Faults:
-        """What is to go wrong next, as of EmbeddedKafka."""
+        """The faults to inject, as in EmbeddedKafka."""
         return self.node.faults
 
     @property
     def wall_ms(self) -> int:
-        """What the clock of brokers and clients shows, in milliseconds since the epoch."""
+        """The time of brokers and clients in milliseconds since the epoch."""
         return self.simulation.now_ms + EPOCH_MS
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and everything happen that is due meanwhile."""
+        """Let virtual time pass, and do all work that is due meanwhile."""
         self.simulation.advance(round(seconds * 1000))
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> UUID:
@@ -72,7 +72,7 @@ class SimulatedKafka:
         self.node.delete_topic(name)
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
-        """Change settings of a group, such as share.auto.offset.reset; None stands for the default. Raises ConfigError with the reason."""
+        """Change settings of a group, such as share.auto.offset.reset; None sets the default. Raises ConfigError with the reason."""
         self.node.configure_group(group, config)
 
     def producer(self, **settings: Any) -> KafkaProducer[Any, Any]:

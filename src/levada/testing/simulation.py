@@ -1,7 +1,7 @@
-"""Kafka in virtual time: engines and servers on a network in memory, whose clock jumps to the next thing that is due.
+"""Kafka in virtual time: clients and servers on a network in memory, with a clock that jumps to the next time at which work is due.
 
-Minutes of time-outs take a millisecond, and the same seed gives the same run. A Simulation is a context manager; an exception that
-leaves it carries a note with the seed that replays it.
+Minutes of timeouts take a millisecond, and the same seed gives the same run. A Simulation is a context manager. An exception that leaves it
+has a note with the seed that replays the run.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ T = TypeVar("T")
 
 START_MS = 1_000_000
 EPOCH_MS = 1_700_000_000_000
-"""What the wall clock shows when virtual time is 0."""
+"""Milliseconds since the epoch when virtual time is 0."""
 
 LONGEST_WAIT_MS = 24 * 3_600_000
-"""How long a wait without a time-out goes on before it fails."""
+"""The time limit, in ms, of a wait without a timeout."""
 
 MAX_ROUNDS = 10_000
-"""Rounds without time passing before the simulation calls it a busy loop."""
+"""The most rounds at one virtual time. More are treated as a busy loop, which is an error."""
 
 
 class Simulation:
-    """A clock, a network and the clients on it. network: add servers and faults there."""
+    """A clock, a network and its clients. network: takes servers and faults."""
 
     def __init__(self, seed: int = 0, latency_ms: tuple[int, int] = (1, 1)) -> None:
         self.seed = seed
@@ -74,7 +74,7 @@ class Simulation:
             driver.close()
 
     def driver(self, engine: Engine, selectable: SimSelectable, *, name: str = "sim") -> SimDriver:
-        """Drive an engine in this simulation."""
+        """Return a new driver for an engine in this simulation."""
         driver = SimDriver(self, engine, selectable, name)
         self._drivers.append(driver)
         return driver
@@ -99,21 +99,21 @@ class Simulation:
     def producer(
         self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ProducerSettings[K_in, V_in]]
     ) -> KafkaProducer[K_in, V_in]:
-        """Return a real KafkaProducer in virtual time: where it waits, time passes."""
+        """Return a real KafkaProducer in virtual time. While it waits, virtual time passes."""
         return KafkaProducer(config, _connect=self._connector, **settings)
 
     def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings[K, V]]) -> KafkaConsumer[K, V]:
-        """Return a real KafkaConsumer in virtual time: where it waits, time passes."""
+        """Return a real KafkaConsumer in virtual time. While it waits, virtual time passes."""
         return KafkaConsumer(config, _connect=self._connector, **settings)
 
     def share_consumer(
         self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ShareConsumerSettings[K, V]]
     ) -> KafkaShareConsumer[K, V]:
-        """Return a real KafkaShareConsumer in virtual time: where it waits, time passes."""
+        """Return a real KafkaShareConsumer in virtual time. While it waits, virtual time passes."""
         return KafkaShareConsumer(config, _connect=self._connector, **settings)
 
     def scan(self, topics: Any = None, config: Mapping[str, Any] | None = None, /, **arguments: Any) -> Scan:
-        """Return what scan() does, to be read in virtual time."""
+        """Return a Scan like scan(), which is read in virtual time."""
         return scan(topics, config, _connect=self._connector, **arguments)
 
     @property
@@ -121,21 +121,21 @@ class Simulation:
         return self.connect
 
     def advance(self, ms: int) -> None:
-        """Let time pass."""
+        """Let virtual time pass, and do all work that is due meanwhile."""
         self._run(self.now_ms + ms, lambda: False)
 
     def run_until(self, promise: Promise[T], within_ms: int) -> bool:
-        """Let time pass until a promise is settled, at most so long; True when it is."""
+        """Let time pass until a promise is settled, at most `within_ms`. Returns whether it is settled."""
         self._run(self.now_ms + within_ms, lambda: promise.done)
         return promise.done
 
     def forget(self, driver: SimDriver) -> None:
-        """A driver was closed."""
+        """Remove a driver that was closed."""
         if driver in self._drivers:
             self._drivers.remove(driver)
 
     def _run(self, end_ms: int, finished: Callable[[], bool]) -> None:
-        # Whatever a test has done to an engine since the last run, with a driver's knowledge or without, is seen now.
+        # A test may have changed an engine since the last run without its driver.
         for driver in self._drivers:
             driver.wakeup()
         while True:
@@ -148,7 +148,7 @@ class Simulation:
             self.now_ms = next_ms
 
     def _settle_now(self) -> int:
-        """Let everything happen that is due at this moment; return when the next thing is."""
+        """Do all work that is due at this time; return when the next work is due, in ms."""
         for _ in range(MAX_ROUNDS):
             self.network.deliver_due()
             deadlines = [driver.step() for driver in list(self._drivers)]
@@ -160,7 +160,7 @@ class Simulation:
 
 
 class SimDriver:
-    """The driver in place of sync.driver.Driver, in virtual time and on one thread: waiting lets time pass."""
+    """Replaces sync.driver.Driver, in virtual time and in one thread. Waiting lets virtual time pass."""
 
     def __init__(self, simulation: Simulation, engine: Engine, selectable: SimSelectable, name: str) -> None:
         self.lock = threading.RLock()
@@ -180,14 +180,14 @@ class SimDriver:
         return self._was_called or self._selectable.has_events or self._due_ms <= self.now_ms()
 
     def start(self) -> None:
-        """Nothing needs to be started."""
+        """Do nothing: there is no thread to start."""
 
     def now_ms(self) -> int:
-        """Virtual time."""
+        """Return the virtual time in ms."""
         return self._simulation.now_ms
 
     def wall_ms(self) -> int:
-        """Virtual time since the epoch."""
+        """Return the virtual time in ms since the epoch."""
         return EPOCH_MS + self._simulation.now_ms
 
     def check_usable(self) -> None:
@@ -196,7 +196,7 @@ class SimDriver:
             raise ClosedError(f"{self._name} is closed")
 
     def check_open(self) -> None:
-        """Raise as check_usable()."""
+        """Do what check_usable() does."""
         self.check_usable()
 
     @property
@@ -205,40 +205,40 @@ class SimDriver:
         return self._calling_back
 
     def wakeup(self) -> None:
-        """There is something for the next step."""
+        """Make the next step() do its work."""
         self._was_called = True
 
     def due_now(self) -> None:
-        """There is something for the next step."""
+        """Make the next step() do its work."""
         self._was_called = True
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        """Signals are nothing a simulation knows."""
+        """Do nothing: a simulation has no signals."""
         return nullcontext()
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Signals are nothing a simulation knows."""
+        """Do nothing: a simulation has no signals."""
         return nullcontext()
 
     def run_handlers(self) -> None:
-        """Signals are nothing a simulation knows."""
+        """Do nothing: a simulation has no signals."""
 
     def is_within(self) -> bool:
-        """One thread, which steps from outside only."""
+        """Return False: only the simulation calls step(), never the client itself."""
         return False
 
     def look(self) -> None:
-        """There is something for the next step."""
+        """Make the next step() do its work."""
         self._was_called = True
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Change something at this time."""
+        """Call a function that changes the engine, with the present time in ms; return its result."""
         self.check_usable()
         self._was_called = True
         return change(self.now_ms())
 
     def call(self, steps: CallerFlow[T]) -> T:
-        """Run a caller's flow to its end, letting time pass where it waits."""
+        """Run a caller's flow to its end. Where it waits, virtual time passes."""
         resume: Callable[[Any], Any] = steps.send
         outcome: Any = None
         try:
@@ -268,11 +268,11 @@ class SimDriver:
         return self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow to its end, as wait() does."""
+        """Run a flow to its end; return its value or raise its error."""
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
-        """The client was dropped: leave the simulation with the next step."""
+        """Is called when the client object was garbage collected: the next step() closes the engine."""
         self._abandoned = self._was_called = True
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -285,7 +285,7 @@ class SimDriver:
             self._simulation.forget(self)
 
     def step(self) -> int:
-        """Pass the engine its events and advance it, if there is a reason to; return when the next step is due."""
+        """If there is work, pass the events to the engine and advance it; return when the next step is due, in ms."""
         if not self.is_due:
             return self._due_ms
         if self._abandoned:

@@ -1,4 +1,4 @@
-"""A token endpoint for a test, and brokers that believe its tokens. Needs PyJWT: `pip install 'levada[testing]'`."""
+"""An OAuth token endpoint for tests, and the validation of its tokens for brokers. Needs PyJWT: `pip install 'levada[testing]'`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class TokenAnswer:
 
 
 class TokenIssuer:
-    """Gives out signed tokens, and says what brokers need to believe them. lifetime_s: of tokens. issued: how many there were."""
+    """Issues signed tokens, and has the keys with which brokers validate them.
+
+    lifetime_s: of a token, in seconds. issued: the number of tokens.
+    """
 
     def __init__(self, *, lifetime_s: float = 3600.0, issuer: str = "https://issuer.test", audience: str = "kafka") -> None:
         try:
@@ -56,7 +59,7 @@ class TokenIssuer:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def issue(self, user: str, **claims: Any) -> str:
-        """Return a token about a user. claims: others, or instead of those that tokens have; None leaves one out."""
+        """Return a token for a user. claims: more claims, or other values of the usual claims; None omits a claim."""
         now_s = SystemClock().wall_ms() / 1000
         usual = {"sub": user, "iss": self.issuer, "aud": self.audience, "iat": now_s, "exp": now_s + self.lifetime_s, "scope": "kafka"}
         said = {name: value for name, value in {**usual, **claims}.items() if value is not None}
@@ -65,24 +68,24 @@ class TokenIssuer:
 
     @property
     def jwks(self) -> str:
-        """The public key as a JSON web key set, such as Kafka reads from sasl.oauthbearer.jwks.endpoint.url."""
+        """The public key as a JSON web key set, the format that Kafka reads from sasl.oauthbearer.jwks.endpoint.url."""
         key = json.loads(self._jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key()))
         return json.dumps({"keys": [{**key, "kid": _KEY_ID, "alg": _ALGORITHM, "use": "sig"}]})
 
     def validator(self) -> ValidateToken:
-        """What has an embedded broker believe these tokens, and no others."""
+        """Return a function with which an embedded broker accepts these tokens and no others."""
         return jwks_validator(self.jwks, issuer=self.issuer, audience=self.audience)
 
 
 class EmbeddedTokenEndpoint(TokenIssuer):
-    """An OAuth 2 token endpoint on a free port of 127.0.0.1, for as long as the `with` block lasts::
+    """An OAuth 2 token endpoint on a free port of 127.0.0.1. It runs until the `with` block ends::
 
         with EmbeddedTokenEndpoint({"billing": "its secret"}) as tokens, EmbeddedKafka(oauth=tokens.validator()) as kafka:
             producer = KafkaProducer({**kafka.client_settings, "security_protocol": "SASL_PLAINTEXT", **tokens.settings_for("billing")})
 
-    clients: names with their secrets; each gets tokens about itself. trusted_key: a public key in PEM; assertions that are signed with its
-    private key get tokens about their subject. ssl_context: for https://; without it levada's client wants the address to be allowed
-    (levada.oauth.allow_token_endpoints). answers: what comes next instead. forms: what was asked, without what stood in headers.
+    clients: client ids with their secrets. A client gets tokens for itself. trusted_key: a public key in PEM. An assertion that is signed
+    with its private key gets a token for its subject. ssl_context: for https://. Without it levada's clients need permission for the
+    address (levada.oauth.allow_token_endpoints). answers: the next answers instead of tokens. forms: the forms of all requests so far.
     """
 
     def __init__(
@@ -112,12 +115,12 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
     @property
     def url(self) -> str:
-        """Its address, for sasl.oauthbearer.token.endpoint.url."""
+        """The endpoint's address, for sasl.oauthbearer.token.endpoint.url."""
         assert self._server is not None, "enter its `with` block first"
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}/token"
 
     def settings_for(self, client: str) -> dict[str, Any]:
-        """The options of a client that logs in with a token from here. Raises KeyError for a client that there is not."""
+        """Return the settings of a client that logs in with a token of this endpoint. Raises KeyError for an unknown client id."""
         return {
             "sasl_mechanism": "OAUTHBEARER",
             "sasl_oauthbearer_token_endpoint_url": self.url,
@@ -148,7 +151,7 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
 
 def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None = None) -> ValidateToken:
-    """Return what believes tokens that are signed with one of these keys, and about to whom they are given. Raises ConfigError."""
+    """Return a function that validates tokens by these keys, and returns their user and expiry. Raises ConfigError."""
     try:
         import jwt
     except ImportError as error:
@@ -158,7 +161,7 @@ def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None
     def validate(token: str, wall_ms: int) -> ValidToken:
         try:
             key = keys[jwt.get_unverified_header(token)["kid"]]
-            # The broker's time, which a test may have set, and not the machine's.
+            # Times are checked below with the broker's clock, which a test may have set, and not with the machine's.
             options: Any = {"require": ["sub", "exp"], "verify_exp": False, "verify_iat": False, "verify_nbf": False}
             claims = jwt.decode(token, key.key, algorithms=["RS256", "ES256"], issuer=issuer, audience=audience, options=options)
         except (KeyError, jwt.PyJWTError) as error:
@@ -172,7 +175,7 @@ def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None
 
 
 class _Server(ThreadingHTTPServer):
-    """One thread per connection; all are waited for at the end."""
+    """An HTTP server with a thread per connection. The end of the `with` block waits for all threads."""
 
     daemon_threads = False
 
@@ -183,15 +186,15 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, on a thread of its own."""
+        """Serve a connection, in its own thread."""
         try:
-            # The handshake comes with the first read: nobody waits for a client that does not begin it.
+            # The handshake happens at the first read, in this thread, so that a client that never begins it delays no other client.
             tls = None if self._tls is None else self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             super().finish_request(tls or request, client_address)
             if tls is not None:
                 tls.close()
         except OSError:
-            # The client did not like what it was shown, or did not wait for the answer; it says so itself.
+            # The client has rejected the certificate, or has not waited for the answer. It reports this itself.
             return
 
 
@@ -199,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        """Give a token, or what the test has asked for."""
+        """Answer with a token, or with the next of `answers`."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         answer = self.server.endpoint.respond(self.headers.get("Authorization") or "", dict(parse_qsl(body.decode())))
         if not answer.trickle:
@@ -217,4 +220,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body[position : position + 1])
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing is written to the terminal."""
+        """Write nothing to the terminal."""

@@ -1,4 +1,4 @@
-"""Histories of runs: recorded by clients, and checked for records that were lost, doubled, reordered or torn. See docs/RELIABILITY.md."""
+"""Records histories of test runs, and checks them for records that were lost, duplicated or reordered. See docs/RELIABILITY.md."""
 
 from __future__ import annotations
 

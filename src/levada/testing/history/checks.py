@@ -1,4 +1,4 @@
-"""What a history and the final state of its topics may not show. One pure function for each check; docs/RELIABILITY.md explains them."""
+"""The checks of a history and the final state of its topics: a pure function for each. docs/RELIABILITY.md explains them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from levada.testing.history.ledger import Decision, Ledger, Operation, by_place
 from levada.types import TopicPartition
 
 LATE_MS: Final = 1000
-"""How much longer than it may an operation can take before it counts as stuck: machines that run tests are busy."""
+"""How long after its time limit an operation counts as stuck, in ms. The machines that run tests may be busy."""
 
 
 def lost(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K1: a record that was acknowledged is not in the log; or it is, is not part of an aborted transaction, and readers do not get it."""
+    """K1: an acknowledged record is not in the log; or it is there, in no transaction or a committed one, but readers do not get it."""
     in_log = {found.value: found for found in reads.log}
     delivered = {found.value for found in reads.committed}
     for send in ledger.acknowledged():
@@ -31,7 +31,7 @@ def lost(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def duplicate(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K2: a value stands in the log twice, or is returned twice."""
+    """K2: a value is in the log twice, or a consumer gets it twice."""
     for who, read in (("the log", reads.log), ("the committed reader", reads.committed)):
         places: dict[int, list[Found]] = defaultdict(list)
         for found in read:
@@ -43,7 +43,7 @@ def duplicate(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K3: two records of one process stand in a partition in another order than they were sent. The first pair of each partition."""
+    """K3: two records of one process are in a partition in another order than they were sent. Reports the first pair of each partition."""
     for (process, tp), sent in _first_copies(reads.log).items():
         pair = next(((before, after) for before, after in pairwise(sent) if after.value < before.value), None)
         if pair is not None:
@@ -52,7 +52,7 @@ def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def inconsistent(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K4: two sources disagree about what stands at an offset, or a record stands where nobody sent it."""
+    """K4: two sources have different values at an offset, or a record is in a partition or at an offset where it should not be."""
     said: dict[tuple[TopicPartition, int], dict[int, str]] = defaultdict(dict)
     for who, found in _sources(ledger, reads):
         said[by_place(found)].setdefault(found.value, who)
@@ -82,7 +82,7 @@ def _misplaced(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def aborted_read(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K5: a record that certainly was not written is there, or one whose transaction certainly was not committed was returned."""
+    """K5: a record is in the log although it certainly failed, or a reader got a record whose transaction certainly was not committed."""
     for found in reads.log:
         send = ledger.sends.get(found.value)
         if send is not None and send.outcome is Type.FAIL:
@@ -95,7 +95,7 @@ def aborted_read(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def early_read(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K6: a record was returned before its commit was asked for."""
+    """K6: a consumer got a record before the commit of its transaction was requested."""
     for poll in ledger.polls:
         for found in poll.read:
             transaction = ledger.transaction_of(found.value)
@@ -107,7 +107,7 @@ def early_read(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def torn(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K7: of a transaction some records are returned and others are not, those included that failed before a commit that succeeded."""
+    """K7: readers get some records of a transaction but not all. If it was committed, records that failed before count, too."""
     delivered = {found.value for found in reads.committed}
     for transaction in ledger.transactions.values():
         is_committed = transaction.decision is Decision.COMMITTED
@@ -121,7 +121,7 @@ def torn(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K12: an operation took longer than it may, or has no end although its process closed or went on for long."""
+    """K12: an operation exceeded its time limit, or never ended although its process closed or continued for long."""
     closed = {event.process: event.at_ms for event in ledger.processes if event.type is Type.OK}
     for operation in ledger.operations:
         begun = operation.begun
@@ -138,7 +138,7 @@ def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def process_grew(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K13: a process took more memory than its bound, or left threads, tasks or file descriptors behind after close."""
+    """K13: a process used more memory than its limit, or has more threads, tasks or file descriptors after close than before."""
     before: dict[int, Mapping[str, int]] = {}
     for event in ledger.processes:
         now, first = event.figures, before.setdefault(event.process, event.figures)
@@ -170,7 +170,7 @@ def _is_decided_for(ledger: Ledger, send: Operation) -> bool:
 
 
 def _first_copies(log: Iterable[Found]) -> dict[tuple[int, TopicPartition], list[Found]]:
-    """Return each process's records per partition in the order of their offsets, copies left out: those are K2's."""
+    """Return the records of each process and partition in offset order, without duplicates, which K2 reports."""
     sent: dict[tuple[int, TopicPartition], dict[int, Found]] = defaultdict(dict)
     for found in sorted(log, key=by_place):
         sent[process_of(found.value), found.tp].setdefault(found.value, found)

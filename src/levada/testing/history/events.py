@@ -1,7 +1,7 @@
-"""What a history is made of, and how it is written and read: a JSON object per line, appended by any number of processes.
+"""The events of a history, and how they are written and read: a JSON object per line, appended by any number of processes.
 
-An operation is two events: `invoke` before it begins, and one of three when it has ended. `ok`: it happened. `fail`: it certainly did not
-happen. `info`: nobody knows. An operation whose process died has no second event, which says the same as `info`.
+An operation is two events: `invoke` before it begins, and one of three when it has ended. `ok`: it succeeded. `fail`: it certainly did not
+happen. `info`: the outcome is unknown. An operation whose process died has no second event, which also means that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _SEQUENCE_BITS: Final = 40
 
 
 class Op(StrEnum):
-    """What is told about.
+    """The kind of an event.
 
-    SEND: one record. BEGIN, COMMIT, ABORT: a transaction. POLL: records that a consumer was given. FAULT: something was broken (invoke) or
-    mended (ok). CRASH: the process with this number was killed, told by whoever did it. PROCESS: the figures of a process.
+    SEND: one record. BEGIN, COMMIT, ABORT: a transaction. POLL: the records that a consumer got. FAULT: a fault was injected (invoke) or
+    removed (ok). CRASH: the process with this number was killed; the process that killed it records this. PROCESS: the figures of a
+    process.
 
-    Of consumer groups: ASSIGN: a member has exactly these partitions, in this generation. REVOKE: it has given these up, or lost them.
-    OFFSETS: it commits these offsets, by itself or in a transaction. COMMITTED: somebody looked, and these offsets were committed.
+    For consumer groups: ASSIGN: a member has exactly these partitions, in this generation. REVOKE: these partitions were revoked or lost.
+    OFFSETS: a member commits these offsets, in a transaction or not. COMMITTED: these offsets were found to be committed.
     """
 
     SEND = "send"
@@ -46,7 +47,7 @@ class Op(StrEnum):
 
 
 class Type(StrEnum):
-    """Where the operation is: about to begin, done, certainly not done, or over with an unknown outcome."""
+    """The state of the operation: about to begin, succeeded, certainly failed, or ended with an unknown outcome."""
 
     INVOKE = "invoke"
     OK = "ok"
@@ -55,7 +56,7 @@ class Type(StrEnum):
 
 
 class Found(NamedTuple):
-    """A record that somebody read."""
+    """A record that was read, from a log or by a consumer."""
 
     topic: str
     partition: int
@@ -72,7 +73,7 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A partition, and where it applies an offset in it."""
+    """A partition, and for some events an offset in it."""
 
     topic: str
     partition: int
@@ -86,14 +87,15 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a history. What does not apply is -1 or empty.
+    """One line of a history. Fields that do not apply are -1 or empty.
 
-    at_ms: when, by a clock that all processes of the run share. process: who; the number that its values begin with. value: of a SEND, see
-    value_of(). transaction: a number that is unique in the run. within_ms: of an invoke, how long the operation may take. text: an error,
-    or the name of a fault. read: of a POLL. figures: of a PROCESS, by name.
-    source: of a SEND, the value of the record that this one was made from.
-    Of consumer groups: group: the group.id. generation: of an ASSIGN. places: its partitions, or offsets. text of an ASSIGN: the
-    group.instance.id. value of an OFFSETS: a number of the process's own, which its end has, too.
+    at_ms: the time, by a clock that all processes of the run share. process: the number of the process, with which its values begin. value:
+    the value of a SEND, see value_of(). transaction: a number that is unique in the run. within_ms: the time limit of the operation, in its
+    invoke. text: an error, or the name of a fault. read: the records of a POLL. figures: the figures of a PROCESS by name.
+    source: for a SEND, the value of the record from which this record was made.
+
+    For consumer groups: group: the group.id. generation: the generation of an ASSIGN. places: partitions or offsets. text of an ASSIGN: the
+    group.instance.id. value of an OFFSETS: a number that connects its two events, unique in the process.
     """
 
     at_ms: int
@@ -115,7 +117,7 @@ class Event:
     figures: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return its line, without the fields that do not apply."""
+        """Return the event as a line, without the fields that do not apply."""
         line: dict[str, Any] = {"t": self.at_ms, "proc": self.process, "op": self.op.value, "type": self.type.value}
         line |= {name: getattr(self, name) for name in _NUMBERS if getattr(self, name) != UNKNOWN}
         line |= {name: getattr(self, name) for name in _FILLED if getattr(self, name)}
@@ -123,7 +125,7 @@ class Event:
 
     @classmethod
     def from_json(cls, text: str) -> Event:
-        """Read a line. Raises ValueError for what is no event."""
+        """Parse a line. Raises ValueError if it is not an event."""
         try:
             line = json.loads(text)
             known = {name: line[name] for name in (*_NUMBERS, *_FILLED) if name in line}
@@ -138,11 +140,11 @@ _NUMBERS: Final = ("value", "partition", "offset", "transaction", "within_ms", "
 _FILLED: Final = ("topic", "text", "group", "read", "places", "figures")
 
 Writer: TypeAlias = Callable[[Event], object]
-"""Where events go: the write method of a HistoryFile, or the append method of a list."""
+"""The function that takes events: the write method of a HistoryFile, or the append method of a list."""
 
 
 def value_of(process: int, number: int) -> int:
-    """Return the value of a process's n-th record: unique in the run, and ascending with each process's order of sending."""
+    """Return the value of a process's n-th record. It is unique in the run, and ascends in the order in which a process sends."""
     return process << _SEQUENCE_BITS | number
 
 
@@ -152,19 +154,22 @@ def process_of(value: int) -> int:
 
 
 def name_of(value: int) -> str:
-    """Return how a value is written for people: process:number."""
+    """Return a value in readable form: process:number."""
     return f"{process_of(value)}:{value & ((1 << _SEQUENCE_BITS) - 1)}"
 
 
 class HistoryFile:
-    """Appends events to a file. Processes may share one: each event is a single write, which a killed process leaves whole or torn."""
+    """Appends events to a file, which processes may share.
+
+    Each event is a single write; if the process is killed, its line may be incomplete.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def write(self, event: Event) -> None:
-        """Append an event. It outlives the process from here on, but not the machine."""
-        # A line begins with its newline: behind another process's torn line it is still a line of its own.
+        """Append an event. Afterwards it survives a crash of the process, but not of the machine."""
+        # The newline comes first, so that the event is a line of its own even after an incomplete line of another process.
         os.write(self._file, f"\n{event.to_json()}".encode())
 
     def close(self) -> None:
@@ -181,7 +186,7 @@ class HistoryFile:
 
 
 class History(NamedTuple):
-    """All events of a run in the order of their times. torn: lines that were cut short, one at most for each process that was killed."""
+    """All events of a run in the order of their times. torn: the number of incomplete lines, at most one for each killed process."""
 
     events: tuple[Event, ...]
     torn: int = 0
@@ -192,7 +197,7 @@ class History(NamedTuple):
         return cls(tuple(sorted(events, key=lambda event: event.at_ms)))
 
     def from_its_start(self) -> History:
-        """Return it with times that count from the first event."""
+        """Return the history with times that count from the first event."""
         began_ms = self.events[0].at_ms if self.events else 0
         return self._replace(events=tuple(replace(event, at_ms=event.at_ms - began_ms) for event in self.events))
 

@@ -1,4 +1,4 @@
-"""Reads whole logs with plain Fetch requests: nothing that a consumer does with them, such as hiding aborted records, is in between."""
+"""Reads whole logs with Fetch requests, without a consumer, which would for example skip aborted records."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ T = TypeVar("T")
 def read_log(
     client: KafkaClient, topics: Iterable[str], *, timeout: float = 60.0, pause: Callable[[float], object] = time.sleep
 ) -> list[Found]:
-    """Return every record of the topics' logs up to the high watermark, records of aborted transactions included.
+    """Return every record of the topics' logs up to the high watermark, also records of aborted transactions, in the order of the logs.
 
-    What a RecordingProducer wrote, in the order of the logs. timeout: seconds without progress in a partition. pause: how to wait between
-    attempts. Raises TimeoutError, ValueError for records that nobody recorded, CorruptRecordError for a wrong checksum of a batch.
+    All records must be from a RecordingProducer. timeout: seconds without progress in a partition. pause: is called to wait between
+    attempts. Raises TimeoutError, ValueError for other records, and CorruptRecordError for a batch with a wrong checksum.
     """
     if isinstance(topics, str):
         raise TypeError(f"expected a list of topics, got {topics!r}; write [{topics!r}]")
@@ -49,7 +49,7 @@ def _read_topic(reader: _Reader) -> Iterator[Found]:
 
 
 class _Reader:
-    """Fetches one topic's logs. Leaders are asked for anew after each error."""
+    """Fetches the logs of one topic. After each error it looks up the leaders again."""
 
     def __init__(self, client: KafkaClient, topic: str, timeout_s: float, pause: Callable[[float], object]) -> None:
         self.topic = topic
@@ -64,13 +64,13 @@ class _Reader:
         return self._retried(lambda: sorted(self._leaders), f"the leaders of {self.topic}")
 
     def batches(self, partition: int) -> Iterator[RecordBatch]:
-        """Every batch from the log's start to its high watermark."""
+        """Yield every batch from the log's start to its high watermark."""
         tp = TopicPartition(self.topic, partition)
         at = self._retried(partial(self._start_of, partition), f"where {tp} begins")
         while True:
             data = self._retried(partial(self._fetch, partition, at), f"{tp} from offset {at}")
             for batch in read_batches(data.records or b""):
-                # The first batch begins before the offset that was asked for when a fetch ended within it.
+                # A fetch returns whole batches, so the first one may begin, or even end, before the requested offset.
                 if batch.next_offset > at:
                     yield batch
                     at = batch.next_offset

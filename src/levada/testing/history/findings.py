@@ -1,4 +1,4 @@
-"""What a check is, and what it returns."""
+"""The type of a check, and of its results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.testing.history.ledger import Ledger
 
 
 class Finding(NamedTuple):
-    """A violation. check: K1 to K13. evidence: the shortest that proves it, a line each."""
+    """A violation. check: K1 to K13. evidence: a few lines that prove it."""
 
     check: str
     what: str
@@ -21,7 +21,10 @@ class Finding(NamedTuple):
 
 
 class FinalReads(NamedTuple):
-    """What stands in the topics after the run. log: every record of the logs. committed: what a read_committed reader returns from 0."""
+    """The contents of the topics after the run.
+
+    log: every record of the logs. committed: all records that a read_committed consumer returns.
+    """
 
     log: tuple[Found, ...]
     committed: tuple[Found, ...]

@@ -1,7 +1,7 @@
-"""What the history of a consumer group may not show: records left out, gone back to or handed out twice, and offsets that go back.
+"""The checks of a consumer group's history: records that are skipped, read again or delivered twice, and committed offsets that go back.
 
-A record that is handed out again is no violation in itself: a member that died, or was too slow, had not committed it. It is one when its
-offset had been committed before the partition was taken over.
+A record that is delivered again is not always a violation: a member that died or was too slow has not committed its offset. It is a
+violation if its offset was committed before the next member got the partition.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from levada.types import TopicPartition
 
 
 def skipped(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K8: a poll leaves out a record, an offset is committed past one that no member was given, or past one that nothing was made of.
+    """K8: a poll skips a record, or an offset is committed after a record that no member got, or from which no record was made.
 
-    An offset that is committed before its group has a recorded member says where the group is to begin, whoever sets it, so nobody has to
-    be given what stands before; a group that never has one is judged by what was made of its records only.
+    An offset that is committed before its group has a recorded member sets where the group begins; records before it need not be delivered.
+    A group that never has a recorded member is checked only for records that were made from its records.
     """
     there = _by_partition(reads.committed)
     offsets = {tp: [found.offset for found in found_there] for tp, found_there in there.items()}
@@ -81,7 +81,7 @@ def _committed_unmade(ledger: Ledger, reads: FinalReads, tp: TopicPartition, com
 
 
 def backwards(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K9: a member that keeps a partition is given a record at or before one that it was given already."""
+    """K9: a member that keeps a partition gets a record at or before the offset of a record that it got already."""
     for tenure in ledger.groups.tenures:
         for before, after in pairwise(tenure.reads):
             if after.found.offset <= before.found.offset:
@@ -89,8 +89,8 @@ def backwards(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def delivered_twice(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K10: two members of a generation have a partition, or one reads what it has not; a record is handed out although its offset was
-    committed before the partition was taken over; two records are made of one.
+    """K10: two members of a generation have the same partition, or a member reads a partition that it does not have; a record is delivered
+    although its offset was committed before the member got the partition; two records are made from one.
     """  # fmt: skip
     for clash in ledger.groups.clashes:
         first, second = clash.processes
@@ -120,7 +120,7 @@ def _made_twice(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def offsets_back(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K11: a committed offset goes back: a lower one is committed, or found, after a higher one was confirmed."""
+    """K11: a committed offset goes back: a lower offset is committed or found after the commit of a higher one succeeded."""
     for (group, tp), commits in ledger.groups.commits.items():
         for before, after in _regressions(commits):
             what = f"{group} committed {tp}: {after}, after this was confirmed: {before}"

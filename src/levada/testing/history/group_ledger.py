@@ -1,7 +1,7 @@
-"""What a history says about consumer groups: who had which partition, what was read there, and which offsets were committed.
+"""Index of a history's events of consumer groups: which member had which partition, what it read, and which offsets were committed.
 
-The order in which events were written decides, times do not: virtual time stands still while a group does many things. So the members of
-a group write to one file.
+The order of the events counts, not their times, because in virtual time a group does many things in the same millisecond. So all members of
+a group have to write to one file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from levada.types import TopicPartition
 
 
 class Read(NamedTuple):
-    """A record that a member was given. at: the number of the event."""
+    """A record that a member got. at: the number of the event."""
 
     at: int
     process: int
@@ -25,7 +25,7 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class Tenure:
-    """One member's time with one partition. begun, ended: numbers of events, ended -1 while it has not."""
+    """The time for which one member has one partition. begun, ended: numbers of events; ended is -1 while the member has it."""
 
     process: int
     group: str
@@ -40,7 +40,10 @@ class Tenure:
 
 @dataclass(slots=True)
 class OffsetCommit:
-    """One partition of a commit, or an offset that somebody saw. done: the number of the event since which it certainly counts, or -1."""
+    """An offset of a commit, or an offset found to be committed.
+
+    done: the number of the event after which it is certainly committed, or -1.
+    """
 
     process: int
     offset: int
@@ -53,7 +56,7 @@ class OffsetCommit:
 
 
 class Clash(NamedTuple):
-    """Two members of one generation have a partition."""
+    """Two members of one generation have the same partition."""
 
     group: str
     generation: int
@@ -70,9 +73,10 @@ class _Member:
 
 
 class GroupLedger:
-    """tenures and clashes in order; reads and commits by group and partition; reads_of_nobody: of partitions that the member has not.
+    """The indexed events.
 
-    members_since: the number of the event with which each group's first member was told what it has.
+    tenures, clashes: in order. reads, commits: by group and partition. reads_of_nobody: reads of partitions that the member does not have.
+    members_since: by group, the number of the event with the first assignment of a member.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:

@@ -1,4 +1,4 @@
-"""What a history says about each record and each transaction: an index of its events, without a judgement."""
+"""Index of a history's events by record and transaction. The checks read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ABOUT_GROUPS = (Op.ASSIGN, Op.REVOKE, Op.OFFSETS, Op.COMMITTED)
 
 
 class Decision(Enum):
-    """How a transaction ended, as far as the history can know."""
+    """How a transaction ended, as far as the history shows."""
 
     COMMITTED = "committed"
     NOT_COMMITTED = "not committed"
@@ -24,14 +24,14 @@ class Decision(Enum):
 
 @dataclass(slots=True)
 class Operation:
-    """Two events that belong together. ended: None while there is only the first."""
+    """The two events of an operation. ended: None if there is only the first."""
 
     begun: Event
     ended: Event | None = None
 
     @property
     def outcome(self) -> Type:
-        """How it ended; INFO, which is unknown, without an end."""
+        """How the operation ended; INFO, which means unknown, without a second event."""
         return Type.INFO if self.ended is None else self.ended.type
 
     @property
@@ -41,7 +41,7 @@ class Operation:
 
     @property
     def place(self) -> Found | None:
-        """Where a SEND that succeeded was told to stand; None when it was not told."""
+        """The partition and offset that were acknowledged for a successful SEND; None without an offset."""
         end = self.ended
         if end is None or end.type is not Type.OK or end.offset == UNKNOWN:
             return None
@@ -63,7 +63,7 @@ class Transaction:
 
     @property
     def decision(self) -> Decision:
-        """What its ends say. Without a commit that was asked for, it is certainly not committed."""
+        """The outcome by its commits and aborts. A transaction without a requested commit is certainly not committed."""
         commits = {commit.outcome for commit in self.commits}
         if Type.OK in commits:
             return Decision.COMMITTED
@@ -72,15 +72,15 @@ class Transaction:
 
     @property
     def commit_begun_ms(self) -> int | None:
-        """When its commit was first asked for."""
+        """When its commit was first requested; None if never."""
         return min((commit.begun.at_ms for commit in self.commits), default=None)
 
 
 class Ledger:
-    """The operations of a history, found by what they are about.
+    """The indexed operations of a history.
 
-    groups: what it says of consumer groups. sends: by value. transactions: by number.
-    polls, faults, processes, crashes: the events of these kinds, in order of time.
+    groups: the events of consumer groups. sends: by value. transactions: by number. crashed: the numbers of killed processes.
+    polls, faults, processes: the events of these kinds, in order of time.
     """
 
     def __init__(self, history: History) -> None:
@@ -98,11 +98,11 @@ class Ledger:
             self._take(event)
 
     def transaction_of(self, value: int) -> Transaction | None:
-        """Return the transaction that a record was sent in."""
+        """Return the transaction in which a record was sent; None without one."""
         return self.transactions.get(self.sends[value].begun.transaction) if value in self.sends else None
 
     def acknowledged(self) -> Iterator[Operation]:
-        """Every send that succeeded."""
+        """Return every successful send."""
         return (send for send in self.sends.values() if send.outcome is Type.OK)
 
     def _take(self, event: Event) -> None:
@@ -140,5 +140,5 @@ class Ledger:
 
 
 def by_place(found: Found) -> tuple[TopicPartition, int]:
-    """Where a record stands."""
+    """Return a record's partition and offset, as a sort key."""
     return found.tp, found.offset

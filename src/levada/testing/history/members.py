@@ -1,4 +1,4 @@
-"""Writes what a member of a consumer group is given, what it gives up and what it commits into a history."""
+"""Records the assignments, polls and commits of a consumer group's member in a history."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class RecordingMember(RecordingConsumer, RebalanceListener):
-    """A blocking consumer that subscribes, whose partitions, polls and commits are written into a history.
+    """A subscribed blocking consumer whose partitions, polls and commits are recorded in a history.
 
-    Its recorder is nobody else's, and the members of a group write to one file. Only rewind() changes positions: a record that is left out,
-    or read again, is a finding. commits_revoked: commit what was handed out before partitions are given up. What enable.auto.commit
-    commits is part of the history only where somebody tells recorder.committed(). It does not close the consumer.
+    It needs its own recorder, and all members of a group have to write to one file. Only rewind() may change positions: any other record
+    that is skipped or read again is a finding. commits_revoked: whether offsets are committed before partitions are revoked. Commits of
+    enable.auto.commit are in the history only if the program calls recorder.committed(). close() of the consumer is left to the caller.
     """
 
     def __init__(
@@ -30,23 +30,23 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
         self._commits_revoked = commits_revoked
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """As KafkaConsumer.subscribe()."""
+        """Do what KafkaConsumer.subscribe() does."""
         self._consumer.subscribe(topics, self)
 
     def commit(self) -> None:
-        """Commit everything that was handed out. Raises as KafkaConsumer.commit()."""
+        """Commit the offsets of all records that poll() returned. Raises the errors of KafkaConsumer.commit()."""
         with self.recorder.offsets(self._consumer.group_metadata().group_id, self._consumer.consumed_offsets()):
             self._consumer.commit()
 
     def rewind(self) -> None:
-        """Go on at what is committed, as after a transaction that was aborted; as KafkaConsumer.seek_to_committed()."""
+        """Move to the committed offsets, for example after an aborted transaction, see KafkaConsumer.seek_to_committed()."""
         held = list(self._consumer.assignment())
         self._consumer.seek_to_committed()
         self.on_partitions_lost(held)
         self.on_partitions_assigned(held)
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Tell all that the member has now."""
+        """Record all partitions that the member has now."""
         group = self._consumer.group_metadata()
         held = places_of(dict.fromkeys(self._consumer.assignment(), -1))
         self.recorder.tell(
@@ -54,7 +54,7 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
         )  # fmt: skip
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Tell what it gives up, committed before if it shall be."""
+        """Record the revoked partitions, after a commit if commits_revoked is set."""
         try:
             if self._commits_revoked:
                 self.commit()
@@ -62,5 +62,5 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
             self.on_partitions_lost(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Tell what it has lost."""
+        """Record the lost partitions."""
         self.recorder.tell(Op.REVOKE, Type.OK, places=places_of(dict.fromkeys(partitions, -1)))

@@ -1,4 +1,4 @@
-"""Writes a history while a program uses its clients: wrappers around producers and consumers of both APIs."""
+"""Records a history while a program uses its clients: wrappers of producers in both APIs, and of blocking consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CRC_BYTES: Final = 4
 HEAD_BYTES: Final = VALUE_BYTES + CRC_BYTES
 MOST_PROCESSES: Final = (1 << 23) - 1
 SEND_WITHIN_MS: Final = 180_000
-"""How long a record may take with default settings: max.block.ms and delivery.timeout.ms."""
+"""How long a record may take with default settings: max.block.ms plus delivery.timeout.ms."""
 END_WITHIN_MS: Final = 60_000
 """How long the end of a transaction may take with default settings: max.block.ms."""
 
@@ -37,36 +37,36 @@ _PROC_SELF: Final = Path("/proc/self")
 
 
 def outcome_of(error: BaseException) -> Type:
-    """Return what an error says of a record: FAIL, it certainly was not written, if the error says `persisted: no`; INFO otherwise."""
+    """Return the outcome of a failed record: FAIL if its error has `persisted` NO, which means certainly not written, otherwise INFO."""
     return Type.FAIL if isinstance(error, KafkaError) and error.persisted is Persisted.NO else Type.INFO
 
 
 def outcome_of_call(error: BaseException) -> Type:
-    """Return the same of a call on a transaction: after a TransactionAbortableError nothing of it is or will be committed."""
+    """Do the same for a call on a transaction. TransactionAbortableError is FAIL, because nothing of the transaction will be committed."""
     return Type.FAIL if isinstance(error, TransactionAbortableError) else outcome_of(error)
 
 
 def found_in(records: Iterable[AnyRecord]) -> list[Found]:
-    """Return where the values of a RecordingProducer stand among records, such as those of a poll() or scan().
+    """Return the values and offsets of records, such as those of a poll() or scan().
 
-    Raises ValueError for a record that no such producer wrote.
+    Raises ValueError for a record that is not from a RecordingProducer.
     """
     return [Found(record.topic, record.partition, record.offset, value_in(record.value)) for record in records]
 
 
 def places_of(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> tuple[Place, ...]:
-    """Return offsets as a history has them."""
+    """Return offsets in the form of a history."""
     return tuple(Place(*tp, at if isinstance(at, int) else at.offset) for tp, at in sorted(offsets.items()))
 
 
 def recorded(value: int, payload: bytes = b"") -> bytes:
-    """Return a record's bytes: its value, a checksum by which value_in() knows what was recorded, and the payload."""
+    """Return a record's bytes: its value, a checksum by which value_in() recognizes such records, and the payload."""
     number = value.to_bytes(VALUE_BYTES, "big")
     return number + crc32(number).to_bytes(CRC_BYTES, "big") + payload
 
 
 def value_in(data: Any) -> int:
-    """Return the value at the beginning of recorded() bytes. Raises ValueError for what is none."""
+    """Return the value in the bytes of recorded(). Raises ValueError for other bytes."""
     number = b"" if data is None else bytes(data[:VALUE_BYTES])
     if len(number) < VALUE_BYTES or data[VALUE_BYTES:HEAD_BYTES] != crc32(number).to_bytes(CRC_BYTES, "big"):
         raise ValueError(f"nobody recorded this: a recorded value begins with a number of 8 bytes and its checksum of 4, got {data!r:.80}")
@@ -74,12 +74,12 @@ def value_in(data: Any) -> int:
 
 
 def monotonic_ms() -> int:
-    """Return milliseconds of a clock that all processes of one machine share, and that nobody sets."""
+    """Return milliseconds of the monotonic clock, which all processes of a machine share."""
     return time.monotonic_ns() // 1_000_000
 
 
 def process_figures() -> dict[str, int]:
-    """Return what this process holds: threads, and on Linux fds and rss_bytes."""
+    """Return the resources of this process: threads, and on Linux fds (file descriptors) and rss_bytes."""
     figures = {"threads": threading.active_count()}
     if _PROC_SELF.exists():
         pages = int((_PROC_SELF / "statm").read_text().split()[1])
@@ -88,7 +88,10 @@ def process_figures() -> dict[str, int]:
 
 
 class Recorder:
-    """Tells the events of one process. process: a number from 1 to 8388607 that nobody else in the run has. now_ms: a shared clock."""
+    """Writes the events of one process.
+
+    process: a number from 1 to 8388607, unique in the run. now_ms: a clock that all processes share.
+    """
 
     def __init__(self, write: Writer, process: int, *, now_ms: Callable[[], int] = monotonic_ms) -> None:
         if not 1 <= process <= MOST_PROCESSES:
@@ -101,23 +104,23 @@ class Recorder:
         self._commits = count(1)
 
     def tell(self, op: Op, kind: Type, **fields: Any) -> None:
-        """Write an event of now; the fields are those of Event."""
+        """Write an event with the present time. fields: those of Event."""
         self._write(Event(self._now_ms(), fields.pop("process", self.process), op, kind, **fields))
 
     def fault(self, name: str, *, mended: bool = False) -> None:
-        """Tell that something was broken on purpose, or mended again."""
+        """Record that a fault was injected, or removed if `mended`."""
         self.tell(Op.FAULT, Type.OK if mended else Type.INVOKE, text=name)
 
     def crashed(self, process: int) -> None:
-        """Tell that a process was killed: what it had not ended is unknown, and not stuck."""
+        """Record that a process was killed: its open operations have an unknown outcome, and are not stuck."""
         self.tell(Op.CRASH, Type.OK, process=process)
 
     def opened(self, **figures: int) -> None:
-        """Tell the figures of this process before its clients are made. rss_bound_bytes: how much memory it may take."""
+        """Record the figures of this process before its clients are made. rss_bound_bytes: the most memory that it may use."""
         self.tell(Op.PROCESS, Type.INVOKE, figures={**process_figures(), **figures})
 
     def closed(self, **figures: int) -> None:
-        """Tell the figures of this process after its clients are closed, and counters of your own, such as retries."""
+        """Record the figures of this process after its clients are closed, and counters of the program, such as retries."""
         self.tell(Op.PROCESS, Type.OK, figures={**process_figures(), **figures})
 
     def next_transaction(self) -> int:
@@ -127,7 +130,7 @@ class Recorder:
     def sending(
         self, topic: str, partition: int | None, transaction: int, within_ms: int, source: int = UNKNOWN
     ) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
-        """Tell that a record is about to be sent; return its value, and what to call with its outcome."""
+        """Record that a record is about to be sent; return its value, and a function to call with its metadata or error."""
         value = value_of(self.process, next(self._values))
         where = {"value": value, "transaction": transaction, "topic": topic}
         partition = UNKNOWN if partition is None else partition
@@ -143,7 +146,7 @@ class Recorder:
 
     @contextmanager
     def operation(self, op: Op, transaction: int, within_ms: int) -> Iterator[None]:
-        """Tell the beginning and end of a `with` block: what leaves it as an exception is a fail or an info."""
+        """Record the beginning and end of a `with` block. An exception that leaves it is recorded as fail or info."""
         self.tell(op, Type.INVOKE, transaction=transaction, within_ms=within_ms)
         try:
             yield
@@ -154,7 +157,10 @@ class Recorder:
 
     @contextmanager
     def offsets(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], transaction: int = UNKNOWN) -> Iterator[None]:
-        """Tell the beginning and end of a `with` block that commits offsets for a group. transaction: as part of which."""
+        """Record the beginning and end of a `with` block that commits offsets of a group.
+
+        transaction: the transaction that commits them.
+        """
         commit = {"group": group, "value": next(self._commits), "transaction": transaction}
         self.tell(Op.OFFSETS, Type.INVOKE, **commit, places=places_of(offsets))
         try:
@@ -165,12 +171,12 @@ class Recorder:
         self.tell(Op.OFFSETS, Type.OK, **commit)
 
     def committed(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
-        """Tell what the group has committed, as far as somebody who looked was told."""
+        """Record offsets that were found to be committed by the group."""
         self.tell(Op.COMMITTED, Type.OK, group=group, places=places_of(offsets))
 
 
 class _Recording:
-    """What the wrappers of both APIs' producers share: the open transaction."""
+    """Base of the wrappers of both APIs' producers. It knows the open transaction."""
 
     def __init__(self, recorder: Recorder, send_within_ms: int, end_within_ms: int) -> None:
         self.recorder = recorder
@@ -201,11 +207,11 @@ class _Recording:
 
 
 class RecordingProducer(_Recording):
-    """A blocking producer whose records, and the ends of whose transactions, are written into a history.
+    """A blocking producer whose records and transactions are recorded in a history.
 
-    A service that reads, writes and commits what it has read is recorded by giving it this instead of its producer. One per thread: a
-    history holds the order in which one thread sends. The producer must take bytes. send_within_ms: max.block.ms +
-    delivery.timeout.ms; end_within_ms: max.block.ms. It does not close the producer.
+    To record a service that reads, writes and commits offsets, give it this object instead of its producer. Each thread needs its own,
+    because a history has the order in which one thread sends. The producer must have no serializers. send_within_ms: max.block.ms +
+    delivery.timeout.ms. end_within_ms: max.block.ms. close() of the producer is left to the caller.
     """
 
     def __init__(
@@ -222,7 +228,7 @@ class RecordingProducer(_Recording):
     def send(
         self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
     ) -> Delivery:
-        """Send the next value, with `payload` behind its twelve bytes; source: the value it was made from. As KafkaProducer.send()."""
+        """Send the next value, in 12 bytes before `payload`, with KafkaProducer.send(). source: the value from which this one was made."""
         value, ended = self._sending(topic, partition, source)
         try:
             sent: Delivery = self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
@@ -237,7 +243,10 @@ class RecordingProducer(_Recording):
             self._producer.begin_transaction()
 
     def commit_transaction(self) -> None:
-        """Commit the transaction. After an error of unknown outcome this, or abort_transaction() if the producer allows it, ends it."""
+        """Commit the transaction.
+
+        After an error with an unknown outcome, repeat this call, or call abort_transaction() if the producer allows it.
+        """
         with self._ending(Op.COMMIT):
             self._producer.commit_transaction()
 
@@ -247,11 +256,11 @@ class RecordingProducer(_Recording):
             self._producer.abort_transaction()
 
     def flush(self, timeout: float | None = None) -> None:
-        """As KafkaProducer.flush(). The records themselves tell how they end."""
+        """Do what KafkaProducer.flush() does. Nothing is recorded."""
         self._producer.flush(timeout)
 
     def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """As KafkaProducer.send_offsets_to_transaction()."""
+        """Do what KafkaProducer.send_offsets_to_transaction() does."""
         with self._committing(offsets, group):
             self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
@@ -271,7 +280,7 @@ class RecordingProducer(_Recording):
 
 
 class AsyncRecordingProducer(_Recording):
-    """The same around an asyncio producer; one per task."""
+    """Like RecordingProducer, for an asyncio producer. Each task needs its own."""
 
     def __init__(
         self,
@@ -287,7 +296,7 @@ class AsyncRecordingProducer(_Recording):
     async def send(
         self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
     ) -> AsyncDelivery:
-        """As RecordingProducer.send()."""
+        """Do what RecordingProducer.send() does."""
         value, ended = self._sending(topic, partition, source)
         try:
             sent: AsyncDelivery = await self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
@@ -302,7 +311,7 @@ class AsyncRecordingProducer(_Recording):
             await self._producer.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """As RecordingProducer.commit_transaction()."""
+        """Do what RecordingProducer.commit_transaction() does."""
         with self._ending(Op.COMMIT):
             await self._producer.commit_transaction()
 
@@ -312,11 +321,11 @@ class AsyncRecordingProducer(_Recording):
             await self._producer.abort_transaction()
 
     async def flush(self, timeout: float | None = None) -> None:
-        """As KafkaProducer.flush(). The records themselves tell how they end."""
+        """Do what KafkaProducer.flush() does. Nothing is recorded."""
         await self._producer.flush(timeout)
 
     async def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """As KafkaProducer.send_offsets_to_transaction()."""
+        """Do what KafkaProducer.send_offsets_to_transaction() does."""
         with self._committing(offsets, group):
             await self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
@@ -336,14 +345,14 @@ class AsyncRecordingProducer(_Recording):
 
 
 class RecordingConsumer:
-    """A blocking read_committed consumer whose polls are written into a history."""
+    """A blocking read_committed consumer whose polls are recorded in a history."""
 
     def __init__(self, consumer: KafkaConsumer[Any, Any], recorder: Recorder) -> None:
         self.recorder = recorder
         self._consumer = consumer
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Found]:
-        """Poll, and return where the values stand. Raises as KafkaConsumer.poll(), and ValueError as found_in()."""
+        """Poll; return the values and offsets of the records. Raises the errors of KafkaConsumer.poll(), and ValueError like found_in()."""
         found = found_in(self._consumer.poll(timeout, max_records))
         if found:
             self.recorder.tell(Op.POLL, Type.OK, read=tuple(found))

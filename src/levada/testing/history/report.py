@@ -1,4 +1,4 @@
-"""The verdict on a run: its findings, and its figures."""
+"""The report of a run: its findings and its figures."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHOWN = 5
 
 
 class Report(NamedTuple):
-    """What a run came to.
+    """The result of a run.
 
-    sends, transactions: how many ended how. records: in the log. longest_gap_ms: the longest time between two acknowledgements of the run;
-    longest_gaps_ms: of each partition. recovery_ms: for each fault that was mended, its name and how long after it the next
-    acknowledgement came, None without one. figures: the largest that any process told, such as rss_bytes, and of counters such as
-    retries the sum. torn: lines of the history that were cut short.
+    sends, transactions: their numbers by outcome. records: the number of records in the log. longest_gap_ms: the longest time between two
+    acknowledgements of the run. longest_gaps_ms: the same for each partition. recovery_ms: for each fault that was removed, its name and
+    the time from its removal to the next acknowledgement, None without one. figures: for resources such as rss_bytes the largest of any
+    process, for counters such as retries the sum. torn: the number of incomplete lines of the history.
     """
 
     findings: tuple[Finding, ...]
@@ -42,7 +42,7 @@ class Report(NamedTuple):
         return frozenset(finding.check for finding in self.findings)
 
     def require_clean(self) -> None:
-        """Raise AssertionError if there is a finding, with the first few of each check and the figures."""
+        """Raise AssertionError if there are findings. Its text has the first findings of each check, and the figures."""
         if self.findings:
             raise AssertionError(str(self))
 
@@ -74,12 +74,11 @@ class Report(NamedTuple):
 
 
 def check(history: History, *, log: Iterable[Found], committed: Iterable[Found], skip: Collection[str] = ()) -> Report:
-    """Hold a history and the final state of its topics against every check.
+    """Run every check on a history and the final state of its topics.
 
-    log: every record of the logs (read_log). committed: what a read_committed reader returns from the beginning (read_committed). skip:
-    checks that this run does not promise, such as K2 and K3 without idempotence. Times in findings
-    count from the first event. Raises ValueError for a history that contradicts itself
-    or a check that does not exist.
+    log: every record of the logs, see read_log(). committed: all records that a read_committed consumer returns from the beginning. skip:
+    checks that do not apply to this run, such as K2 and K3 without idempotence. Times in findings count from the first event. Raises
+    ValueError for a history that contradicts itself or a check that does not exist.
     """
     if unknown := set(skip) - set(CHECKS):
         raise ValueError(f"no such checks: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
