@@ -1,9 +1,9 @@
-"""Whole requests and responses: size, header and body together.
+"""Encodes and decodes whole requests and responses: size, header and body.
 
-Encoders return a frame with its size in front, ready for the socket; decoders take a frame without it, as FrameReader hands it out. A
-message need not fill its frame. Kafka's own server ignores what follows a request, and librdkafka relies on that (its Metadata request for
-all topics, version 9 and later, librdkafka issue 5049); Kafka's own client ignores what follows a response, and librdkafka's mock broker
-appends a byte to Metadata 13.
+Encoders return a frame with its size before it, ready for the socket. Decoders take a frame without its size, as FrameReader returns it.
+A message need not fill its frame: Kafka's broker ignores bytes after a request, and librdkafka relies on this (its Metadata request for all
+topics, version 9 and later, librdkafka issue 5049). Kafka's client ignores bytes after a response, and librdkafka's mock broker appends a
+byte to Metadata 13.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_FRAME: Final = (1 << 31) - 1
 
 
 class RequestFrame(NamedTuple):
-    """A request as a server receives it."""
+    """A request that a broker has received."""
 
     api_key: int
     version: int
@@ -48,7 +48,7 @@ class RequestFrame(NamedTuple):
 
 
 class UnsupportedRequestError(ProtocolError):
-    """A request of an API or a version that is not spoken here."""
+    """A request has an API or a version that is not supported."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         known = APIS.get(api_key)
@@ -60,22 +60,22 @@ class UnsupportedRequestError(ProtocolError):
 
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return a request's whole frame. Raises UnsupportedVersionError and UnwritableError as codegen.encode does."""
+    """Return a request's whole frame. Raises UnsupportedVersionError and UnwritableError like codegen.encode()."""
     return b"".join(encode_request_parts(request, version, correlation_id, client_id))
 
 
 def encode_request_parts(request: Request, version: int, correlation_id: int, client_id: str | None) -> list[Bytes]:
-    """Return a request's whole frame in pieces, for a gathering write; records are not copied. Raises as encode_request does."""
+    """Return a request's whole frame in pieces, for a gathering write. Records are not copied. Raises the errors of encode_request()."""
     return _frame_parts(header.encode_request_header(type(request), version, correlation_id, client_id), request, version)
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
-    """Return a response's whole frame. Raises UnsupportedVersionError and UnwritableError as codegen.encode does."""
+    """Return a response's whole frame. Raises UnsupportedVersionError and UnwritableError like codegen.encode()."""
     return b"".join(encode_response_parts(response, version, correlation_id))
 
 
 def encode_response_parts(response: Response, version: int, correlation_id: int) -> list[Bytes]:
-    """Return a response's whole frame in pieces, for a gathering write; records are not copied. Raises as encode_response does."""
+    """Return a response's whole frame in pieces, for a gathering write. Records are not copied. Raises the errors of encode_response()."""
     tagged = header.has_tagged_response_header(response.REQUEST, version)
     return _frame_parts(header.encode_response_header(correlation_id, tagged), response, version)
 
@@ -91,7 +91,10 @@ def _frame_parts(head: bytes, message: Message, version: int) -> list[Bytes]:
 
 
 def decode_request(frame: Bytes) -> RequestFrame:
-    """Read a request. Raises UnsupportedRequestError for an API or version not spoken here, another ProtocolError for a broken frame."""
+    """Decode a request.
+
+    Raises UnsupportedRequestError for an unsupported API or version, and another ProtocolError for an invalid frame.
+    """
     start = header.decode_request_start(frame)
     known = APIS.get(start.api_key)
     if known is None or not known.MIN_VERSION <= start.version <= known.MAX_VERSION:
@@ -102,9 +105,9 @@ def decode_request(frame: Bytes) -> RequestFrame:
 
 
 def decode_response(request_type: type[Request], version: int, frame: Bytes) -> Response:
-    """Read the response to a request of this type and version. Raises ProtocolError.
+    """Decode the response to a request of this type and version. Raises ProtocolError.
 
-    A broker that does not know the version of an ApiVersions request answers in version 0: the caller has to expect that.
+    A broker that does not support the version of an ApiVersions request answers in version 0. The caller has to handle this.
     """
     pos = header.response_body_start(request_type, version, frame)
     return decode(request_type.RESPONSE, frame, version, pos)[0]

@@ -1,7 +1,7 @@
-"""The memory of large frames, used again for the next ones.
+"""Reuses the memory of large frames.
 
-The operating system clears each page of new memory when it is first touched, which takes as long as receiving into it. So a client keeps
-the buffers of its last large frames, and receives into one again once no view of it is left.
+The operating system clears each page of new memory at its first use, which takes as long as receiving the data. So a client keeps the
+buffers of its last large frames, and receives into a buffer again when no view of it exists.
 """
 
 from __future__ import annotations
@@ -10,33 +10,34 @@ from collections import deque
 from typing import Final
 
 LEAST_BYTES: Final = 1 << 18
-"""Smaller buffers are not worth keeping: the C library has memory of that size at hand."""
+"""Smaller buffers are not kept, because the C library itself reuses memory of that size."""
 
 MOST_BYTES: Final = 32 << 20
 MOST_BUFFERS: Final = 8
 LEAST_SHARE: Final = 4
-"""A frame that fills less than this part of a buffer does not get it, as it may be kept for long."""
+"""A frame that fills less than one part in so many of a buffer does not get it, because the program may keep the frame for long."""
 
 IDLE_MS: Final = 10_000
-"""After so long without a large frame, or up to twice that, nothing is kept."""
+"""All buffers are freed after this time without a large frame, or up to twice this time."""
 
 
 class FrameMemory:
-    """Buffers that were handed out, at most 8, and 32 MiB together. One thread at a time may use it."""
+    """The kept buffers: at most 8, and at most 32 MiB in total. Only one thread at a time may use this object."""
 
     def __init__(self) -> None:
         self._kept: deque[bytearray] = deque()
         self._bytes = 0
         self._is_used = False
         self.review_from_ms = 0
-        """When review() has something to do."""
+        """The time from which review() has work to do, in ms."""
 
     def keep(self, buffer: bytearray) -> None:
-        """Keep a buffer of which views were handed out. Beyond the limits the oldest ones are let go."""
+        """Keep a buffer, of which views may still exist. Beyond the limits the oldest buffers are dropped."""
         if not LEAST_BYTES <= len(buffer) <= MOST_BYTES:
             return
         if not self._is_used:
-            # One alone does not tell that others follow. And where it is given back, the C library, too, keeps more memory at hand.
+            # After a single large frame more need not follow. And when its buffer is freed, the C library begins to reuse memory of that
+            # size.
             self._is_used = True
             return
         self._kept.append(buffer)
@@ -45,7 +46,7 @@ class FrameMemory:
             self._bytes -= len(self._kept.popleft())
 
     def take(self, size: int) -> bytearray | None:
-        """Return a buffer of at least `size` bytes that nobody else can see, None where there is none."""
+        """Return a buffer of at least `size` bytes without any view of it; None if there is none."""
         for at, buffer in enumerate(self._kept):
             if size <= len(buffer) <= size * LEAST_SHARE and _is_unseen(buffer):
                 del self._kept[at]
@@ -54,7 +55,7 @@ class FrameMemory:
         return None
 
     def review(self, now_ms: int) -> None:
-        """Let go of everything if no large frame has come since the last call."""
+        """Drop all buffers if no large frame was received since the last call."""
         if not self._is_used:
             self._kept.clear()
             self._bytes = 0
@@ -63,7 +64,7 @@ class FrameMemory:
 
 
 def _is_unseen(buffer: bytearray) -> bool:
-    """Whether no view of a buffer is left: Python refuses to change the size of one that has any."""
+    """Whether no view of a buffer exists. Python raises BufferError if the size of a buffer with views changes."""
     try:
         buffer.append(buffer.pop())
     except BufferError:

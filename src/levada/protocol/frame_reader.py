@@ -1,11 +1,13 @@
-"""Frames out of a stream of bytes, without reading the stream.
+"""Splits a stream of bytes into frames. It does not read the stream itself.
 
-A frame is an i32 size and that many bytes. The owner of the socket asks for a buffer, receives into it, and says how much came. Small
-frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It starts
-small and grows with the traffic, because a server has many connections that send little. A frame that does not fit gets a buffer of its
-own, which grows as bytes really arrive, to twice what came or by 1 MiB: an announced size costs nothing. Or it gets one that a frame before
-it had. That buffer is handed out as it is.
-Either way a frame that was handed out is never touched again while anybody has a view of it.
+A frame is an int32 size and that many bytes. The owner of the socket gets a buffer from get_buffer(), receives into it, and passes the
+number of bytes to received(). Small frames share one buffer, so that a single read may bring many of them; each frame is copied. This
+buffer starts small and grows with the traffic, because a broker has many connections that send little.
+
+A frame that does not fit the shared buffer gets its own buffer. This grows while bytes arrive, to twice its size or by 1 MiB, so that an
+announced size alone takes no memory. Or it is the buffer of an earlier frame. The frame is returned as a view of this buffer.
+
+The bytes of a returned frame never change while a view of it exists.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ _SHARED_BYTES: Final = 1 << 16
 class FrameReader:
     """Reassembles frames.
 
-    max_frame_bytes: the largest size accepted, None for no limit. It may be changed, for sizes that are read afterwards. prefix: the first
-    bytes of the stream, to tell what answered when it was not Kafka. fault: why nothing more can be read, once that is so: the stream has
-    lost its frame boundaries. Frames that came whole before a bad size are handed out first; get_buffer() raises after that. memory: where
-    buffers of large frames are from, and go to; None if each shall have a new one.
+    max_frame_bytes: the largest accepted size, None for no limit. A change applies to frames after it. prefix: the first bytes of the
+    stream, which show what the peer is if it is not Kafka. fault: the error after which nothing more can be read, because the frame
+    boundaries are lost; None before. Complete frames before a bad size are returned first; then get_buffer() raises. memory: provides and
+    keeps the buffers of large frames; None makes a new buffer for each.
     """
 
     def __init__(self, max_frame_bytes: int | None = None, memory: FrameMemory | None = None) -> None:
@@ -44,7 +46,7 @@ class FrameReader:
         self._handed_out: memoryview | None = None
 
     def get_buffer(self) -> memoryview:
-        """Return where the next bytes go; valid until received() is called. Raises the fault, if there is one."""
+        """Return the memory for the next bytes, valid until received() is called. Raises `fault` if it is set."""
         if self.fault is not None:
             raise self.fault
         self._take_back()
@@ -53,9 +55,9 @@ class FrameReader:
         return self._handed_out
 
     def received(self, count: int) -> list[memoryview | bytes]:
-        """Take note of count bytes in the buffer; return the frames now complete, without their sizes.
+        """Take `count` bytes that are now in the buffer; return the frames that are complete, without their sizes.
 
-        Raises FrameTooLargeError for a size above the limit and ProtocolError for a negative one, unless there are frames to return.
+        Raises FrameTooLargeError for a size above the limit and ProtocolError for a negative size, unless there are frames to return.
         """
         if len(self.prefix) < PREFIX_BYTES and self._handed_out is not None:
             self.prefix += bytes(self._handed_out[: min(count, PREFIX_BYTES - len(self.prefix))])
@@ -65,12 +67,12 @@ class FrameReader:
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes of an unfinished frame are held, its size included."""
+        """The bytes of an incomplete frame so far, including its size field."""
         return self._filled if self._large is None else self._filled + SIZE_BYTES
 
     @property
     def large_bytes(self) -> int:
-        """How much memory an unfinished frame has that does not fit into the shared buffer, 0 without one."""
+        """Bytes of the memory of an incomplete frame that has its own buffer; 0 without such a frame."""
         return 0 if self._large is None else len(self._large)
 
     def _take_back(self) -> None:
@@ -113,7 +115,7 @@ class FrameReader:
         return frames
 
     def _keep(self, start: int, filled: int) -> None:
-        """Move the unfinished frame to the front, or to a buffer of its own when it is too large for the shared one."""
+        """Move the incomplete frame to the front of the shared buffer, or to its own buffer if it is too large."""
         shared, left = self._shared, filled - start
         size = int.from_bytes(shared[start : start + SIZE_BYTES], "big") if left >= SIZE_BYTES else 0
         if size + SIZE_BYTES > _SHARED_BYTES:
@@ -126,14 +128,14 @@ class FrameReader:
             shared += bytes(min(max(2 * len(shared), size + SIZE_BYTES), _SHARED_BYTES) - len(shared))
 
     def _begin_large(self, first: bytearray, size: int) -> None:
-        """Go on with a frame of `size` bytes in a buffer of its own. first: what has come of it."""
+        """Continue a frame of `size` bytes in its own buffer. first: the bytes received so far."""
         used_again = None if self._memory is None else self._memory.take(size)
         if used_again is not None:
             used_again[: len(first)] = first
         self._large, self._large_size, self._filled = used_again or first, size, len(first)
 
     def _is_refused(self, size: int) -> bool:
-        """Note the fault if a frame of this size is not accepted."""
+        """Set `fault` if a frame of this size is not accepted. Returns whether it is set."""
         first = self.prefix[:16]
         if size < 0:
             self.fault = ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
-"""Making a bytearray longer without filling what is new.
+"""Makes a bytearray longer without setting the new bytes.
 
-A [c] module: what is not compiled fills it with zeros, which takes as long as receiving a part of what comes there.
+This is a [c] module. Interpreted code sets the new bytes to zero, which takes a part of the time of receiving the data.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ else:
 if not cython.compiled:
 
     def resize(buffer: bytearray, size: int) -> None:
-        """Add zeros: only C code can leave memory as it is."""
+        """Append zeros: only C code can leave new bytes unset."""
         buffer += bytes(size - len(buffer))
 
 
 def grow(buffer: bytearray, size: int) -> None:
-    """Make a buffer `size` bytes long, which is more than it is. The new bytes have no value until they are written."""
+    """Make a buffer longer. size: its new length. The new bytes are undefined until they are written."""
     resize(buffer, size)

@@ -1,9 +1,9 @@
-"""What stands before every request and response.
+"""The headers of requests and responses.
 
-A request header names the API, its version, the correlation id and the client (header v1); flexible versions add a tag section (v2), but
-the client id keeps its classic length. A response header is the correlation id (v0), in flexible versions with a tag section (v1);
-only ApiVersions always answers with v0, because the client does not know yet which versions the broker knows. The oldest
-ControlledShutdown is older than client ids: its header ends before (v0).
+A request header has the API, its version, the correlation id and the client id (header v1). Flexible versions add a tag section (v2), but
+the client id keeps its classic length. A response header is the correlation id (v0), in flexible versions with a tag section (v1). Only
+responses of ApiVersions always have v0, because the client does not know the broker's versions yet. The oldest version of
+ControlledShutdown is older than client ids, so its request header has none (v0).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_TAGS: Final = b"\x00"
 
 
 class RequestStart(NamedTuple):
-    """The part of a request header that all versions share."""
+    """The fields of a request header that all versions have."""
 
     api_key: int
     version: int
@@ -48,7 +48,7 @@ def encode_request_header(request: type[Request], version: int, correlation_id: 
 
 
 def has_client_id(request: type[Request], version: int) -> bool:
-    """Whether this version has header v1 or v2."""
+    """Whether requests of this version have a client id in their header (header v1 or v2)."""
     return request.API_KEY != CONTROLLED_SHUTDOWN_KEY or version > 0
 
 
@@ -60,7 +60,7 @@ def decode_request_start(frame: Bytes) -> RequestStart:
 
 
 def decode_client_id(request: type[Request], version: int, frame: Bytes) -> tuple[str | None, int]:
-    """Read the rest of a request header; return the client id and where the body starts. Raises ProtocolError."""
+    """Decode the rest of a request header; return the client id and the position of the body. Raises ProtocolError."""
     if not has_client_id(request, version):
         return None, _START.size
     try:
@@ -85,7 +85,7 @@ def _decode_client_id(frame: Bytes) -> tuple[str | None, int]:
 
 
 def encode_response_header(correlation_id: int, tagged: bool) -> bytes:
-    """Return the header of a response. tagged: with a tag section, as header v1 has it."""
+    """Return the header of a response. tagged: whether it has a tag section (header v1)."""
     return _INT32.pack(correlation_id) + (_NO_TAGS if tagged else b"")
 
 
@@ -98,11 +98,11 @@ def decode_correlation_id(frame: Bytes) -> int:
 
 
 def response_body_start(request: type[Request], version: int, frame: Bytes) -> int:
-    """Return where the body of a response starts. Raises ProtocolError."""
+    """Return the position of the body of a response. Raises ProtocolError."""
     size = len(frame)
     tagged = has_tagged_response_header(request, version)
     if size > _INT32.size and (not tagged or frame[_INT32.size] == 0):
-        # Nearly always: there are no tags yet.
+        # The usual case: Kafka does not use tags in headers yet.
         return _INT32.size + tagged
     try:
         decode_correlation_id(frame)

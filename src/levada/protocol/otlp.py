@@ -1,8 +1,8 @@
-"""OTLP metrics: the bytes inside PushTelemetry (KIP-714), as far as clients of Kafka use them. Written by hand: see adr/0028.
+"""Encodes and decodes OTLP metrics: the bytes inside PushTelemetry (KIP-714), as far as clients of Kafka use them. See adr/0028.
 
-The format is protobuf: each field is a tag, its number and how its value is written, and then the value. A message holds another one as
-bytes of a known length. Of OpenTelemetry's metrics.proto this file knows what clients of Kafka push: numbers, either read as they are (a
-gauge) or counted up for ever (a monotonic sum), with attributes that are texts. What else is in a payload is skipped when it is read.
+The format is protobuf: each field is a tag, which has the field's number and the encoding of its value, and then the value. A message
+inside another is a field of bytes. This file knows the parts of OpenTelemetry's metrics.proto that clients of Kafka push: numbers that are
+either gauges or monotonic sums, with attributes that are text. Other fields of a payload are skipped.
 
     MetricsData 1: ResourceMetrics      1: Resource 1: KeyValue, 2: ScopeMetrics 2: Metric
     Metric      1: name                 5: Gauge 1: NumberDataPoint     7: Sum 1: NumberDataPoint, 2: temporality, 3: is_monotonic
@@ -27,7 +27,7 @@ _FIXED64, _DOUBLE, _SIGNED = struct.Struct("<Q"), struct.Struct("<d"), struct.St
 
 
 class _Wire(IntEnum):
-    """How a value is written."""
+    """The encodings of values in protobuf."""
 
     VARINT = 0
     EIGHT_BYTES = 1
@@ -36,14 +36,14 @@ class _Wire(IntEnum):
 
 
 class Temporality(IntEnum):
-    """What the value of a sum is about: the time since the last push, or all the time since the beginning."""
+    """The time to which the value of a sum applies: since the last push, or since the client began."""
 
     DELTA = 1
     CUMULATIVE = 2
 
 
 class Point(NamedTuple):
-    """One number. is_sum: it only grows. start_ms: of a sum, since when it counts; milliseconds since the epoch."""
+    """One number. is_sum: whether it is a monotonic sum, not a gauge. start_ms: when a sum began to count, in ms since the epoch."""
 
     name: str
     value: float
@@ -53,7 +53,7 @@ class Point(NamedTuple):
 
 
 class Payload(NamedTuple):
-    """What one push carries. resource: what is true of all points, such as the group of a consumer. time_ms: when they were read."""
+    """The contents of one push. resource: attributes of all points, such as a consumer's group. time_ms: the time of the values."""
 
     points: Sequence[Point]
     time_ms: int
@@ -62,7 +62,7 @@ class Payload(NamedTuple):
 
 
 def encode(payload: Payload) -> bytes:
-    """Return a payload as MetricsData. Points of one name become one metric."""
+    """Encode a payload as MetricsData. Points with the same name become one metric."""
     named: dict[tuple[str, bool], list[Point]] = {}
     for point in payload.points:
         named.setdefault((point.name, point.is_sum), []).append(point)
@@ -105,9 +105,9 @@ def _eight(number: int, data: bytes) -> bytes:
 
 
 def decode(data: Bytes) -> Payload:
-    """Read MetricsData of any client: its gauges and sums. Raises ProtocolError.
+    """Decode the gauges and sums in MetricsData of any client. Raises ProtocolError.
 
-    time_ms is that of the newest point, temporality that of the first sum, resource what all ResourceMetrics name together.
+    time_ms is that of the newest point, temporality that of the first sum, and resource has the attributes of all ResourceMetrics.
     """
     points: list[Point] = []
     resource: dict[str, str] = {}
@@ -153,7 +153,7 @@ def _messages(message: Bytes, number: int) -> Sequence[Bytes]:
 
 
 def _last(fields: Mapping[int, Sequence[Any]], number: int, default: Any) -> Any:
-    """Return a field that is there once at most; of several, protobuf takes the last."""
+    """Return the value of a field that is not repeated. If there are several, the last one counts in protobuf."""
     return fields[number][-1] if number in fields else default
 
 
@@ -162,7 +162,7 @@ def _text(data: Bytes) -> str:
 
 
 def _fields(message: Bytes) -> dict[int, list[Any]]:
-    """Return the values of a message by the numbers of their fields: numbers for varints, bytes for all else."""
+    """Return the values of a message by field number: ints for varints, bytes for all other encodings."""
     found: dict[int, list[Any]] = {}
     view, at = memoryview(message), 0
     while at < len(view):

@@ -1,16 +1,17 @@
-"""Structs with an int16 in front that says what they are.
+"""Encodes and decodes structs with an int16 prefix: their version or record type.
 
-What stands in bytes fields of messages and in records has no request around it that names a version, so it names its own:
+A struct in a bytes field or in a record has no request around it that names its version, so it has a prefix:
 
-- subscriptions and assignments of classic groups, principals, and the values of records of coordinators: the version;
-- the keys of records of coordinators: the record type. What follows never changes (Kafka made another type instead: 0 and 1, offsets);
-- the keys of control records and the value of a transaction's end: the version.
+- the version, before subscriptions and assignments of classic groups, principals, and values of coordinators' records;
+- the record type, before keys of coordinators' records. The format of a type never changes; Kafka adds a new type instead (0 and 1 are
+offsets);
+- the version, before keys of control records and values of transaction markers.
 
-KRaft's control records (leader change, snapshot header and footer, voters) hold their version as a field and have nothing in front:
+KRaft's control records (leader change, snapshot header and footer, voters) have the version in a field and no prefix:
 `codegen.decode(LeaderChangeMessage, value, 0)`.
 
-A version that is newer than ours is read as our newest where Kafka reads it so, since there newer versions only append; elsewhere it is
-refused. Bytes that follow the struct are ignored, as Kafka does.
+If Kafka reads newer versions of a struct like the newest version that it knows, because they only append fields, so does this module. For
+other structs a newer version is an error. As in Kafka, bytes after the struct are ignored.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _READ_AS_OUR_NEWEST: Final = ("ConsumerProtocolSubscription", "ConsumerProtocolA
 
 
 class UnknownVersionError(ProtocolError):
-    """A struct of a version that is not known here; what wrote it is newer than this levada, or is broken."""
+    """A struct has an unknown version: its writer is newer than this levada, or the bytes are corrupt."""
 
 
 class UnknownRecordTypeError(ProtocolError):
-    """A record of a kind that is not known here, which a reader of a coordinator's topic passes over."""
+    """A record of a coordinator's topic has an unknown type. Readers skip such records."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"a coordinator's record of type {record_type}, which is unknown here")
@@ -44,15 +45,15 @@ class UnknownRecordTypeError(ProtocolError):
 
 
 def encode_prefixed(message: Data, version: int) -> bytes:
-    """Return a struct's bytes behind its version, or a record key's behind its record type. Raises as codegen.encode does."""
+    """Return a struct's bytes after its version, or a record key's bytes after its record type. Raises the errors of codegen.encode()."""
     prefix = message.RECORD_TYPE if isinstance(message, RecordKey) else version
     return _PREFIX.pack(prefix) + encode(message, version)
 
 
 def decode_prefixed(cls: type[D], data: Bytes) -> D:
-    """Read a struct that stands behind its version (for record keys use RecordTypes.decode).
+    """Decode a struct with its version as prefix. Use RecordTypes.decode() for record keys.
 
-    Raises UnknownVersionError when the version is not known, and ProtocolError as codegen.decode does.
+    Raises UnknownVersionError for an unknown version, and ProtocolError like codegen.decode().
     """
     version = read_prefix(cls.NAME, data)
     if version > cls.NEWEST_VERSION and cls.NAME in _READ_AS_OUR_NEWEST:
@@ -63,7 +64,7 @@ def decode_prefixed(cls: type[D], data: Bytes) -> D:
 
 
 def read_prefix(name: str, data: Bytes) -> int:
-    """Return the version or type in front of a struct. name: of the struct, for the TruncatedError where there is none."""
+    """Return the version or record type before a struct. name: the struct's name, for the text of a TruncatedError."""
     if len(data) < _PREFIX.size:
         raise TruncatedError(f"{name} of {len(data)} bytes is shorter than the version in front of it")
     (prefix,) = _PREFIX.unpack_from(data)
@@ -71,14 +72,17 @@ def read_prefix(name: str, data: Bytes) -> int:
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator's topic. Without a value it is a tombstone: what the key names is gone."""
+    """A record of a coordinator's topic. If its value is None it is a tombstone: the object of the key was deleted."""
 
     key: RecordKey
     value: RecordValue | None
 
 
 class RecordTypes(Mapping[int, type[RecordKey]]):
-    """The records of one topic: key classes by record type, imported when first asked for. modules: names in protocol/records by type."""
+    """The records of one topic: key classes by record type, imported at first use.
+
+    modules: names of modules in protocol/records by type.
+    """
 
     def __init__(self, modules: Mapping[int, str]) -> None:
         self._modules = modules
@@ -96,7 +100,7 @@ class RecordTypes(Mapping[int, type[RecordKey]]):
         return len(self._modules)
 
     def decode(self, key: Bytes, value: Bytes | None) -> CoordinatorRecord:
-        """Read a record. Raises UnknownRecordTypeError, which means to pass it over, and ProtocolError as decode_prefixed does."""
+        """Decode a record. Raises UnknownRecordTypeError for a record that should be skipped, and ProtocolError like decode_prefixed()."""
         record_type = read_prefix("the key of a coordinator's record", key)
         if record_type not in self._modules:
             raise UnknownRecordTypeError(record_type)

@@ -1,1 +1,1 @@
-"""Bytes and numbers: what the rest of the wire code is spelled with."""
+"""Checksums, hashes and numbers of variable length, which the protocol and the record format use."""

@@ -1,15 +1,15 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, cdivision=True
-"""What a change in bytes does to a CRC-32C that covers many more of them behind it.
+"""Updates a CRC-32C after a change at the beginning of the bytes, without reading the bytes after the change.
 
-A CRC is linear: two inputs that differ only at their beginning have checksums that differ by what that beginning's checksums differ by,
-times x to the number of bits that follow, modulo the polynomial. So to change the header of a batch takes no look at its records.
+A CRC is linear. If two inputs differ only at their beginning, their checksums differ by the difference of the beginnings' checksums, times
+x to the power of the number of bits that follow, modulo the polynomial. So the header of a batch can change without reading its records.
 
-A [c] module; the C types are in crc.pxd.
+This is a [c] module. The C types are in crc.pxd.
 """
 
 from __future__ import annotations
 
-# Polynomials over one bit, reflected as the CRC is: the highest bit is the factor of x^0.
+# Polynomials over GF(2), in reflected form like the CRC: the highest bit is the coefficient of x^0.
 POLYNOMIAL = 0x82F63B78
 ONE = 1 << 31
 MASK = 0xFFFFFFFF
@@ -27,7 +27,10 @@ def multiply(a: int, b: int) -> int:
 
 
 def shifted(difference: int, following_bytes: int) -> int:
-    """Return how the checksums of two inputs differ whose beginnings' checksums differ so, and that go on with so many equal bytes."""
+    """Return the difference (xor) of the checksums of two inputs that differ only at their beginning.
+
+    difference: the difference of the beginnings' checksums. following_bytes: the number of equal bytes after the beginnings.
+    """
     result = difference
     power = ONE >> 8  # x^8: one byte
     left = following_bytes

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The 32-bit murmur2 hash that Java's producer chooses a key's partition by.
+"""The 32-bit murmur2 hash with which Java's producer chooses the partition of a key.
 
-All producers of a topic must agree on it, bit for bit, or records of one key end up in several partitions.
+All producers of a topic must use exactly this hash; otherwise records with the same key go to different partitions.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def murmur2(data: bytes | bytearray | memoryview) -> int:
 
 
 def partition_for_key(key: bytes, count: int) -> int:
-    """Return the partition of a key among all `count` partitions of its topic, also those without a leader."""
-    # For nearly every key bytes() would only look for a __bytes__ method, which takes longer than the hash.
+    """Return the partition of a key. count: all partitions of its topic, including those without a leader."""
+    # Most keys are bytes; for these bytes() would only look for a __bytes__ method, which takes longer than the hash.
     data = key if type(key) is bytes else bytes(key)
     return (hash_bytes(data, 0, len(data)) & 0x7FFFFFFF) % count
 
 
 def partitions_for_keys(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
-    """Put the partition of each key into int32 `partitions` wherever it is -1 so far; a null key leaves it so.
+    """Set `partitions`, int32 per row, to the partition of the row's key wherever it is -1. It stays -1 for a null key.
 
-    data, offsets, validity: of an Arrow large_binary column, offsets from its first row on, None for a column of nulls; validity None if
-    nothing is null. shift: the validity bit of the first row.
+    data, offsets, validity: the parts of an Arrow large_binary column. offsets: from the first row on; None for a column of nulls.
+    validity: None if no key is null. shift: the validity bit of the first row.
     """
     if offsets is not None:
         hash_rows(data, offsets, validity, shift, count, partitions)
@@ -57,7 +57,7 @@ def hash_rows(data: Any, offsets: Any, validity: Any, shift: int, count: int, pa
 
 
 def hash_bytes(source: Any, start: int, end: int) -> int:
-    """Return the unsigned hash of the bytes from `start` to `end`. The masks keep Python's ints at 32 bits; in C they cost nothing."""
+    """Return the unsigned hash of the bytes from `start` to `end`. The masks limit Python's ints to 32 bits; in C they cost nothing."""
     length = end - start
     state = (SEED ^ length) & MASK
     at = start

@@ -1,9 +1,8 @@
-"""Numbers of variable length.
+"""Encodes and decodes numbers of variable length (varints).
 
-Seven bits per byte, least significant group first, the high bit says that another byte follows. Message headers and compact lengths
-use the unsigned form, records the signed one, which first folds the sign into the lowest bit (zigzag), so that small negative numbers
-stay short. A 32-bit number takes at most 5 bytes, a 64-bit number at most 10; what is longer, or carries bits beyond its width, is
-refused.
+Each byte has seven bits of the number, the lowest bits first. Its high bit is set if another byte follows. Tag sections and compact lengths
+use unsigned varints. Records use signed varints, in which the sign is moved to the lowest bit (zigzag), so that small negative numbers are
+short. A 32-bit number takes at most 5 bytes, a 64-bit number at most 10. Longer varints, and varints with more bits, are errors.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(data: Bytes, pos: int) -> tuple[int, int]:
-    """Read an unsigned 32-bit varint; return it and the position after it."""
+    """Decode an unsigned 32-bit varint; return the number and the position after it."""
     if pos + 1 < len(data):
-        # Nearly all are of one byte or two.
+        # Nearly all varints have one or two bytes.
         byte, following = data[pos], data[pos + 1]
         if byte < 0x80:
             return byte, pos + 1
@@ -43,7 +42,7 @@ def decode_uvarint(data: Bytes, pos: int) -> tuple[int, int]:
 
 
 def decode_uvarlong(data: Bytes, pos: int) -> tuple[int, int]:
-    """Read an unsigned 64-bit varint; return it and the position after it."""
+    """Decode an unsigned 64-bit varint; return the number and the position after it."""
     return _decode(data, pos, UINT64_BITS)
 
 
@@ -68,28 +67,28 @@ def _within(value: int, bits: int) -> int:
 
 
 def zigzag(value: int) -> int:
-    """Fold the sign of a number of at most 64 bits into its lowest bit: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Move the sign of a number of at most 64 bits to its lowest bit: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return value << 1 if value >= 0 else ~(value << 1)
 
 
 def unzigzag(value: int) -> int:
-    """Undo zigzag."""
+    """Return the signed number of a zigzag number."""
     return (value >> 1) ^ -(value & 1)
 
 
 def encode_varint(value: int) -> bytes:
-    """Return a signed number as a zigzag varint; 32-bit and 64-bit numbers look the same."""
+    """Return a signed number as a zigzag varint. 32-bit and 64-bit numbers have the same encoding."""
     return encode_uvarint(zigzag(value))
 
 
 def decode_varint(data: Bytes, pos: int) -> tuple[int, int]:
-    """Read a signed 32-bit varint; return it and the position after it."""
+    """Decode a signed 32-bit varint; return the number and the position after it."""
     value, pos = _decode(data, pos, UINT32_BITS)
     return unzigzag(value), pos
 
 
 def decode_varlong(data: Bytes, pos: int) -> tuple[int, int]:
-    """Read a signed 64-bit varint; return it and the position after it."""
+    """Decode a signed 64-bit varint; return the number and the position after it."""
     value, pos = _decode(data, pos, UINT64_BITS)
     return unzigzag(value), pos
 
