@@ -1,5 +1,5 @@
-"""What Kafka says on the wire, for clients and brokers alike.
+"""Kafka's protocol, for clients and brokers.
 
-`messages/` declares every request and response, a file per API; `records/` and `embedded/` what stands in logs and in fields of bytes.
-Begin with `schema`, how a message is declared, and `codegen`, which makes an encoder and a decoder of it for each version.
+`messages/` declares every request and response, with one file per API. `records/` and `embedded/` declare the structs in logs and in bytes
+fields. Begin with `schema`, in which messages are declared, and `codegen`, which generates an encoder and a decoder for each version.
 """

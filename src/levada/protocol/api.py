@@ -1,7 +1,7 @@
-"""Which APIs there are. A message module is imported when its API is first asked for.
+"""The table of all APIs. A message module is imported at the first use of its API.
 
-These are all that Kafka has messages for, inter-broker ones included. What a client uses and what the embedded broker serves is less, and
-is decided there.
+The table has all APIs of Kafka, also those between brokers. The client and the embedded broker use some of them, and decide themselves
+which.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _MODULES: Final[Mapping[int, str]] = {
 
 
 class _Apis(Mapping[int, type[Request]]):
-    """Request types by API key; the module's name gives the class's."""
+    """Request types by API key. The name of the class follows from the name of the module."""
 
     def __init__(self) -> None:
         self._loaded: dict[int, type[Request]] = {}

@@ -1,8 +1,8 @@
-"""Messages into bytes and back.
+"""Encodes and decodes messages.
 
-There is one encoder and one decoder per version of a message, generated as Python source when first used, compiled once and kept. The
-source is put into linecache: a traceback shows it and a debugger steps through it. The fast path checks nothing that fails by itself;
-when something fails, the line it failed on tells which field it was.
+Each version of a message has an encoder and a decoder, which are generated as Python source at first use, compiled once and kept. The
+source is put into linecache, so that tracebacks show it and debuggers step through it. The fast path does not check values whose errors
+Python raises anyway; the line that raises shows which field was wrong.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _decoders: dict[tuple[type[Message], int], Decoder] = {}
 def encode(message: Message, version: int) -> bytes:
     """Return a message's bytes in a version of its API.
 
-    Raises UnsupportedVersionError when the API has no such version or the version lacks a field that was set, and UnwritableError when a
-    field holds what the wire cannot carry.
+    Raises UnsupportedVersionError if the API has no such version or the version lacks a field that was set, and UnwritableError if the
+    value of a field does not fit the protocol.
     """
     parts: list[Bytes] = []
     encode_parts(message, version, parts)
@@ -41,21 +41,21 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_into(message: Message, version: int, buf: bytearray) -> None:
-    """Append a message's bytes to a buffer. Raises as encode does, and leaves the buffer alone then."""
+    """Append a message's bytes to a buffer. Raises the errors of encode(), and does not change the buffer then."""
     buf += encode(message, version)
 
 
 def encode_parts(message: Message, version: int, parts: list[Bytes]) -> None:
-    """Append a message's bytes to a list of pieces; records are not copied. Raises as encode does."""
+    """Append a message's bytes to a list of pieces. Records are not copied. Raises the errors of encode()."""
     encoder = _encoders.get((type(message), version)) or _new_encoder(type(message), version)
     encoder(message, parts)
 
 
 def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M, int]:
-    """Read a message that starts at offset; return it and the position after it.
+    """Decode a message that starts at offset; return the message and the position after it.
 
-    Fields of record batches are views of data. Raises TruncatedError when the bytes end too early, another ProtocolError when they
-    break the format, UnsupportedVersionError when the API has no such version. Structs read are not tracked by the garbage collector; see
+    Fields with record batches are views of data. Raises TruncatedError if the bytes end too early, another ProtocolError if they violate
+    the format, and UnsupportedVersionError if the API has no such version. The garbage collector does not track the decoded structs, see
     levada.protocol.untracked.
     """
     decoder = _decoders.get((cls, version)) or _new_decoder(cls, version)
@@ -87,7 +87,7 @@ def _check_version(cls: type[Message], version: int) -> None:
 
 
 def _compile(source: Source, filename: str) -> dict[str, Any]:
-    # Imported when needed: it brings the tokenizer along.
+    # Imported here, because it imports the tokenizer, too.
     import linecache
 
     text = source.text()
@@ -116,7 +116,7 @@ def _encode_fault(cls: type[Message], version: int, source: Source) -> Callable[
 
 
 def _field_text(error: Exception, source: Source) -> str:
-    """Name the field whose line of generated code failed."""
+    """Return text with the field whose line of generated code raised, or "" if it is not known."""
     trace = error.__traceback__
     field = source.field_of_line(trace.tb_lineno) if trace else ""
     return f", in {field}" if field else ""

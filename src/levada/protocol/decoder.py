@@ -1,10 +1,11 @@
-"""Source of a decoder for one version of one message.
+"""Generates the source of a decoder for one version of one message.
 
-The generated function is straight-line code with loops only for arrays. `pos` always names the byte being read, `end` the end of the
-data. Before anything is sliced or allocated, its length is compared with what remains; a fixed-size read past the end raises by itself
-(struct.error, IndexError). One `except` around it all turns every fault into a ProtocolError with position and field.
+The generated function is straight-line code with loops only for arrays. `pos` is always the position of the next byte, `end` the end of the
+data. Before anything is sliced or allocated, its length is compared with the bytes that remain. A fixed-size read beyond the end raises
+struct.error or IndexError by itself. One `except` around the whole function turns every error into a ProtocolError with position and field.
 
-The structs of an array with several are untracked (hidden from the garbage collector) while it is read; levada.protocol.untracked says why.
+While a larger array of structs is decoded, the structs are untracked: the garbage collector no longer visits them.
+levada.protocol.untracked explains why.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from levada.protocol.untracked import turns
 _SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "float64": 8, "bool": 1, "uuid": 16}
 
 SEVERAL = 8
-"""Smaller arrays are untracked with the struct they are part of: a call for each of them would cost more."""
+"""Arrays with fewer structs are untracked together with the struct around them, because a call for each would cost more."""
 
 
 def smallest_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes a field can take in line."""
+    """Return the fewest bytes that a field can take in line."""
     if field.kind in _SIZES:
         return _SIZES[field.kind]
     if field.kind == "string":
@@ -77,7 +78,7 @@ class _Decoder:
         return f"{word}{self.names}"
 
     def new_struct(self, struct: type[Struct], target: str) -> None:
-        """Make a struct, under a name of its own, and fill it."""
+        """Write code that makes a struct in a variable of its own and decodes its fields."""
         var = self.made(struct, target)
         for field in struct.FIELDS:
             with self.out.field(field.name):
@@ -87,7 +88,7 @@ class _Decoder:
                 self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
 
     def made(self, struct: type[Struct], target: str) -> str:
-        """Make a struct without fields so far; return the name it has of its own."""
+        """Write code that makes a struct without its fields; return the variable that has it."""
         var = target if target.isidentifier() else self.fresh("s")
         self.out.scope[struct.__name__] = struct
         self.out.line(f"{var} = new({struct.__name__})" if var == target else f"{var} = {target} = new({struct.__name__})")
@@ -100,7 +101,7 @@ class _Decoder:
             self.default(field, target)
 
     def default(self, field: Field, target: str) -> None:
-        """Set a field to its default value, a fresh one where it can be changed in place."""
+        """Write code that sets a field to its default: a new object if the default is mutable."""
         if field.default is not UNSET:
             self.out.line(f"{target} = {self.constant(field.default)}")
         elif field.kind == "array":
@@ -111,7 +112,7 @@ class _Decoder:
                 self.default(part, f"{var}.{part.name}")
 
     def constant(self, value: Any) -> str:
-        """An expression for a value."""
+        """Return an expression for a value."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return repr(value)
         name = self.fresh("default")
@@ -119,7 +120,7 @@ class _Decoder:
         return name
 
     def value(self, field: Field, target: str) -> None:
-        """Read one value in line."""
+        """Write code that decodes one value in line."""
         if field.kind in FORMATS:
             self.fixed(field.kind, target)
         elif field.kind == "struct":
@@ -135,7 +136,7 @@ class _Decoder:
         self.run.append(Slot(FORMATS[kind], place, self.out.path))
 
     def flush(self) -> None:
-        """Write out the run."""
+        """Write the code of the run."""
         if not self.run:
             return
         if len(self.run) == 1 and self.run[0].format == "B":
@@ -149,7 +150,7 @@ class _Decoder:
         self.run, self.after_run = [], []
 
     def head(self, classic: str, slow: str = "decode_uvarint") -> None:
-        """Read a length or count into n, ending the run. In flexible versions it is one more than the length, and 0 for null."""
+        """End the run with a length or count, which goes into n. In flexible versions n is the length plus one, or 0 for null."""
         self.run.append(Slot("B" if self.flexible else classic, "n", self.out.path))
         self.flush()
         if self.flexible:
@@ -177,7 +178,7 @@ class _Decoder:
 
     @contextmanager
     def unless_null(self, field: Field, target: str, test: str) -> Iterator[None]:
-        """Set a nullable field to None if the test holds, else run what is added inside."""
+        """Write code that sets a nullable field to None if the test is true, and otherwise runs the code that the `with` block writes."""
         if not field.nullable.has(self.version):
             yield
             return
@@ -188,7 +189,7 @@ class _Decoder:
             self.flush()
 
     def sized(self, field: Field, target: str, value: str) -> None:
-        """Read n bytes."""
+        """Write code that decodes n bytes."""
         with self.unless_null(field, target, f"n == {self.null}"):
             self.out.line("stop = pos + n - 1" if self.flexible else "stop = pos + n")
             with self.out.block("if not pos <= stop <= end:"):
@@ -206,7 +207,7 @@ class _Decoder:
             self.elements(element, target)
 
     def elements(self, element: Field, target: str) -> None:
-        """Read as many elements as n says, once it is clear that they can be there."""
+        """Write code that checks whether n elements fit the bytes that remain, and decodes them."""
         smallest = max(1, smallest_size(element, self.version, self.flexible))
         if self.flexible:
             self.out.line("n -= 1")
@@ -216,14 +217,14 @@ class _Decoder:
         self.loop(element, target)
 
     def count_elements(self) -> None:
-        """Add n to the elements of a request."""
+        """Write code that adds n to the number of a request's elements, and raises beyond the limit."""
         if self.counts_elements:
             self.out.line("elements += n")
             with self.out.block(f"if elements > {runtime.MAX_REQUEST_ELEMENTS}:"):
                 self.out.line("raise elements_fault(elements)")
 
     def numbers(self, field: Field, letter: str, target: str) -> None:
-        """Read an array of numbers: a few at once, as nearly always, or any other count with all its checks."""
+        """Write code that decodes an array of numbers: a short array, the usual case, with one call, a longer one with all checks."""
         self.run.append(Slot("B" if self.flexible else "i", "n", self.out.path))
         self.flush()
         few, size = unpackers_of(letter), calcsize(f">{letter}")
@@ -254,12 +255,12 @@ class _Decoder:
         if field.nullable.has(self.version):
             self.run.append(Slot("b", "n", self.out.path))
             self.flush()
-        # Java's classes: a sign in line, but an unsigned varint in the tag section.
+        # As in Java, null is -1 in line, but the unsigned varint 0 in the tag section.
         with self.unless_null(field, target, "n == 0" if field.is_tagged(self.version) else "n < 0"):
             self.new_struct(cast("type[Struct]", field.struct), target)
 
     def tags(self, fields: list[Field], var: str) -> None:
-        """Read a tag section. Fields in it hold their defaults already."""
+        """Write code that decodes a tag section. Tagged fields have their defaults already."""
         self.run.append(Slot("B", "n", self.out.path))
         self.flush()
         with self.out.block("if n:"):
@@ -280,7 +281,7 @@ class _Decoder:
                     self.value(field, f"{var}.{field.name}")
                     self.flush()
                 word = "elif"
-            # Tags ascend: after this one all are unknown.
+            # Tags ascend, so all tags after this one are unknown, too.
             with self.out.block(f"elif {tag} > {max(field.tag for field in fields)}:"):
                 self.out.line(f"pos, unknown = skip_tagged_fields(data, {stop}, end, {left} - 1, {tag}, count_unknown(unknown))")
                 self.out.line("break")

@@ -1,4 +1,4 @@
-"""docs/PROTOCOL.md, made from the declarations: `python -m levada.protocol.document > docs/PROTOCOL.md`."""
+"""Generates docs/PROTOCOL.md from the declarations: `python -m levada.protocol.document > docs/PROTOCOL.md`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ decode, and are never negotiated. Flexible is the first version with compact len
 the API today: the client, the embedded broker, or nobody yet. `KafkaClient.request` sends any of them."""
 
 USERS: Final = {"client": ("client", "producer", "consumer", "admin", "sync"), "broker": ("broker",)}
-# A table of the versions of old brokers, for all APIs, not only for those that are used.
+# This file has a table of old brokers' versions for all APIs, so that its imports do not mean that an API is used.
 _NO_USER: Final = "broker_fallback.py"
 
 
 def document() -> str:
-    """Return the whole page."""
+    """Return the text of the whole page."""
     head = ["| key | API | versions | drafts | flexible | used by |", "|---|---|---|---|---|---|"]
     used = {user: _imported_by(packages) for user, packages in USERS.items()}
     return "\n".join([INTRODUCTION, "", *head, *(_row(request, used) for request in APIS.values())]) + "\n"
@@ -54,7 +54,10 @@ def _drafts(request: type[Request]) -> str:
 
 
 def _imported_by(packages: tuple[str, ...]) -> set[str]:
-    """The message modules that these packages import, found in their source: nothing of them may be imported here."""
+    """Return the message modules that these packages import.
+
+    They are found in the source, because the packages may not be imported here.
+    """
     root = Path(__file__).parents[1]
     sources = [path.read_text() for package in packages for path in sorted((root / package).rglob("*.py")) if path.name != _NO_USER]
     return {found for source in sources for found in re.findall(r"levada\.protocol\.messages\.(\w+) import", source)}

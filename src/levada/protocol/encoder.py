@@ -1,7 +1,7 @@
-"""Source of an encoder for one version of one message.
+"""Generates the source of an encoder for one version of one message.
 
-The generated function appends byte strings to a list, which the caller joins once: payloads are copied a single time. A value of the
-wrong type or size fails in pack, encode or len; one `except` around it all names the field.
+The generated function appends byte strings to a list, which the caller joins once, so that payloads are copied only once. A value of the
+wrong type or size makes pack, encode or len raise. One `except` around the whole function adds the name of the field.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Encoder:
         return f"{word}{self.names}"
 
     def members(self, struct: type[Struct], var: str) -> None:
-        """Write the fields of a struct."""
+        """Write code that encodes the fields of a struct."""
         for field in struct.FIELDS:
             with self.out.field(field.name):
                 if field.is_inline(self.version):
@@ -55,12 +55,12 @@ class _Encoder:
             self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
 
     def refuse(self, field: Field, place: str) -> None:
-        """Raise if a field that this version lacks was set."""
+        """Write code that raises if a field that this version lacks was set."""
         with self.out.block(f"if {self.differs(field, place)}:"):
             self.out.line(f"missing_field({self.out.path!r})")
 
     def differs(self, field: Field, place: str) -> str:
-        """An expression that tells whether a field is not at its default."""
+        """Return an expression that is true if a field does not have its default value."""
         value = field.new_default()
         if value is None:
             return f"{place} is not None"
@@ -76,7 +76,7 @@ class _Encoder:
         return f"{place} != {name}"
 
     def value(self, field: Field, place: str) -> None:
-        """Write one value in line."""
+        """Write code that encodes one value in line."""
         if field.kind in FORMATS:
             self.run.append(Slot(FORMATS[field.kind], f"{place}.bytes" if field.kind == "uuid" else place, self.out.path))
         elif field.kind == "struct":
@@ -85,13 +85,13 @@ class _Encoder:
             {"string": self.string, "bytes": self.bytestring, "records": self.bytestring, "array": self.array}[field.kind](field, place)
 
     def flush(self) -> None:
-        """Write out the run."""
+        """Write the code of the run."""
         if self.run:
             self.out.add_run(self.run, lambda name, places: f"{self.add}({name}({places}))", "pack")
             self.run = []
 
     def head(self, field: Field, place: str, length: str, classic: str, long: str = "encode_uvarint") -> None:
-        """Write a length or count, ending the run. place: what may be None."""
+        """End the run with a length or count. place: the variable that is None if the value is null."""
         nullable = field.nullable.has(self.version)
         if not self.flexible:
             text = f"-1 if {place} is None else {length}" if nullable else length
@@ -129,7 +129,7 @@ class _Encoder:
         self.loop(element, f"{items} or ()" if field.nullable.has(self.version) else items)
 
     def numbers(self, field: Field, letter: str, items: str) -> None:
-        """Write an array of numbers: a few at once with their count, as nearly always, or any other way."""
+        """Write code that encodes an array of numbers: a short array, the usual case, with one call, a longer one in two steps."""
         self.flush()
         head = "B" if self.flexible else "i"
         counted = f"counted_{head}{letter}"
@@ -155,7 +155,7 @@ class _Encoder:
         if not field.nullable.has(self.version):
             self.members(struct, var)
             return
-        # Java's classes: a sign in line, but an unsigned varint in the tag section.
+        # As in Java, null is -1 in line, but the unsigned varint 0 in the tag section.
         null = 0 if field.is_tagged(self.version) else -1
         self.run.append(Slot("b", f"{null} if {var} is None else 1", self.out.path))
         self.flush()
@@ -164,7 +164,7 @@ class _Encoder:
             self.flush()
 
     def named(self, place: str) -> str:
-        """Give what is at a place a name, unless it has one."""
+        """Return a variable with the value of an expression; assign it first if the expression is not a variable."""
         if place.isidentifier():
             return place
         var = self.fresh("s")
@@ -172,14 +172,14 @@ class _Encoder:
         return var
 
     def tags(self, fields: list[Field], var: str) -> None:
-        """Write the tag section: the fields that are not at their default, in the order of their tags."""
+        """Write code that encodes the tag section: the fields that do not have their defaults, in the order of their tags."""
         if not fields:
             self.run.append(Slot("x", "", self.out.path))
             return
         self.flush()
         places = {field: f"{var}.{field.name}" for field in sorted(fields, key=lambda field: field.tag)}
         for field, place in places.items():
-            # Looked at several times.
+            # A variable, because the expression is evaluated several times.
             if field.kind in ("struct", "array"):
                 places[field] = self.named(place)
         tests = [self.differs(field, place) for field, place in places.items()]
@@ -189,7 +189,7 @@ class _Encoder:
             self.out.line(f"{self.add}(SHORT[0])")
 
     def tagged(self, places: dict[Field, str], tests: list[str]) -> None:
-        """Write a tag section with something in it. tests: what tells whether a field is not at its default."""
+        """Write code that encodes a tag section that is not empty. tests: for each field, an expression from differs()."""
         found = self.fresh("tags")
         self.out.line(f"{found} = []")
         for (field, place), test in zip(places.items(), tests, strict=True):

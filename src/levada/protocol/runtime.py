@@ -1,6 +1,6 @@
-"""What generated encoders and decoders call off their fast path.
+"""Functions that generated encoders and decoders call outside their fast path.
 
-Each of these raises a bare ProtocolError or TruncatedError; the generated function adds API, version, position and field.
+They raise a ProtocolError or TruncatedError with the fault only. The generated function adds API, version, position and field.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from levada.wire.varint import Bytes, decode_uvarint, encode_uvarint
 
 MAX_STRING_BYTES: Final = 32767
 MAX_UNKNOWN_TAGS: Final = 100_000
-"""Unknown tagged fields in one message. A newer peer sends a few per partition; skipping millions would take seconds."""
+"""The most unknown tagged fields in one message. A newer peer sends a few per partition; skipping millions would take seconds."""
 MAX_REQUEST_ELEMENTS: Final = 100_000
-"""Elements of all arrays in one request. Each takes a broker far longer to read and to answer than a client to send its two bytes."""
+"""The most elements of all arrays in one request. A client sends an element in two bytes; a broker needs far longer to process it."""
 SMALLEST_TAG: Final = 2
 """Bytes of a tagged field without a value."""
 
-# Lengths and counts below 128, which is nearly all of them.
+# Varints below 128: nearly all lengths and counts.
 SHORT: Final = tuple(bytes([value]) for value in range(128))
-# Those of two bytes.
+# Makes a varint of two bytes.
 pair: Final = Struct("BB").pack
 
-# Types whose length is their size, and which can be written as they are.
+# Types whose len() is their size in bytes, and that can be written without a view.
 PLAIN: Final = (bytes, bytearray)
 
 
 @lru_cache(maxsize=4096)
 def uuid_of(data: bytes) -> UUID:
-    """Return the UUID of 16 bytes. Cached: building one costs more than decoding a partition, and topics repeat."""
+    """Return the UUID of 16 bytes. Cached, because making a UUID costs more than decoding a partition, and topics repeat."""
     return UUID(bytes=data)
 
 
 def read_string_head(data: Bytes, pos: int) -> tuple[int, int]:
-    """Read the length, plus one, of a compact string that may be 127 bytes or longer."""
+    """Decode the head of a compact string of any length; return the length plus one, and the position after the head."""
     value, pos = decode_uvarint(data, pos)
     if value > MAX_STRING_BYTES + 1:
         raise ProtocolError(f"a string announces {value - 1} bytes, more than {MAX_STRING_BYTES}")
@@ -45,14 +45,14 @@ def read_string_head(data: Bytes, pos: int) -> tuple[int, int]:
 
 
 def write_string_head(value: int) -> bytes:
-    """Return the length, plus one, of a compact string that is 127 bytes or longer."""
+    """Return the head of a compact string of 127 bytes or more. value: its length plus one."""
     if value > MAX_STRING_BYTES + 1:
         raise ProtocolError(f"a string of {value - 1} bytes is longer than {MAX_STRING_BYTES}")
     return encode_uvarint(value)
 
 
 def read_numbers(letter: str, count: int, data: Bytes, pos: int, end: int, nullable: bool) -> tuple[list[int | float] | None, int]:
-    """Read `count` numbers of one format, -1 for null; return them and the position after them."""
+    """Decode `count` numbers of one format; return them and the position after them. A count of -1 is null."""
     if count == -1 and nullable:
         return None, pos
     size = calcsize(f">{letter}")
@@ -62,7 +62,7 @@ def read_numbers(letter: str, count: int, data: Bytes, pos: int, end: int, nulla
 
 
 def length_fault(length: int, remaining: int) -> ProtocolError:
-    """Say what is wrong with a length."""
+    """Return the error for an invalid length."""
     if length == -1:
         return ProtocolError("null where null is not allowed")
     if length < 0:
@@ -71,7 +71,7 @@ def length_fault(length: int, remaining: int) -> ProtocolError:
 
 
 def count_fault(count: int, remaining: int, smallest: int) -> ProtocolError:
-    """Say what is wrong with the count of an array whose elements take at least `smallest` bytes."""
+    """Return the error for an invalid count of an array whose elements take at least `smallest` bytes."""
     if count == -1:
         return ProtocolError("null where null is not allowed")
     if count < 0:
@@ -80,7 +80,7 @@ def count_fault(count: int, remaining: int, smallest: int) -> ProtocolError:
 
 
 def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int, int]:
-    """Read tag and size of a tagged field; return the tag, where its value starts, and where it ends. last: the tag before, or -1."""
+    """Decode tag and size of a tagged field; return the tag, and the start and end of its value. last: the previous tag, or -1."""
     tag, pos = decode_uvarint(data, pos)
     size, pos = decode_uvarint(data, pos)
     if tag <= last:
@@ -91,9 +91,9 @@ def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int,
 
 
 def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, int]:
-    """Skip a tag section in which no tag is known; return the position after it, and the message's unknown tags so far.
+    """Skip a tag section in which no tag is known; return the position after it, and the number of the message's unknown tags so far.
 
-    unknown: how many the message had before. Raises TooManyElementsError.
+    unknown: the number of unknown tags before. Raises TooManyElementsError.
     """
     count, pos = decode_uvarint(data, pos)
     if count > (end - pos) // SMALLEST_TAG:
@@ -102,15 +102,15 @@ def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, i
 
 
 def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, unknown: int) -> tuple[int, int]:
-    """Skip `count` tagged fields that are unknown. last: the tag before them, or -1. unknown: how many the message had before.
+    """Skip `count` unknown tagged fields; return the position after them, and the number of the message's unknown tags so far.
 
-    Return the position after them, and how many unknown tags the message has so far. Raises TooManyElementsError, ProtocolError.
+    last: the previous tag, or -1. unknown: the number of unknown tags before. Raises TooManyElementsError and ProtocolError.
     """
     unknown = count_unknown(unknown, count)
     for _ in range(count):
         start = pos + 2
         if start < end:
-            # Here without a call per field, for tags of one byte or two and values below 128 bytes: a message may have many thousands.
+            # Tags of up to two bytes with values below 128 bytes are skipped without a call, because a message may have thousands of them.
             tag, size = data[pos], data[pos + 1]
             if tag > 0x7F > size:
                 tag, size = tag & 0x7F | size << 7, data[start]
@@ -123,7 +123,7 @@ def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, u
 
 
 def count_unknown(unknown: int, more: int = 1) -> int:
-    """Return unknown + more, the number of unknown tags of a message so far. Raises TooManyElementsError if there are too many."""
+    """Return unknown + more, the number of a message's unknown tags so far. Raises TooManyElementsError beyond the limit."""
     if unknown + more > MAX_UNKNOWN_TAGS:
         raise TooManyElementsError(f"a message has {unknown + more} or more unknown tagged fields; the limit is {MAX_UNKNOWN_TAGS}")
     return unknown + more
@@ -135,7 +135,7 @@ def elements_fault(elements: int) -> TooManyElementsError:
 
 
 def tag_size_fault(tag: int, pos: int, stop: int) -> ProtocolError:
-    """Say that a tagged field did not end where its size said."""
+    """Return the error for a tagged field whose value does not end at its announced size."""
     return ProtocolError(f"the value of tag {tag} ends {abs(pos - stop)} bytes {'after' if pos > stop else 'before'} its announced end")
 
 

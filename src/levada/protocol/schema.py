@@ -1,19 +1,19 @@
-"""How a message is declared.
+"""The declaration of messages.
 
-A message is a class whose attributes say what stands on the wire, in wire order::
+A message is a class whose attributes are the fields on the wire, in their order::
 
     class TopicProduceData(Struct):
         name: str = string("0-12", ignorable=True)
         topic_id: UUID = uuid("13+", ignorable=True)
         partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
-Versions are spans of the API's versions: "3", "0-12", "9+". `nullable` is the span in which null is allowed, `tagged` the span in which
-the field is a tagged one (with number `tag`) instead of standing in line. A field that a version lacks reads as its default and, when it
-holds something else, is refused on writing unless it is `ignorable`.
+Versions are ranges of the API's versions: "3", "0-12", "9+". `nullable` is the range in which null is allowed. `tagged` is the range in
+which the field is a tagged field (with number `tag`), not in line. If a version lacks a field, decoding sets its default. Encoding raises
+an error if such a field has another value, unless it is `ignorable`.
 
-Every field has a default: the one given, else null where the field is nullable in all its versions, else zero, empty or a new struct.
-Instances have slots, a keyword-only constructor, `==` and a repr that prints neither payloads nor what is marked `secret`. Arrays are
-lists; records are bytes-like or None, and a memoryview of the input after decoding.
+Every field has a default: the given one; otherwise null if the field is nullable in all its versions; otherwise zero, empty or a new
+struct. Instances have slots, a keyword-only constructor, `==`, and a repr without payloads and `secret` fields. Arrays are lists. Records
+are bytes-like or None; after decoding they are a memoryview of the input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Pro
 from uuid import UUID
 
 if TYPE_CHECKING:
-    # As in levada.types.
+    # For the same reason as in levada.types.
     from typing_extensions import TypeVar
 
     R = TypeVar("R", default=Any, covariant=True)
@@ -42,14 +42,14 @@ _SHOWN_BYTES = 32
 
 
 class Versions(NamedTuple):
-    """A span of versions, both ends included."""
+    """A range of versions, including both ends."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Read "3", "0-12", "9+" or "none"."""
+        """Parse "3", "0-12", "9+" or "none"."""
         if text == "none":
             return NO_VERSIONS
         first, dash, last = text.partition("-")
@@ -58,11 +58,11 @@ class Versions(NamedTuple):
         return cls(int(first), int(last) if dash else int(first))
 
     def has(self, version: int) -> bool:
-        """Whether the version lies in the span."""
+        """Whether the version is in the range."""
         return self.first <= version <= self.last
 
     def covers(self, other: Versions) -> bool:
-        """Whether the other span lies in this one."""
+        """Whether the other range is completely in this one."""
         return self.first <= other.first and other.last <= self.last
 
 
@@ -79,11 +79,14 @@ class _Unset:
 UNSET: Final[Any] = _Unset()
 
 NEW: Final[Any] = _Unset()
-"""The default of an array or struct that is nullable, but not null unless it is set so."""
+"""The default of a nullable array or struct that is not null by default."""
 
 
 class Field(NamedTuple):
-    """One field of a struct, as the code generator sees it. element: of an array; struct: of kind "struct"; secret: not for logs."""
+    """One field of a struct, for the code generator.
+
+    element: the elements of an array. struct: the class of a struct. secret: not for logs.
+    """
 
     kind: str
     versions: Versions
@@ -98,15 +101,15 @@ class Field(NamedTuple):
     secret: bool = False
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field stands in the tag section of this version."""
+        """Whether the field is in the tag section of this version."""
         return self.tagged.has(version)
 
     def is_inline(self, version: int) -> bool:
-        """Whether the field stands in line in this version."""
+        """Whether the field is in line in this version."""
         return self.versions.has(version) and not self.tagged.has(version)
 
     def new_default(self) -> Any:
-        """Return the default value; a fresh one when it can be changed in place."""
+        """Return the default value: a new object if it is mutable."""
         if self.default is not UNSET:
             return self.default
         return [] if self.kind == "array" else cast("type[Struct]", self.struct)()
@@ -128,7 +131,7 @@ def _field(
 
 class _Fixed(Protocol[T]):
     def __call__(self, versions: str = "0+", *, default: T = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False) -> T:
-        """Declare a field that is always there and always the same size."""
+        """Declare a field of fixed size that is never null."""
 
 
 def _fixed(kind: str, zero: T) -> _Fixed[T]:
@@ -165,7 +168,7 @@ def string(
     secret: bool = False,
 ) -> str | None: ...
 def string(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare text: UTF-8, at most 32767 bytes. secret: repr does not show it."""
+    """Declare text: at most 32767 bytes of UTF-8. secret: repr() does not show it."""
     return _field("string", versions, default, ignorable=ignorable, **more)
 
 
@@ -185,12 +188,12 @@ def bytestring(
     secret: bool = False,
 ) -> bytes | None: ...
 def bytestring(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare opaque bytes. secret: repr does not show it."""
+    """Declare opaque bytes. secret: repr() does not show them."""
     return _field("bytes", versions, default, ignorable=ignorable, **more)
 
 
 def records(versions: str = "0+", *, nullable: str = "none", ignorable: bool = False) -> RecordBytes | None:
-    """Declare record batches as raw bytes. Null and empty both mean that there are none."""
+    """Declare record batches as raw bytes. Null and empty both mean no batches."""
     return cast("RecordBytes | None", _field("records", versions, nullable=nullable, ignorable=ignorable))
 
 
@@ -208,7 +211,7 @@ def array(
     ignorable: bool = False,
 ) -> list[T] | None: ...
 def array(element: Any, versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare a list of structs (give the class) or of primitives (give the function, such as int32). The only default is null."""
+    """Declare a list. element: the class of its structs, or the function of its primitives, such as int32. default: None or NEW."""
     inner = _field("struct", "0+", struct=element, ignorable=False) if isinstance(element, StructMeta) else element()
     return _field("array", versions, default, ignorable=ignorable, element=inner, **more)
 
@@ -230,17 +233,17 @@ def struct(
     ignorable: bool = False,
 ) -> S | None: ...
 def struct(element: Any, versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare a struct inside a struct. The only default but a new struct is null."""
+    """Declare a struct inside a struct. default: None or NEW; without it, a new struct unless the field is always nullable."""
     return _field("struct", versions, default, ignorable=ignorable, struct=element, **more)
 
 
 class StructMeta(type):
-    """Turns declared fields into slots and a list of fields."""
+    """Metaclass that turns declared fields into slots and the tuple FIELDS."""
 
     FIELDS: tuple[Field, ...]
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> StructMeta:
-        """Take the fields out of the class body. options: the class keywords of Request and Response."""
+        """Move the fields from the class body to FIELDS. options: class keywords, for example those of Request and Response."""
         fields = tuple(value._replace(name=key) for key, value in namespace.items() if isinstance(value, Field))
         for field in fields:
             del namespace[field.name]
@@ -252,13 +255,13 @@ class StructMeta(type):
 
 @dataclass_transform(kw_only_default=True, eq_default=True)
 class Struct(metaclass=StructMeta):
-    """Base of everything declared: a request, a response, or a part of one."""
+    """Base of all declared classes: requests, responses, and their parts."""
 
     FIELDS: ClassVar[tuple[Field, ...]]
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, **values: Any) -> None:
-        # Generated when the first instance is made: most programs use few of the messages, and compiling costs more than declaring.
+        # Generated for the first instance, because most programs use few messages, and compiling costs more than declaring.
         cls = type(self)
         cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
         self.__init__(**values)  # type: ignore[misc]
@@ -295,7 +298,7 @@ def _make_init(cls: type[Struct]) -> Callable[..., None]:
             body.append(f"self.{name} = {name}")
     signature = ", ".join(["self", *(["*", *parameters] if parameters else [])])
     source = f"def __init__({signature}):\n    " + "\n    ".join(body or ["pass"])
-    # Compiled first: Ctrl-C within text that is executed ends the process by the signal, whatever the program makes of KeyboardInterrupt.
+    # Compiled first: during exec() of text, Ctrl-C would end the process by the signal, even if the program handles KeyboardInterrupt.
     exec(compile(source, f"<{cls.__name__}.__init__>", "exec"), scope)
     init = cast("Callable[..., None]", scope["__init__"])
     init.__qualname__ = f"{cls.__qualname__}.__init__"
@@ -303,10 +306,10 @@ def _make_init(cls: type[Struct]) -> Callable[..., None]:
 
 
 class Message(Struct):
-    """A struct that travels on its own, with versions.
+    """A struct that is encoded on its own, in versions.
 
-    MIN_VERSION to MAX_VERSION are those Kafka has released. OLDEST_VERSION to NEWEST_VERSION hold its drafts as well, which encode and
-    decode, and are never chosen by themselves.
+    MIN_VERSION to MAX_VERSION are the versions that Kafka has released. OLDEST_VERSION to NEWEST_VERSION also include drafts, which can be
+    encoded and decoded, but are never negotiated.
     """
 
     NAME: ClassVar[str]
@@ -333,7 +336,7 @@ class Message(Struct):
 class Request(Message, Generic[R]):
     """A request: `class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+")`.
 
-    R: what a client gets for it, for type checkers. unstable: the versions that are drafts.
+    R: the class of its response, for type checkers. unstable: the versions that are drafts.
     """
 
     API_KEY: ClassVar[int]
@@ -346,7 +349,7 @@ class Request(Message, Generic[R]):
 
 
 class Response(Message):
-    """A response: `class ProduceResponse(Response, request=ProduceRequest)`; its versions are the request's."""
+    """A response: `class ProduceResponse(Response, request=ProduceRequest)`. It has the versions of the request."""
 
     API_KEY: ClassVar[int]
     REQUEST: ClassVar[type[Request]]
@@ -360,7 +363,7 @@ class Response(Message):
 
 
 class Data(Message):
-    """What stands in a bytes field or in a record, with versions of its own: `class EndTxnMarker(Data, versions="0")`."""
+    """A struct in a bytes field or in a record, with its own versions: `class EndTxnMarker(Data, versions="0")`."""
 
     def __init_subclass__(cls, *, versions: str, flexible: str = "none") -> None:
         cls.NAME = cls.__name__
@@ -368,7 +371,7 @@ class Data(Message):
 
 
 class RecordKey(Data, versions="0"):
-    """The key of a record in a coordinator's topic; RECORD_TYPE stands before it and tells what the record is about."""
+    """The key of a record in a coordinator's topic. Its prefix is RECORD_TYPE, the type of the record."""
 
     RECORD_TYPE: ClassVar[int]
     VALUE: ClassVar[type[RecordValue]]
@@ -379,7 +382,7 @@ class RecordKey(Data, versions="0"):
 
 
 class RecordValue(Data, versions="0"):
-    """The value of a record in a coordinator's topic; its version stands before it. No value at all is a tombstone."""
+    """The value of a record in a coordinator's topic. Its prefix is its version. A record without a value is a tombstone."""
 
     KEY: ClassVar[type[RecordKey]]
 

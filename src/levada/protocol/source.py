@@ -1,7 +1,7 @@
-"""Python source in the making: lines, indentation, and which field each line works on.
+"""Builds Python source: its lines, their indentation, and the field to which each line belongs.
 
-Both generators gather neighbouring fixed-size values into a run, which becomes one pack or unpack call. A run may end with the length
-that heads a string or array, so that the common struct costs one call per string in it.
+Both generators collect consecutive fixed-size values in a run, which becomes one pack or unpack call. A run may end with the length
+of a string or array, so that a usual struct takes one call for each of its strings.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ FORMATS: Final = {
     "bool": "?",
     "uuid": "16s",
 }
-# Mostly replicas of a partition. Arrays of up to this many numbers have prepared codecs.
+# Arrays of up to this many numbers, usually replicas of a partition, have prepared codecs.
 LONGEST_SHORT_ARRAY: Final = 8
 _WORDS: Final = {"?": "t", "16s": "u"}
 
 
 @cache
 def unpackers_of(letter: str) -> list[Callable[..., tuple[Any, ...]]]:
-    """Return what unpacks 0, 1, 2, ... numbers of one format."""
+    """Return the functions that unpack 0, 1, 2, ... numbers of one format."""
     return [struct.Struct(f">{count}{letter}").unpack_from for count in range(LONGEST_SHORT_ARRAY + 1)]
 
 
 @cache
 def packers_of(head: str, letter: str) -> list[Callable[..., bytes]]:
-    """Return what packs a count and 0, 1, 2, ... numbers of one format."""
+    """Return the functions that pack a count and 0, 1, 2, ... numbers of one format."""
     return [struct.Struct(f">{head}{count}{letter}").pack for count in range(LONGEST_SHORT_ARRAY + 1)]
 
 
 class Slot(NamedTuple):
-    """One value of a run. place: the variable or expression; field: the path for error messages."""
+    """One value of a run. place: its variable or expression. field: the path of its field, for error messages."""
 
     format: str
     place: str
@@ -49,7 +49,7 @@ class Slot(NamedTuple):
 
 
 class Source:
-    """Lines of a function body. scope collects the names its code refers to."""
+    """The lines of a function. scope: the objects to which its code refers, by name."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
         self.scope = scope
@@ -59,13 +59,13 @@ class Source:
         self._depth = 0
 
     def line(self, text: str, field: str | None = None) -> None:
-        """Add a line that works on the current field, or on the one named."""
+        """Add a line of code for the current field, or for `field`."""
         self._lines.append("    " * self._depth + text)
         self._fields.append(self.path if field is None else field)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Indent what is added inside."""
+        """Add a line, and indent the lines that are added within the `with` block."""
         self.line(head)
         start = len(self._lines)
         self._depth += 1
@@ -76,14 +76,14 @@ class Source:
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
-        """Attribute what is added inside to a field."""
+        """Attribute the lines that are added within the `with` block to a field."""
         self._path.append(name)
         yield
         self._path.pop()
 
     @property
     def path(self) -> str:
-        """The field being worked on, dotted from the message down."""
+        """The path of the current field within the message, with dots."""
         return ".".join(self._path)
 
     def add_run(self, slots: list[Slot], statement: Callable[[str, str], str], action: str) -> int:
@@ -102,5 +102,5 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def field_of_line(self, line: int) -> str:
-        """The path of the field that a line (from 1) works on."""
+        """Return the path of the field of a line. line: its number, from 1."""
         return self._fields[line - 1]

@@ -4,7 +4,7 @@ cimport cython
 
 cdef extern from *:
     """
-    /* Untrack a list or struct, and those inside it. Whatever else is inside stays as it is; some types rely on being tracked. */
+    /* Untrack a list or struct, and the lists and structs inside it. Other objects stay tracked, because some types rely on it. */
     static int levada_visit(PyObject *thing, void *struct_type)
     {
         if (!PyObject_GC_IsTracked(thing))

@@ -1,14 +1,14 @@
-"""Keeping the structs of large messages out of the garbage collector.
+"""Keeps the structs of large messages out of the garbage collector.
 
-CPython counts the containers that are made, and looks at all young ones after every 700; those that are still there it looks at again and
-again. A large message is thousands of structs and lists, made in one go and none of them garbage: of the time that 10,000 partitions of
-metadata take, two thirds would be the collector's. So what was read is untracked: a struct from the wire refers to nothing
-but its own parts and cannot be part of a cycle, as little as the tuples of numbers that CPython itself stops tracking. It is freed like
-everything else, with its last reference. Code that makes a cycle of structs has to break it itself.
+CPython counts new containers, and after every 700 it visits all young ones; containers that survive are visited again later. A large
+message is thousands of structs and lists that are made at once, and none of them is garbage. With 10,000 partitions of metadata the
+collector would take two thirds of the decoding time. So decoded structs are untracked. A decoded struct refers only to its own parts, so it
+cannot be part of a cycle, like the tuples of numbers that CPython itself untracks. It is freed with its last reference, like every object.
+Code that makes a cycle of structs has to break the cycle itself.
 
-Nothing of the process is switched or set: collections take place when they are due, and find little to do.
+No setting of the collector is changed: it still runs, but has less to visit.
 
-A [c] module: what is not compiled leaves everything to the collector, and takes longer for it.
+This is a [c] module. Interpreted code leaves all structs to the collector, and takes longer.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ else:
     from levada import _pure as cython
 
 AT_ONCE = 64
-"""Structs read before they are untracked: far fewer than start a collection."""
+"""The number of structs that are untracked together: far fewer than the number that starts a collection."""
 
 
 def turns(items: list[Any], count: int) -> Iterable[object]:
-    """Return what a loop iterates over that reads `count` structs and appends each to `items`: they and the list become untracked."""
+    """Return an iterable for a loop that decodes `count` structs and appends them to `items`. The structs and the list become untracked."""
     return Turns(items, count) if cython.compiled else range(count)
 
 
 class Turns:
-    """An iterator with `count` turns of no value."""
+    """An iterator that yields None `count` times, and untracks the structs that the loop has appended."""
 
     def __init__(self, items: list[Any], count: int) -> None:
         self.items = items
@@ -56,7 +56,7 @@ class Turns:
         self.left -= 1
 
     def untrack_new(self) -> None:
-        """Untrack the structs that came since the last time, with their lists and structs, as far as these are still tracked."""
+        """Untrack the structs that were appended since the last call, and the lists and structs inside them."""
         while self.done < len(self.items):
             untrack(self.items[self.done], StructMeta)
             self.done += 1
