@@ -62,7 +62,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         """Return up to `limit` records; [] when the time is over, when positions moved without a record, or at the end of all ranges.
 
         caller: runs the pending work of the group member first. stops_when_assigned: return [] after a change of the assignment. is_enough:
-        return [] instead of waiting once it returns True; look_again() has it called.
+        return [] instead of waiting once it returns True; look_again() makes poll() call it.
         """
         collect = partial(self.core.collect_records, limit)
         found = yield from self._until_some(deadline_ms, collect, caller, stops_when_assigned=stops_when_assigned, is_enough=is_enough)
@@ -136,7 +136,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         stops_when_assigned: bool = False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> CallerFlow[T | None]:
-        """Collect what is buffered. While there is nothing, wait until records or an error arrive. collect: None collects nothing."""
+        """Collect buffered records. Without any, wait until records or an error arrive. collect: None collects nothing."""
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -178,7 +178,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
                 self._host.look()
 
     def _collected(self, collect: Callable[[int], CallerFlow[T | None]]) -> CallerFlow[tuple[T | None, Promise[None] | None]]:
-        """Collect, and send the dead letters that were found. If the first record waits for its dead letter, return what to wait for."""
+        """Collect, and send the dead letters that were found.
+
+        If the first record waits for its dead letter, return the promise to wait for.
+        """
         letters = self.core.letters
         if letters is None:
             return (yield from collect(self._host.now_ms())), None

@@ -158,7 +158,10 @@ class ConsumerCore:
         self._follow_assignment(now_ms)
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
-        """Have a group assign partitions of these topics. Raises IllegalStateError after assign(), InvalidGroupIdError without a group."""
+        """Subscribe to topics, whose partitions the group assigns.
+
+        Raises IllegalStateError after assign(), InvalidGroupIdError without a group.
+        """
         if self.member is None:
             raise InvalidGroupIdError("subscribe() needs a group that assigns partitions; give the consumer a group.id, or use assign()")
         if not self.is_subscribed and len(self.subscription):
@@ -211,12 +214,12 @@ class ConsumerCore:
         self._buffer.drop_stale()
 
     def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
-        """Have positions looked up at the beginning or the end of the log."""
+        """Move positions to the beginning or the end of the log. The offsets are looked up later."""
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
     def seek_to_committed(self, partitions: Collection[TopicPartition]) -> None:
-        """Have the committed offsets of the group looked up as positions."""
+        """Move positions to the committed offsets of the group, which are looked up later."""
         self.subscription.seek_to_committed(partitions)
         self._buffer.drop_stale()
 
@@ -226,7 +229,7 @@ class ConsumerCore:
         self._buffer.drop_stale()
 
     def begin_call(self, now_ms: int) -> None:
-        """A poll() begins; raises as prepare() does."""
+        """Is called when a poll() begins. Raises the errors of prepare()."""
         if self.member is not None:
             self.member.entered(now_ms)
         self.commits.begin_automatic(now_ms)
@@ -240,7 +243,7 @@ class ConsumerCore:
         return None if state is None else state.position
 
     def end_call(self, now_ms: int) -> None:
-        """A poll() has ended."""
+        """Is called when a poll() has ended."""
         if self.member is not None:
             self.member.returned(now_ms)
 
@@ -254,7 +257,7 @@ class ConsumerCore:
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
-        """Have missing positions looked up. Raises NoOffsetForPartitionError without a committed offset and auto.offset.reset."""
+        """Start the look-up of missing positions. Raises NoOffsetForPartitionError without a committed offset and auto.offset.reset."""
         fresh = self.subscription.initializing()
         if self._committed is not None:
             self._committed.put(fresh)
@@ -296,7 +299,10 @@ class ConsumerCore:
         return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise because no records arrive; None to go on waiting. last_word: poll() is about to return no records."""
+        """Return the error to raise because no records arrive; None to continue waiting.
+
+        last_word: poll() is about to return no records.
+        """
         return self._stalls.explain(now_ms, last_word=last_word)
 
     def _subscription(self) -> frozenset[str]:
@@ -522,7 +528,7 @@ class ConsumerCore:
 
 
 def run_beside(run: Callable[[], T], deferred: deque[Callable[[], None]], host: Host) -> Promise[T]:
-    """Have the driver call a user's function (an assignor's) soon, without the engine's lock.
+    """Let the driver call a function of the program, such as an assignor's, soon and without the engine's lock.
 
     Return a promise of its result, which is settled under the lock. deferred: the engine's queue of deferred calls.
     """

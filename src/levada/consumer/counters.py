@@ -20,14 +20,14 @@ class PollTimes:
         self._since_ms = 0
 
     def begin(self, now_ms: int) -> None:
-        """A poll() begins."""
+        """Note that a poll() begins."""
         if self.began_ms is not None:
             self._since_ms = now_ms - self.began_ms
             self.between.note(self._since_ms, now_ms)
         self.began_ms = now_ms
 
     def end(self, now_ms: int) -> None:
-        """A poll() ends."""
+        """Note that a poll() ends."""
         took_ms = now_ms - (self.began_ms or now_ms)
         if took_ms + self._since_ms:
             self.idle.note(took_ms / (took_ms + self._since_ms), now_ms)

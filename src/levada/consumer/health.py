@@ -119,8 +119,8 @@ class ConsumerHealth(NamedTuple):
 class Seen(NamedTuple):
     """What is known of one partition.
 
-    end: the end of what may be read, -1 if unknown. unsettled: a transaction may still
-    change its committed offset. waits_for: the unacknowledged record for which acks() has paused it.
+    end: the offset up to which it may be read, -1 if unknown. unsettled: whether an open transaction may still change its committed offset.
+    waits_for: the unacknowledged record for which acks() has paused it.
     """
 
     state: PartitionState

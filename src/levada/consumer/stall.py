@@ -29,13 +29,13 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
 
 LAST_WORD_GRACE_MS = 400
-"""A call that is about to return without a record warns after this time; one that goes on waiting warns later."""
+"""A call that is about to return without a record warns after this time; a call that continues waiting warns later."""
 LOOK_AROUND_MS = 250
 """How often partitions are checked while something is, or may be, wrong."""
 
 
 class Unreachable:
-    """Tells a consumer that no broker was ever reached: an error where that is permanent, else one warning. Used under the lock."""
+    """Reports to a consumer that no broker was ever reached: an error if that is permanent, otherwise one warning. Used under the lock."""
 
     def __init__(self, network: NetworkClient, log: DeferredLog) -> None:
         self._network = network
@@ -43,7 +43,7 @@ class Unreachable:
         self._told = False
 
     def explain(self, since_ms: int, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise; None to go on waiting. since_ms: since when a broker is waited for.
+        """Return the error to raise; None to continue waiting. since_ms: the time since which the call waits for a broker.
 
         last_word: poll() is about to return without a record.
         """
@@ -159,7 +159,7 @@ class Stalls:
         """Whether it was warned that committed offsets wait for a transaction."""
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise; None to go on waiting. last_word: poll() is about to return without a record."""
+        """Return the error to raise; None to continue waiting. last_word: poll() is about to return without a record."""
         return self._fault_of_partitions(now_ms, last_word=last_word) or self._topics.explain(now_ms, last_word=last_word)
 
     def _fault_of_partitions(self, now_ms: int, *, last_word: bool) -> KafkaError | None:

@@ -1,4 +1,4 @@
-"""Calls that wait in the caller's context, and wakeup(): what consumers and share consumers have in common.
+"""Calls that wait in the caller's context, and wakeup(): the common base of consumers and share consumers.
 
 See consumer_flows for what such flows may do. One runs at a time, except wakeup(), which any thread and any signal handler may call.
 """

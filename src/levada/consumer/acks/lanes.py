@@ -71,7 +71,7 @@ class PartitionLanes:
             behind.append(entry)
 
     def leave(self, entry: Entry) -> None:
-        """A record is done: make the next one of its lane ready."""
+        """Remove a record that is done, and make the next one of its lane ready."""
         del self.unsettled[entry.sequence]
         if entry.lane is None:
             return

@@ -81,7 +81,7 @@ class AckRecord(ConsumerRecord[K, V]):
         self._unacked.tell(self, RecordEvent.ACK)
 
     def nack(self, delay: float = 0.0) -> None:
-        """Have it returned again, after `delay` seconds or later. Records of its lane wait behind it, others do not."""
+        """Return the record again after `delay` seconds or later. Records of its lane wait for it; other records do not."""
         self._unacked.tell(self, RecordEvent.NACK, delay_ms("delay", delay))
 
     def reject(self, reason: BaseException | str = "") -> None:

@@ -147,7 +147,7 @@ class FetchBuffer:
         self._has_less(fetch.state)
 
     def not_passed(self, fetch: CompletedFetch) -> None:
-        """Take back passed()."""
+        """Undo passed()."""
         state = fetch.state
         state.passed -= 1
         if state.buffered - state.passed == READ_AHEAD:

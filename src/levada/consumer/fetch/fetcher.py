@@ -366,6 +366,6 @@ class Fetcher:
         self._log.warning(text, names, others, error, tp=states[0].tp if len(states) == 1 else None)
 
     def _give_up(self, states: list[PartitionState], error: KafkaError) -> None:
-        """Have poll() raise a permanent error, once, even if it applies to several partitions."""
+        """Make poll() raise a permanent error once, even if it applies to several partitions."""
         for state in states[:1]:
             self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))

@@ -126,15 +126,15 @@ class ClassicMember:
             self.rejoin("the subscription has changed")
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalanced with the next poll()."""
+        """Make the next poll() start a rebalance of the group."""
         self.rejoin(reason)
 
     def entered(self, now_ms: int) -> None:
-        """The program has called poll()."""
+        """Is called when the program has called poll()."""
         self._beats.entered(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """poll() has returned to the program."""
+        """Is called when poll() has returned to the program."""
         self._beats.returned(now_ms)
 
     # On whose behalf offsets are committed
@@ -183,7 +183,7 @@ class ClassicMember:
         return commit_failed(self.settings, error.code)
 
     def for_look_up(self) -> ConsumerGroupMetadata:
-        """Return `group`: a classic group tells its committed offsets to anyone."""
+        """Return only the group id: a classic group returns its committed offsets to any client."""
         return ConsumerGroupMetadata(self.settings.group_id)
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
@@ -225,7 +225,7 @@ class ClassicMember:
         return self.error if isinstance(self.error, BrokerError) and self.error.fatal else None
 
     def begin_join(self, user_data: Mapping[str, bytes | None]) -> None:
-        """Have the engine send JoinGroup. user_data: what each assignor adds to this member's subscription."""
+        """Let the engine send JoinGroup. user_data: the data that each assignor adds to this member's subscription."""
         self._user_data = user_data
         reason, self._rejoin_reason = self._rejoin_reason or "", None
         self._joined_topics = self.topics

@@ -27,7 +27,7 @@ class ClassicRebalance:
         self._member = member
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do what is due, one duty after the other; False when the time was over first."""
+        """Do the pending work, one step after the other. False if the time was over first."""
         return caller.do_all(self._next, deadline_ms)
 
     def _next(self, caller: Caller) -> PendingWork | None:
@@ -42,7 +42,7 @@ class ClassicRebalance:
     # Giving up
 
     def _prepare(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Revoke what has to be revoked before a join (onJoinPrepare in Java)."""
+        """Revoke the partitions that have to be revoked before a join (onJoinPrepare in Java)."""
         with caller.host.lock:
             given_up = self._member.holdings.held() - self._kept()
         if not (yield from self._settle(caller, given_up, deadline_ms)):
@@ -53,7 +53,7 @@ class ClassicRebalance:
         return True
 
     def _kept(self) -> frozenset[TopicPartition]:
-        """Return what is not revoked before a join: nothing with an eager assignor, else the partitions of subscribed topics."""
+        """Return the partitions that are not revoked before a join: none with an eager assignor, otherwise those of subscribed topics."""
         member = self._member
         if not member.has_generation or member.protocol is RebalanceProtocol.EAGER:
             return frozenset()
@@ -79,7 +79,7 @@ class ClassicRebalance:
                 self._member.is_prepared = True
 
     def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Have the engine join. Raises why the last attempt failed."""
+        """Let the engine join. Raises the error of the last attempt."""
         member = self._member
         user_data = {}
         for assignor in member.settings.assignors:

@@ -147,11 +147,11 @@ class ConsumerGroupMember:
         self._log.warning(text, self.settings.group_id)
 
     def entered(self, now_ms: int) -> None:
-        """The program has called poll()."""
+        """Is called when the program has called poll()."""
         self._beats.entered(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """poll() has returned to the program."""
+        """Is called when poll() has returned to the program."""
         self._beats.returned(now_ms)
 
     # On whose behalf offsets are committed

@@ -56,12 +56,12 @@ class Heartbeats:
             self.failures += 1
 
     def entered(self, now_ms: int) -> None:
-        """The program has called poll()."""
+        """Is called when the program has called poll()."""
         self._asked_ms = now_ms
         self.within = True
 
     def returned(self, now_ms: int) -> None:
-        """poll() has returned: the timer of max.poll.interval.ms starts."""
+        """Is called when poll() has returned: the timer of max.poll.interval.ms starts."""
         self._asked_ms = now_ms
         self.within = False
 

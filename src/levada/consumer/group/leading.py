@@ -51,7 +51,7 @@ def _is_settled(topic: TopicMetadata) -> bool:
 def assign(
     assignor: PartitionAssignor, topics: Layouts, members: Mapping[str, MemberSubscription], *, cooperative: bool
 ) -> dict[str, bytes]:
-    """Return the assignment of each member, encoded. Raises what the assignor raises, and IllegalStateError for an invalid result."""
+    """Return the assignment of each member, encoded. Raises the errors of the assignor, and IllegalStateError for an invalid result."""
     given = dict(assignor.assign(topics, members))
     check(assignor.NAME, given, topics, members)
     if cooperative:

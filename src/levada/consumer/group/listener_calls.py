@@ -39,7 +39,7 @@ class Caller:
         self.finish: Finish | None = None
         """Asks whether the program is done with the records of partitions that are to be revoked, if it acknowledges each record."""
         self.is_held_up = False
-        """Whether partitions could not be revoked yet because it is not. The call goes on with the others, and the next call asks again."""
+        """Whether partitions cannot be revoked yet, because the program still has their records. The next call asks again."""
         self._depth = 0
         """How many listeners are running. A listener that calls unsubscribe() or close() is called again within itself."""
         self._hears_of_loss: frozenset[TopicPartition] = frozenset()
@@ -56,7 +56,7 @@ class Caller:
         return True
 
     def call_assigned(self, partitions: Collection[TopicPartition]) -> CallerFlow[None]:
-        """Call on_partitions_assigned(), if there is a listener. Raises what it raises."""
+        """Call on_partitions_assigned(), if there is a listener. Raises the errors of the listener."""
         if self.listener is not None:
             yield from self._call_listener("on_partitions_assigned", self.listener.assigned, partitions)
 

@@ -1,9 +1,10 @@
 """The interface between a consumer and its group membership, the same for classic groups and consumer groups.
 
-The program puts in its subscription, its calls of poll(), and the wish to rebalance or to leave. Out come assignments, and pending work:
-what only the program's own thread or task may do, because a listener is called and the program may commit there. That is to revoke
-partitions and to take new ones. The engine does everything else, such as heartbeats, which never wait for the program. So poll() first does
-the pending work. A program that is busy delays a rebalance until its next poll(), or until the member leaves after max.poll.interval.ms.
+The program passes in its subscription, its calls of poll(), and requests to rebalance or to leave. A membership returns assignments, and
+pending work: revoking partitions and taking new ones. Only the program's own thread or task may do this work, because a listener is called
+there, and the program may commit there. The engine does everything else, such as heartbeats, which never wait for the program. So poll()
+first does the pending work. A program that is busy delays a rebalance until its next poll(), or until the member leaves after
+max.poll.interval.ms.
 """
 
 from __future__ import annotations
@@ -104,19 +105,19 @@ class Membership(Protocol):
         ...
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
-        """Subscribe to these topics from the next poll() on. Raises IllegalStateError for what the group protocol does not support."""
+        """Subscribe to these topics from the next poll() on. Raises IllegalStateError if the group protocol does not support it."""
         ...
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalanced with the next poll()."""
+        """Make the next poll() start a rebalance of the group."""
         ...
 
     def entered(self, now_ms: int) -> None:
-        """The program has called poll()."""
+        """Is called when the program has called poll()."""
         ...
 
     def returned(self, now_ms: int) -> None:
-        """poll() has returned to the program."""
+        """Is called when poll() has returned to the program."""
         ...
 
     @property
@@ -125,11 +126,11 @@ class Membership(Protocol):
         ...
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work. False if the time was over first. Raises why the member cannot join, and what listeners raise."""
+        """Do the pending work. False if the time was over first. Raises the error that prevents joining, and errors of listeners."""
         ...
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
-        """Revoke all partitions before unsubscribe() or close(). Raises what listeners raise."""
+        """Revoke all partitions before unsubscribe() or close(). Raises errors of listeners."""
         ...
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:

@@ -26,7 +26,7 @@ class Reconciliation:
         self._member = member
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do what is due, one duty after the other; False when the time was over first."""
+        """Do the pending work, one step after the other. False if the time was over first."""
         return caller.do_all(self._next, deadline_ms)
 
     def _next(self, caller: Caller) -> PendingWork | None:
@@ -85,7 +85,7 @@ class Reconciliation:
     # Taking
 
     def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Commit, revoke what is not in the target, and take what is new."""
+        """Commit, revoke the partitions that are not in the target, and take the new ones."""
         member = self._member
         with caller.host.lock:
             taking = member.begin_taking()

@@ -2,8 +2,7 @@
 
 By default, the positions at the time of the commit are committed, that is, what poll() has returned. Left out are records that a loop over
 the consumer has not received yet, and everything from the first record on that is not acknowledged (adr/0044). Only poll() starts an
-auto-commit:
- a program that asks for more records is done with the earlier ones.
+auto-commit, because a program that requests more records is done with the earlier ones.
 
 Commits of one consumer reach the coordinator in the order in which they were made. commit_async() sends at once, one request behind the
 other on the coordinator's connection, and never retries: a retry could overtake a newer commit. commit() retries, so it begins when all

@@ -75,7 +75,7 @@ class LeaderQuestions(Generic[Q, T]):
             self._spawn.start(self._pursue(asked)).on_done(_raise_bug)
 
     def refuse(self, state: PartitionState, error: KafkaError) -> None:
-        """Have poll() raise an error in place of the next records of a partition."""
+        """Make poll() raise an error in place of the next records of a partition."""
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
 
     def _pursue(self, questions: Mapping[TopicPartition, Q]) -> Flow[None]:
@@ -136,7 +136,7 @@ class LeaderQuestions(Generic[Q, T]):
         return self._open.get(question.state) is question and question.still_holds
 
     def _close(self, question: Q) -> None:
-        """Have all listeners check a partition again: its question is closed."""
+        """Close a question, and mark its partition, so that all listeners check it again."""
         if self._open.get(question.state) is question:
             del self._open[question.state]
             question.state.mark()

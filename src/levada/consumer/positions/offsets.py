@@ -90,7 +90,7 @@ class OffsetFinder:
         self._now = now
 
     def find(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find an offset for each partition and time. Raises what check_exists raises, authorization errors, and TimeoutError."""
+        """Find an offset for each partition and time. Raises the errors of check_exists(), authorization errors, and TimeoutError."""
         started_ms = self._now.ms
         asking: FanOut[TopicPartition, OffsetAndTimestamp | None] = FanOut(
             Retries(self._metadata, self._backoff),

@@ -123,7 +123,7 @@ class PositionValidator:
         self._buffer.drop_stale()
 
     def _refuse(self, state: PartitionState, error: KafkaError) -> None:
-        """Have poll() raise an error after the buffered records, and again each time, until the program seeks."""
+        """Make each poll() raise an error after the buffered records, until the program seeks."""
         if not state.buffered:
             self._questions.refuse(state, error)
 
@@ -166,7 +166,7 @@ class PositionValidator:
             self._give_up(state, policy, TRUNCATED)
 
     def _move_back(self, question: _Question, end: EpochEnd) -> None:
-        """Go on after the last record that both logs have in common."""
+        """Continue after the last record that both logs have in common."""
         state, position = question.state, question.position
         state.move_to(end.offset, end.epoch)
         state.holds_in(end.leader_epoch)

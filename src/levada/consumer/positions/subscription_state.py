@@ -199,7 +199,7 @@ class PartitionState:
         self.last_error = ""
 
     def mark(self) -> None:
-        """Have every listener check this partition."""
+        """Mark this partition, so that every listener checks it."""
         for marks in self.listeners:
             marks[self] = None
 
@@ -412,11 +412,11 @@ class SubscriptionState:
         return len(self._states)
 
     def find(self, tp: TopicPartition) -> PartitionState | None:
-        """Return the partition's state, None when it is not assigned."""
+        """Return the partition's state; None if it is not assigned."""
         return self._states.get(tp)
 
     def state(self, tp: TopicPartition) -> PartitionState:
-        """Return the partition's state; IllegalStateError when it is not assigned."""
+        """Return the partition's state. Raises IllegalStateError if it is not assigned."""
         state = self._states.get(tp)
         if state is None:
             raise IllegalStateError(f"{tp} is not assigned to this consumer; assign() it first")
@@ -465,7 +465,7 @@ class SubscriptionState:
         state.holds_in(leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        """Have positions looked up at an end of the log. No partitions means all."""
+        """Move positions to an end of the log, which is looked up later. No partitions means all."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)

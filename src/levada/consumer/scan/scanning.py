@@ -1,4 +1,4 @@
-"""Reads bounded ranges of topics: what is read, when it ends, and what happens if records are gone.
+"""Reads bounded ranges of topics: which records are read, when reading ends, and what happens if records are lost.
 
 The ranges are resolved once, before the first record: a start and an end offset per partition, without the end. So a scan of a topic that
 is being written to ends, and reading the same plan again reads the same records. A partition is done when its position has reached the end,
@@ -92,7 +92,7 @@ class ScanProgress(NamedTuple):
 
 
 class ScanPlan:
-    """What is to be read, once or several times: the ranges, the filter, and whether lost records are skipped.
+    """The plan of a scan, which may be read several times: the ranges, the filter, and whether lost records are skipped.
 
     losses: what the last reading has skipped.
     """
@@ -207,7 +207,7 @@ class Scanning:
     # Lost records
 
     def _lost(self, gone: OffsetOutOfRangeError) -> CallerFlow[None]:
-        """Raise DataLossError, or go on with the rest of the range."""
+        """Raise DataLossError, or continue with the rest of the range."""
         tp, asked = gone.partition, gone.offset
         if tp is None or asked is None:
             raise gone
@@ -226,7 +226,7 @@ class Scanning:
         self._go_on(tp, onward, stop)
 
     def _read_replaced(self, tp: TopicPartition, asked: int, divergent: int, stop: int, why: str) -> CallerFlow[None]:
-        """After log truncation, go on with the records that replace those that were read, up to the end of the new log."""
+        """After log truncation, continue with the records that replace those that were read, up to the end of the new log."""
         assert self._ranges is not None
         start, _ = self._ranges[tp]
         end = min((yield from self._offset(tp, OffsetSpec.LATEST)), stop)

@@ -193,7 +193,7 @@ class ShareConsumerCore:
     # poll()
 
     def begin_call(self, now_ms: int, deadline_ms: int) -> None:
-        """A poll() begins: acknowledge earlier records in implicit mode. Raises IllegalStateError in explicit mode if some are left."""
+        """Begin a poll(): acknowledge earlier records in implicit mode. Raises IllegalStateError in explicit mode if records remain."""
         self.check_decided()
         self._accept_rest()
         self.in_hand.begin_call()
@@ -219,7 +219,7 @@ class ShareConsumerCore:
             self.in_hand.acknowledge_rest(AcknowledgeType.ACCEPT)
 
     def end_call(self, now_ms: int) -> None:
-        """A poll() has ended."""
+        """Is called when a poll() has ended."""
         self.fetcher.is_awaited = False
         self.member.returned(now_ms)
 
@@ -274,7 +274,10 @@ class ShareConsumerCore:
         self.fetcher.buffer.extendleft(reversed(chunks))
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise because no records arrive; None to go on waiting. last_word: poll() is about to return no records."""
+        """Return the error to raise because no records arrive; None to continue waiting.
+
+        last_word: poll() is about to return no records.
+        """
         if (error := self.member.take_error()) is not None:
             return error
         if (error := self.fetcher.error) is not None:
@@ -308,7 +311,7 @@ class ShareConsumerCore:
         return _outcome_of(self._awaited)
 
     def commit_failed(self) -> None:
-        """A commit() has ended with another error: report its results in the usual way, the known ones and those to come."""
+        """Is called when a commit() has ended with another error: all its results are reported in the usual way instead."""
         if self._awaited is not None:
             self._awaited.is_awaited = False
 

@@ -1,6 +1,6 @@
 """Turns chunks into records with their delivery counts, or into columns. Pure; it runs in the caller's context, without the lock.
 
-A step tells what became of the offsets of one chunk: which are returned, which are gaps, which cannot be read, and what is left for a later
+A step has the result for the offsets of one chunk: which are returned, which are gaps, which cannot be read, and which remain for a later
 call. An error of a record is raised by the poll() that would return it first; the records before it are returned first.
 """
 

@@ -85,7 +85,7 @@ class InHand:
     # Adding
 
     def begin_call(self) -> None:
-        """A poll() begins: what it adds can be taken back."""
+        """Begin a poll(). take_back() can undo what it adds."""
         self._last = []
 
     def put(self, chunk: Chunk, runs: Sequence[Run]) -> None:

@@ -130,7 +130,7 @@ class ShareFetcher:
         self._see_whether_closed()
 
     def give_up(self) -> None:
-        """The time for close() is over: settle what is left with an error."""
+        """Settle all remaining acknowledgements with an error: the time for close() is over."""
         for leader in self._leaders.values():
             sent, leader.sent = leader.sent, None
             for part in [*(sent.all if sent is not None else ()), *leader.take_pending()]:

@@ -115,7 +115,7 @@ class ShareGroupMember:
         self._heartbeat_now()
 
     def entered(self, now_ms: int) -> None:
-        """The program has called poll(): join, if it is not a member."""
+        """Is called when the program has called poll(): join, if it is not a member."""
         self._beats.entered(now_ms)
         if self.topics and self.state in MAY_JOIN:
             self._move(ShareMemberEvent.JOIN)
@@ -123,7 +123,7 @@ class ShareGroupMember:
             self._beats.begin_at_once(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """poll() has returned to the program."""
+        """Is called when poll() has returned to the program."""
         self._beats.returned(now_ms)
 
     def take_error(self) -> KafkaError | None:

@@ -105,7 +105,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
     def _until_some(
         self, deadline_ms: int, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]
     ) -> CallerFlow[T | None]:
-        """Decode what is buffered. While there is nothing, wait until records or an error arrive."""
+        """Decode buffered records. Without any, wait until records or an error arrive."""
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -150,7 +150,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return found if count(found) else None
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
-        """Raise the error that prevents fetching, if the caller has to know it. Return a promise that settles when to look again."""
+        """Raise the error that prevents fetching, if the caller has to know it. Return a promise that settles when to check again."""
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:

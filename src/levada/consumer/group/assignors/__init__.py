@@ -20,9 +20,9 @@ def assignors_of(chosen: Iterable[str | PartitionAssignor]) -> tuple[PartitionAs
 
 
 def common_protocol(assignors: Sequence[PartitionAssignor]) -> RebalanceProtocol:
-    """Return how a member that offers these rebalances.
+    """Return the rebalance protocol of a member that offers these assignors.
 
-    Cooperative only where all of them support it: which one is chosen is known only after the member had to decide what to give up.
+    It is cooperative only if all of them support it: the coordinator chooses an assignor only after the member has decided what to revoke.
     """
     supported = frozenset.intersection(*(frozenset(assignor.PROTOCOLS) for assignor in assignors))
     return RebalanceProtocol.COOPERATIVE if RebalanceProtocol.COOPERATIVE in supported else RebalanceProtocol.EAGER

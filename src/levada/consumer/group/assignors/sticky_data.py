@@ -1,7 +1,7 @@
 """The user data of the sticky assignors, in the layouts of the Java client, so that groups with both clients work.
 
-The layouts have no version in front. A member of "sticky" has revoked everything when it joins, so its user data lists what it had. A
-member of "cooperative-sticky" still owns its partitions, so its user data only says since which generation.
+The layouts have no version in front. A member of "sticky" has revoked everything when it joins, so its user data lists the partitions that
+it had. A member of "cooperative-sticky" still owns its partitions, so its user data only says since which generation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PreviousTopic(Struct):
 
 
 class StickyUserData(Data, versions="0-1"):
-    """What a member of "sticky" had. Version 0 has no generation."""
+    """The partitions that a member of "sticky" had. Version 0 has no generation."""
 
     previous_assignment: list[PreviousTopic] = array(PreviousTopic)
     generation: int = int32("1+", default=NO_GENERATION)
@@ -55,7 +55,7 @@ def sticky_user_data(claim: Claim) -> bytes:
 
 
 def sticky_claim(member: MemberSubscription) -> Claim:
-    """Return what a member of "sticky" had; nothing if its user data cannot be read."""
+    """Return the partitions that a member of "sticky" had; none if its user data cannot be read."""
     if not member.user_data:
         return Claim((), NO_GENERATION)
     for version in (1, 0):
@@ -74,7 +74,7 @@ def cooperative_user_data(generation: int) -> bytes:
 
 
 def cooperative_claim(member: MemberSubscription) -> Claim:
-    """Return what a member of "cooperative-sticky" has. Older clients give the generation in the user data only."""
+    """Return the partitions that a member of "cooperative-sticky" has. Older clients send the generation in the user data only."""
     generation = member.generation
     if generation == NO_GENERATION and member.user_data:
         try:
