@@ -174,7 +174,7 @@ class ProducerCore:
         return Flushing(self.accumulator, self.failed_sends)
 
     def finish(self) -> Flow[None]:
-        """End an open transaction, then return when all records are done."""
+        """End an open transaction, then wait until all records are done."""
         yield from self.end_transaction()
         yield from self.flushing().run()
 
@@ -230,7 +230,7 @@ class ProducerCore:
         return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
 
     def drop_pending(self) -> int:
-        """Fail every record that is not done, and go on; return how many there were."""
+        """Fail every record that is not done; return how many there were. The producer can still be used."""
         self.accumulator.adopt()
         count = self.unfinished()
         # The newest first: unused sequence numbers can be used again as long as no later number is in use.
@@ -280,7 +280,7 @@ def needs_end(transactions: TransactionManager) -> bool:
 
 
 def end_transaction(transactions: TransactionManager) -> Flow[None]:
-    """Leave no transaction open when the producer is closed. Raises what keeps the transaction from being aborted.
+    """Leave no transaction open when the producer is closed. Raises the error that prevents the abort.
 
     A transactional call of another thread or task comes first, since a commit that is interrupted may or may not be carried out. Then an
     open transaction is aborted, and an abort that was not answered is sent again. A commit that was not answered is left to the next

@@ -193,7 +193,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> Delivery | None:
-        """Append a record. partition: -1 means by key. None if that is not possible at once. Raises what the builder raises."""
+        """Append a record. partition: -1 means by key. None if that is not possible at once. Raises the errors of the builder."""
         delivery = Delivery.__new__(Delivery)
         while True:
             if self._lock is None:
@@ -391,8 +391,8 @@ class Appender:
     def fill(self, queue: PartitionQueue, batch: ProducerBatch, writer: RowWriter, rows: Any, first: int, sizes: Any) -> tuple[int, int]:
         """Append rows[first], ... to the open batch of a partition, or to a new one, as far as size and memory allow.
 
-        Atomic, under the lock. Return the index of the first row in the batch, and where to go on in `rows`: at `first` if the batch is not
-        the open one any more, or cannot grow.
+        Atomic, under the lock. Return the index of the first row in the batch, and the index in `rows` to continue at: `first` if the batch
+        is not the open one any more, or cannot grow.
         """
         builder = batch.builder
         index = builder.records_count

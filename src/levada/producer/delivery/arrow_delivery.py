@@ -61,7 +61,7 @@ class ArrowOutcomes:
 
     @property
     def unasked(self) -> int:
-        """How many rows that cannot be sent the program has not read the error of; batches count their own failed rows."""
+        """How many rows cannot be sent and have an error that the program has not read. Batches count their own failed rows."""
         return 0 if self._asked else len(self._rejected)
 
     @property

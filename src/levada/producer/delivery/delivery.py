@@ -76,7 +76,7 @@ class Delivery:
         """Wait for the outcome and return the record's metadata.
 
         timeout: seconds; None waits until the record is done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over
-        (the record is still being sent), or the error of the record: `error.persisted` tells whether it may be in the log all the same.
+        (the record is still being sent), or the error of the record: `error.persisted` tells whether it may be in the log nevertheless.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -149,7 +149,7 @@ class FailedSend:
 
     @property
     def unasked(self) -> int:
-        """How many of its failed records the program has not read the error of."""
+        """How many of its failed records have an error that the program has not read."""
         return self.records_count - len(self._asked)
 
 

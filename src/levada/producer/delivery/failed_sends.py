@@ -46,7 +46,7 @@ class FailedSends:
 
     @property
     def promises(self) -> list[Promise[Any]]:
-        """One per record whose callback has not run."""
+        """The promises of the records whose callbacks have not run."""
         return list(self._waiting)
 
     def add(self, record: ToSend, error: KafkaError) -> Delivery:

@@ -22,7 +22,7 @@ class Failed(Protocol):
 
     @property
     def unasked(self) -> int:
-        """How many of its failed records the program has not read the error of."""
+        """How many of its failed records have an error that the program has not read."""
         ...
 
     @property

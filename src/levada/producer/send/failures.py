@@ -123,7 +123,7 @@ class Failures:
         self._fail(batch, error, final=Final.ABORTED if cause is None else Final.FAILED)
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
-        """Return the error for a batch of a producer that cannot go on."""
+        """Return the error for a batch of a producer with a fatal error."""
         error = self._idempotence.error if self._idempotence is not None else None
         code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
         why = getattr(error, "reason", error)

@@ -9,11 +9,9 @@ A batch gets its sequence number when it is first drained. It keeps number and b
 been written. There are two ways in which a batch can fail:
 
 * It was certainly not written. Later batches of the partition would leave a gap, so they get new numbers under a new epoch (`wants_bump`).
-If
-  no later batch has a number, its own numbers are used again.
-* It may have been written: the partition is `unresolved`. Nothing new is sent until the batches in flight are done. If a later one
-succeeded,
-  there is no gap; else the epoch is bumped.
+  If no later batch has a number, its own numbers are used again.
+* It may have been written: the partition is `unresolved`. Nothing new is sent until the batches in flight are done. If
+  a later one succeeded, there is no gap; else the epoch is bumped.
 
 The producer id of a transactional producer is given by the coordinator (`transactions.manager`), and only the coordinator bumps the epoch.
 There, a batch that fails makes the transaction fail. If its numbers were used (`lost_numbers`), the next transaction needs another epoch.
@@ -115,8 +113,9 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
 class Idempotence:
     """The producer id and the sequence numbers of one producer.
 
-    lost_numbers: whether a batch of a transaction has failed after its numbers were used, under this producer id and epoch. error: why the
-    producer cannot go on. was_denied: whether the user may not write idempotently; only the records of that time have failed.
+    lost_numbers: whether a batch of a transaction has failed after its numbers were used, under this producer id and epoch. error: the
+    fatal error of the producer. was_denied: whether the user has no permission for idempotent writes; only the records of that time have
+    failed.
     """
 
     def __init__(

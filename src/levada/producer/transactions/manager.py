@@ -176,7 +176,7 @@ class TransactionManager:
         self._records.drop_unsent(error)
 
     def fatal(self, error: KafkaError) -> None:
-        """Note a fatal error: the producer cannot go on."""
+        """Note a fatal error. The producer can only be closed."""
         if self.state is State.FATAL_ERROR:
             return
         error.fatal = True

@@ -43,11 +43,11 @@ class MarkerPause:
         self._query: Promise[Any] | None = None
 
     def end_asked(self) -> None:
-        """EndTxn is being sent."""
+        """Note that EndTxn is being sent."""
         self._asked_ms = self._now.ms
 
     def end_answered(self) -> None:
-        """The transaction has ended; delay batches from now on."""
+        """Note that the transaction has ended; delay batches from now on."""
         took_ms = self._now.ms - self._asked_ms
         self._until_ms = self._now.ms + min(took_ms + _SHORTEST_MS, BROKERS_PAUSE_MS)
 
@@ -91,7 +91,7 @@ class MarkerPause:
             self._end()
 
     def _are_being_written(self) -> Flow[bool]:
-        """Ask the coordinator. If that fails, return False: the batch is sent, and the broker waits where it has to."""
+        """Ask the coordinator. If the request fails, return False: the batch is sent, and the broker waits if necessary."""
         coordinator = Coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
         try:
             reply = yield Call(DescribeTransactionsRequest(transactional_ids=[self._transactional_id]), coordinator)

@@ -16,7 +16,7 @@ from levada.producer.send.sequences import ProducerIdentity
 
 
 class Records(Protocol):
-    """What a transaction needs from the producer's records."""
+    """The operations on the producer's records that a transaction needs."""
 
     @property
     def lost_numbers(self) -> bool:
@@ -32,7 +32,7 @@ class Records(Protocol):
         ...
 
     def begin(self) -> None:
-        """Records from now on belong to a new transaction. A send that began before does not go into it."""
+        """Begin a new transaction: later records belong to it. A send() that began before is not part of it."""
         ...
 
     def deliver(self) -> Flow[None]:
@@ -44,7 +44,7 @@ class Records(Protocol):
         ...
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail all records: the producer cannot go on."""
+        """Fail all records because of a fatal error."""
         ...
 
     def raised_by_call(self, cause: KafkaError) -> None:

@@ -117,7 +117,7 @@ def _one_code(reply: Any) -> Mapping[str, int]:
 
 
 def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentity) -> Question:
-    """InitProducerId. identity: the current producer id and epoch, so that the coordinator detects other producers (KIP-360)."""
+    """Return InitProducerId. identity: the current producer id and epoch, so that the coordinator detects other producers (KIP-360)."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -133,7 +133,7 @@ def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentit
 
 
 def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions: Collection[TopicPartition]) -> Question:
-    """AddPartitionsToTxn."""
+    """Return AddPartitionsToTxn."""
     asked = [str(tp) for tp in partitions]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
@@ -157,7 +157,7 @@ def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions
 
 
 def add_offsets(transactional_id: str, identity: ProducerIdentity, group_id: str) -> Question:
-    """AddOffsetsToTxn."""
+    """Return AddOffsetsToTxn."""
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id, producer_id=identity.producer_id, producer_epoch=identity.epoch, group_id=group_id
     )
@@ -173,7 +173,7 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     versions: tuple[int, int],
 ) -> Question:
-    """TxnOffsetCommit: offsets of a group that become valid when the transaction is committed."""
+    """Return TxnOffsetCommit. The offsets of the group become valid when the transaction is committed."""
     topics = [
         TxnOffsetCommitRequestTopic(name=name, partitions=[_offset(tp.partition, offsets[tp]) for tp in members])
         for name, members in by_topic(offsets).items()
@@ -205,7 +205,7 @@ def commit_offsets(
 
 
 def end(transactional_id: str, ending: EndTxn) -> Question:
-    """EndTxn: commit or abort."""
+    """Return EndTxn, which commits or aborts."""
     request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=ending.identity.producer_id,

@@ -104,7 +104,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     _S.HANDED_OVER: {},
     _S.FATAL_ERROR: {_E.FAILED: _S.FATAL_ERROR},
 }
-"""FAILED_FOR_EVER leads from everywhere to FATAL_ERROR."""
+"""FAILED_FOR_EVER leads from every state to FATAL_ERROR."""
 
 ADVICE: Mapping[State, str] = {
     _S.UNINITIALIZED: "call init_transactions() first",
