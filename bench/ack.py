@@ -1,6 +1,6 @@
-"""make bench-ack    What an acknowledgement costs: an AckBuffer beside a dict and a heap, and send(ack=...) beside a callback per record.
+"""make bench-ack    The cost of an acknowledgement: an AckBuffer and a dict with a heap, send(ack=...) and a callback per record.
 
-CPU time of this process, systems in turns, the median of them. The broker is the embedded one, in a process of its own.
+It measures CPU time of this process. The systems take turns, and the median counts. The embedded broker runs in another process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import levada as lv
 
 SIZE = 10_000
 RUN = 500
-"""So many are acknowledged at once, as the records of a batch are; the batches of a round come in any order."""
+"""The number of ids that are acknowledged together, like the records of a batch. The batches of a round come in any order."""
 ROUND = 10
 IDS = 1_000_000
 RECORDS = 300_000
@@ -33,7 +33,7 @@ Measure = Callable[[], float]
 
 
 class DictAndHeap:
-    """What a program would write: ids by sequence, marked sequences in a heap, a lock around both."""
+    """The code that a program would write without AckBuffer: ids by sequence, marked sequences in a heap, and a lock."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -70,7 +70,7 @@ class DictAndHeap:
 
 
 def acknowledgements(buffer: Any, mark: Callable[[range], object]) -> float:
-    """Return how many ids a second are put, marked out of order and drained."""
+    """Return how many ids per second are put, marked out of order and drained."""
     random = Random(1)
     began = time.process_time()
     for start in range(0, IDS, RUN * ROUND):
@@ -86,7 +86,7 @@ def acknowledgements(buffer: Any, mark: Callable[[range], object]) -> float:
 
 
 def one_by_one(buffer: Any) -> float:
-    """As acknowledgements(), with a call of mark() for each."""
+    """Do what acknowledgements() does, with a call of mark() for each id."""
     mark = buffer.mark
 
     def mark_each(sequences: range) -> None:
@@ -97,12 +97,12 @@ def one_by_one(buffer: Any) -> float:
 
 
 def many_at_once(buffer: Any) -> float:
-    """As acknowledgements(), with a call of mark_many() for each batch."""
+    """Do what acknowledgements() does, with a call of mark_many() for each batch."""
     return acknowledgements(buffer, buffer.mark_many)
 
 
 def sends(bootstrap_servers: str, send: Callable[[Any, lv.AckBuffer, int], object]) -> float:
-    """Return the CPU time of a record in nanoseconds, acknowledged and safe; without put(), which is the same for all."""
+    """Return the CPU time per record in nanoseconds until it is acknowledged and marked, without put(), which is the same for all."""
     buffer = lv.AckBuffer(RECORDS, retain=False)
     with lv.KafkaProducer(bootstrap_servers=bootstrap_servers) as producer:
         producer.send("acks", VALUE).result(30)
@@ -132,7 +132,7 @@ def with_callback(send: Any, buffer: lv.AckBuffer, sequence: int) -> None:
 
 @contextmanager
 def broker() -> Iterator[str]:
-    """The embedded broker in another process; its address."""
+    """Run the embedded broker in another process; yield its address."""
     program = (
         "import sys; from levada.testing import EmbeddedKafka\n"
         f"with EmbeddedKafka(num_partitions={PARTITIONS}) as kafka: print(kafka.bootstrap_servers, flush=True); sys.stdin.read()"
@@ -146,7 +146,7 @@ def broker() -> Iterator[str]:
 
 
 def in_turns(turns: int, systems: dict[str, Measure]) -> dict[str, float]:
-    """Measure each system so many times, one after the other; return the medians."""
+    """Measure the systems in turns; return the median of each."""
     found: dict[str, list[float]] = {name: [] for name in systems}
     for _ in range(turns):
         for name, measure in systems.items():
@@ -155,7 +155,7 @@ def in_turns(turns: int, systems: dict[str, Measure]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and tell."""
+    """Measure, and print the results."""
     command = argparse.ArgumentParser(description=__doc__)
     command.add_argument("--turns", type=int, default=5)
     turns = command.parse_args().turns

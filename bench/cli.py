@@ -1,9 +1,9 @@
-"""levada scan --to parquet beside the library's own scan and kcat piped to a file, in turns, on a real Kafka.
+"""Compares levada scan --to parquet with the library's scan and with kcat writing to a file, in turns, on a real Kafka.
 
     make bench-cli [CLI_FLAGS="--records 4_000_000 --turns 3"]
 
-Targets: no less than half of the library's rate, and faster than kcat writing raw values or JSON. The library's scan hands out the same
-columns and keeps nothing.
+Targets: at least half of the library's rate, and faster than kcat writing raw values or JSON. The library's scan returns the same columns
+and writes nothing.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ LIBRARY_WAY, LEVADA, KCAT, KCAT_JSON = "library scan", "levada scan --to parquet
 
 
 class Run(NamedTuple):
-    """One run of a program, its start included."""
+    """One run of a program, including its start."""
 
     seconds: float
     cpu_seconds: float
 
 
 def programs(bootstrap_servers: str, records: int, folder: Path) -> Mapping[str, tuple[Sequence[str], Path]]:
-    """The programs by name, each with the file for what it writes to stdout."""
+    """Return the programs by name, each with the file for its stdout."""
     python, nowhere = sys.executable, folder / "stdout"
     found: dict[str, tuple[Sequence[str], Path]] = {
         LIBRARY_WAY: ([python, "-c", LIBRARY, bootstrap_servers, TOPIC, str(records)], nowhere),

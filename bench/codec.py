@@ -1,4 +1,4 @@
-"""levada's codecs beside those of aiokafka, kafka-python and confluent-kafka, on one core and without a broker: `make bench-codec`."""
+"""Compares levada's codecs with those of aiokafka, kafka-python and confluent-kafka, on one core without a broker: `make bench-codec`."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def messages(rounds: int) -> list[Row]:
 
 
 def told(rows: list[Row]) -> list[Row]:
-    """Show that something goes on."""
+    """Print rows to stderr as progress; return them."""
     for row in rows:
         print(f"{row.subject} {row.value_bytes} B {row.codec}: {row.name}: {row.per_s:,.0f}/s", file=sys.stderr, flush=True)
     return rows
 
 
 def header(core: int) -> str:
-    """What runs where."""
+    """Return a line with the versions and the processor core."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     form = "compiled" if COMPILED else "INTERPRETED"
     return f"Python {platform.python_version()} on core {core}, levada {form}, {packages}"
 
 
 def report(chosen: argparse.Namespace) -> Iterator[str]:
-    """Run the parts asked for; yield their tables."""
+    """Run the requested parts; yield their tables."""
     targets, rows = [], []
     if "records" in chosen.parts:
         found = records(chosen.codecs.split(","), chosen.rounds)

@@ -1,4 +1,4 @@
-"""How long clients take to import: processor time of a fresh interpreter, beyond what it takes to start."""
+"""How long clients take to import: processor time of a new interpreter, without its start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Import:
 
 
 def measure(rounds: int) -> list[Import]:
-    """Import each in a process of its own, in turns, from bytecode: the first round may have to write it."""
+    """Import each client in a new process, in turns, from bytecode. The first round may have to write the bytecode."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     found = [Import(name, float("inf")) for name in IMPORTS]
     for _ in range(max(2, rounds)):

@@ -1,6 +1,6 @@
-"""A librdkafka mock cluster with records in it, until standard input ends: `codec_mock_cluster.py '{"size": 100, ...}'`.
+"""Runs a librdkafka mock cluster with records until standard input ends: `codec_mock_cluster.py '{"size": 100, ...}'`.
 
-It keeps 5 MiB per partition and drops what is older, so the records are spread over several.
+The cluster keeps 5 MiB per partition and drops older records, so the records are spread over several partitions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PARTITIONS = 4
 
 
 def main() -> None:
-    """Fill the cluster, say where it is, and wait."""
+    """Fill the cluster, print its address, and wait."""
     job = json.loads(sys.argv[1])
     mock = {"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 4}
     producer = Producer(mock | {"compression.type": job["codec"], "linger.ms": 50})

@@ -1,4 +1,4 @@
-"""The same record batches through aiokafka's compiled classes, kafka-python's, and a confluent-kafka consumer."""
+"""The same record batches with aiokafka's compiled classes, kafka-python's classes, and a confluent-kafka consumer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE = 10_000
 
 
 def decode(material: Material) -> dict[str, Callable[[], int]]:
-    """The peers' ways out of record batches. Checksums are not verified."""
+    """Return the peers' ways to decode record batches. Checksums are not verified."""
     data = material.data
     return {
         "aiokafka records": lambda: sum(map(touch, _batches(AiokafkaRecords(data)))),
@@ -49,7 +49,7 @@ def _table(batches: Iterator[Any]) -> int:
 
 
 def _consumer_records(batch: Any) -> Iterator[Any]:
-    """What aiokafka's fetcher makes of every record, when nothing needs deserializing."""
+    """Yield the objects that aiokafka's fetcher makes of records without deserializers."""
     topic, partition = PARTITION
     for record in batch:
         key, value = record.key, record.value
@@ -69,7 +69,7 @@ def _consumer_records(batch: Any) -> Iterator[Any]:
 
 
 def encode(material: Material) -> dict[str, Callable[[], int]]:
-    """The peers' ways into record batches."""
+    """Return the peers' ways to encode record batches."""
     return {
         "aiokafka append": lambda: _append(material, aiokafka_records.DefaultRecordBatchBuilder),
         "kafka-python append": lambda: _append(material, kafka_python_records.DefaultRecordBatchBuilder),
@@ -101,7 +101,10 @@ def _append(material: Material, kind: Any) -> int:
 
 @contextmanager
 def confluent(material: Material) -> Iterator[dict[str, Callable[[], int]]]:
-    """A consumer on a librdkafka mock cluster in a process of its own, which holds the records. All threads of this process count."""
+    """Yield the way of a confluent-kafka consumer. The records are in a librdkafka mock cluster in another process.
+
+    All threads of this process count.
+    """
     job = {"size": material.size, "codec": material.codec.name.lower(), "count": material.count}
     with subprocess.Popen([sys.executable, str(MOCK_CLUSTER), json.dumps(job)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cluster:
         assert cluster.stdin and cluster.stdout

@@ -1,6 +1,7 @@
-"""Whole messages encoded and decoded: Metadata of 10,000 partitions, Fetch and Produce of 1,000, by levada, aiokafka and kafka-python.
+"""Encodes and decodes whole messages: Metadata of 10,000 partitions, Fetch and Produce of 1,000, by levada, aiokafka and kafka-python.
 
-In the newest version that all three know, and in the newest that levada and kafka-python do (aiokafka has no flexible ones of these).
+Each message has two versions: the newest that all three know, and the newest that levada and kafka-python know. aiokafka has no flexible
+versions of these messages.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TOPIC_ID = UUID(int=7)
 
 
 def metadata_response() -> Message:
-    """1,000 topics of 10 partitions."""
+    """Return a Metadata response with 1,000 topics of 10 partitions."""
     nodes = [1, 2, 3]
     topics = [
         metadata.MetadataResponseTopic(
@@ -69,7 +70,8 @@ def produce_response() -> Message:
     return produce.ProduceResponse(responses=topics)
 
 
-# What makes the message, its modules in aiokafka and kafka-python, the newest version that all know, and the newest two of them know.
+# The function that makes the message, its modules in aiokafka and kafka-python, the newest version that all three know, and the newest that
+# levada and kafka-python know.
 MESSAGES: list[tuple[Callable[[], Message], str, str, int, int]] = [
     (metadata_response, "metadata", "metadata", 5, 12),
     (fetch_request, "fetch", "consumer", 11, 16),
@@ -80,7 +82,7 @@ MESSAGES: list[tuple[Callable[[], Message], str, str, int, int]] = [
 
 
 def cases() -> Iterator[list[Case]]:
-    """Encode and decode of each message in each of its two versions, by everybody who knows it."""
+    """Yield the cases: encode and decode of each message in each of its two versions, by all systems that know the version."""
     for make, aiokafka, kafka_python, common, newest in MESSAGES:
         yield from _compared(make(), common, aiokafka, kafka_python)
         yield from _compared(make(), newest, None, kafka_python)
@@ -106,7 +108,7 @@ def _levada(message: Message, data: bytes, version: int) -> Ways:
 def _kafka_python(message: Message, data: bytes, version: int, module: str) -> Ways:
     kind = getattr(import_module(f"kafka.protocol.{module}"), type(message).__name__)
     same = kind.decode(data, version=version)
-    same._header = None  # it cannot write what it read without
+    same._header = None  # without this it cannot encode a decoded message
     return lambda: same.encode(version=version) == data, lambda: kind.decode(data, version=version) is not None
 
 

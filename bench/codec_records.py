@@ -1,4 +1,4 @@
-"""Record batches decoded and encoded by levada, and the yardsticks: memcpy, pyarrow's copy, the codec library alone."""
+"""Decodes and encodes record batches with levada, and measures the limits: memcpy, pyarrow's copy, the codec library alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = 1_000
 
 @dataclass(frozen=True)
 class Material:
-    """The same records in every form that somebody wants: about 4 MiB of them, in batches of 256 KiB before compression."""
+    """The same records in every form that a case needs: about 4 MiB, in batches of 256 KiB before compression."""
 
     size: int
     codec: Codec
@@ -55,7 +55,7 @@ class Material:
 
     @cached_property
     def data(self) -> bytes:
-        """One record batch after another, as in a fetch response; no keys, offsets from 0 on."""
+        """The record batches one after the other, as in a fetch response, without keys and with offsets from 0 on."""
         batches, base = [], 0
         for made in encode_rows(self, timestamp="timestamp"):
             assign_offsets(made.data, base_offset=base, leader_epoch=0)
@@ -65,7 +65,7 @@ class Material:
 
 
 def encode_rows(material: Material, key: str | None = None, timestamp: str | None = None, partitions: int = 1) -> Iterator[EncodedBatch]:
-    """Encode the columns in partitions: by key, or all of them in partition 0."""
+    """Encode the columns as batches of partitions: by key, or all rows in partition 0."""
     made, _ = encode_columns(
         material.table,
         key=key,
@@ -85,7 +85,7 @@ def encode_rows(material: Material, key: str | None = None, timestamp: str | Non
 
 
 def decode(material: Material) -> dict[str, Callable[[], int]]:
-    """Ways out of record batches. None verifies checksums, which the last one does and nothing else."""
+    """Return levada's ways to decode record batches. Only the last one verifies checksums, and it does nothing else."""
     data = material.data
 
     def columns(decoder: ColumnDecoder) -> int:
@@ -106,7 +106,7 @@ def decode(material: Material) -> dict[str, Callable[[], int]]:
 
 
 def touch(records: Any) -> int:
-    """Do what every program does with a record: look at its offset, key and value."""
+    """Do what every program does with a record: read its offset, key and value. Return the number of records."""
     total = 0
     for record in records:
         record.offset  # noqa: B018
@@ -117,7 +117,7 @@ def touch(records: Any) -> int:
 
 
 def count(records: Any) -> int:
-    """Do nothing with a record."""
+    """Iterate over records without reading them; return their number."""
     total = 0
     for _ in records:
         total += 1
@@ -133,7 +133,7 @@ def _each(batches: Iterator[RecordBatch], step: Callable[[RecordBatch], Any]) ->
 
 
 def yardsticks(material: Material) -> dict[str, Callable[[], int]]:
-    """What cannot be beaten: copying the values, and unpacking with the codec's own library."""
+    """Return the limits: copying the values, and decompressing with the codec's own library."""
     source = b"".join(material.values)
     target = memoryview(bytearray(len(source)))
     halves = _halves(material)
@@ -150,7 +150,7 @@ def yardsticks(material: Material) -> dict[str, Callable[[], int]]:
 
 
 def _packed(material: Material) -> Iterator[memoryview]:
-    """What the library is given: a stream per record batch, but snappy's blocks are framed by Kafka's clients."""
+    """Yield the compressed bytes for the library: a stream per record batch. With snappy: the blocks inside the xerial format."""
     for batch in read_batches(material.data):
         packed = batch.data[HEADER_SIZE:]
         if material.codec is not Codec.SNAPPY:
@@ -178,7 +178,7 @@ _LIBRARY: dict[Codec, Callable[[Any], Any]] = {
 
 
 def encode(material: Material) -> dict[str, Callable[[], int]]:
-    """Ways into record batches."""
+    """Return levada's ways to encode record batches."""
     return {
         "levada columns": lambda: _columns(material, None, 1),
         "levada columns, keys, 4 partitions": lambda: _columns(material, "key", 4),

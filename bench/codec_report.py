@@ -1,4 +1,4 @@
-"""Rows of the codec benchmark, their tables, and the targets they are held against."""
+"""The rows, tables and targets of the codec benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEMCPY = "memcpy"
 
 @dataclass
 class Row:
-    """One case. per_s: records or messages; memcpy_times: how often the values could have been copied meanwhile, 0 for messages."""
+    """One case. per_s: records or messages per second. memcpy_times: its time as a multiple of a memcpy of the values; 0 for messages."""
 
     subject: str
     name: str
@@ -25,7 +25,7 @@ class Row:
 
 
 def rows_of(cases: Sequence[Case], value_bytes: int = 0, codec: str = "", memcpy_seconds: float = 0.0) -> list[Row]:
-    """Turn measured cases into rows."""
+    """Return measured cases as rows."""
     return [
         Row(
             case.subject,
@@ -41,7 +41,7 @@ def rows_of(cases: Sequence[Case], value_bytes: int = 0, codec: str = "", memcpy
 
 
 def record_table(rows: Sequence[Row]) -> str:
-    """Lay out rows of records as a Markdown table, a line per case and a column per codec."""
+    """Return rows of records as a Markdown table with a line per case and a column per codec."""
     codecs = list(dict.fromkeys(row.codec for row in rows))
     lines = [f"| | value | | {' | '.join(codecs)} |", "|---|---|---|" + "---|" * len(codecs)]
     cells: dict[tuple[str, int, str], dict[str, str]] = {}
@@ -54,7 +54,7 @@ def record_table(rows: Sequence[Row]) -> str:
 
 
 def message_table(rows: Iterable[Row]) -> str:
-    """Lay out rows of messages as a Markdown table, one line per message: ms by system, and the peers' times as multiples of ours."""
+    """Return rows of messages as a Markdown table with a line per message: ms by system, and the peers' times as multiples of levada's."""
     lines = [
         "| | levada ms | kafka-python ms | aiokafka ms | kafka-python / levada | aiokafka / levada |",
         "|---|---|---|---|---|---|",
@@ -69,7 +69,7 @@ def message_table(rows: Iterable[Row]) -> str:
 
 @dataclass
 class Target:
-    """What was wanted and what was reached, in the same unit."""
+    """A target and the measured figure, in the same unit."""
 
     text: str
     wanted: float
@@ -80,7 +80,7 @@ class Target:
 
 
 def record_targets(rows: Sequence[Row]) -> list[Target]:
-    """The targets for 100 B values."""
+    """Return the targets for values of 100 bytes."""
 
     def rate(name: str, codec: str = "none") -> float:
         return next(row.per_s for row in rows if (row.value_bytes, row.codec, row.name) == (100, codec, name))
@@ -104,7 +104,7 @@ def record_targets(rows: Sequence[Row]) -> list[Target]:
 
 
 def message_targets(rows: Sequence[Row]) -> list[Target]:
-    """The targets for Metadata and Fetch, encode and decode together."""
+    """Return the targets for Metadata and Fetch, each for encode plus decode."""
     targets = []
     for message in ("Metadata", "Fetch"):
         ours = [row for row in rows if row.name == "levada" and f" {message}R" in row.subject]

@@ -1,7 +1,7 @@
 """Cases that take turns on one processor core, and the best of their rounds.
 
-What counts is processor time of this process: on a machine that others use as well, wall time says little. The best round is the one that
-was disturbed least; turns let a slow minute hit everybody.
+Processor time of this process counts, because wall time says little on a machine with other load. The best round is the least disturbed
+one. Because the cases take turns, a slow minute affects all of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SAMPLE_S = 0.05
 
 @dataclass
 class Case:
-    """One way to do one thing. run does it once, to `units` records or messages, and returns how many there were.
+    """One way to do one thing. run: does it once with `units` records or messages, and returns how many there were.
 
-    subject: what is compared with each other; value_bytes: of all units together, 0 where there is no payload.
+    subject: cases with the same subject are compared. value_bytes: the size of all payloads together, 0 without payloads.
     """
 
     subject: str
@@ -30,14 +30,14 @@ class Case:
 
 
 def pin_to_one_core() -> int:
-    """Keep this process on one core, the last that it may use; return which."""
+    """Keep this process on one core, the last one that it may use; return the number of the core."""
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     return core
 
 
 def measure(cases: Sequence[Case], rounds: int) -> None:
-    """Fill in each case's `seconds` for one run. Raises RuntimeError when a case does not do all its work."""
+    """Set each case's `seconds` to the time of one run. Raises RuntimeError if a case does not do all its work."""
     for case in cases:
         if (done := case.run()) != case.units:
             raise RuntimeError(f"{case.subject}, {case.name}: {done} units instead of {case.units}")

@@ -1,4 +1,4 @@
-"""The limit of every client: one socket that fetches and receives, and looks at nothing but batches' headers, to know where to go on."""
+"""The limit for every client: one socket that fetches, and reads only batches' headers, which have the next offset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from levada.record.batch import read_batches
 
-# The last version that names topics by their names.
+# The last version with topic names; later versions have topic ids.
 VERSION = 12
 SIZE_BYTES = 4
 PARTITION_BYTES = 1 << 20
@@ -19,7 +19,7 @@ MAX_WAIT_MS = 500
 
 
 def receive(**given: Any) -> Figures:
-    """Ask, receive all of the answer into memory that is used again, ask for more."""
+    """Fetch until all records are received. The memory of the responses is used again."""
     job = Job(**given)
     host, _, port = job.bootstrap_servers.rpartition(":")
     meter, offsets, memory = Meter(job.records), [0] * PARTITIONS, bytearray(2 * PARTITIONS * PARTITION_BYTES)
@@ -49,7 +49,7 @@ def _request(topic: str, offsets: list[int]) -> FetchRequest:
 
 
 def _go_on(response: Any, offsets: list[int]) -> int:
-    """Move the offsets behind what has come; return how many records that is."""
+    """Move the offsets past the received batches; return how many records these have."""
     assert isinstance(response, FetchResponse)
     before = sum(offsets)
     for topic in response.responses:

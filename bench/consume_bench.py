@@ -1,4 +1,4 @@
-"""What the sections about consuming share: topics of every kind, and each client's settings."""
+"""The common part of the sections about consuming: topics of every kind, and each client's settings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine_bench import Bench
 from engine_process import Worker
 
 RECORDS = {100: 2_500_000, 1024: 400_000}
-# Fewer than that would be one call.
+# Fewer records would be one call.
 LEAST_RECORDS = 50_000
 SMALL_BATCH, LARGE_BATCH = 16_384, 500_000
 BATCHES = {SMALL_BATCH: "batches of 16 KiB", LARGE_BATCH: "batches of 500 KB"}
 
-# levada has its defaults. Others have what made them faster; everybody verifies checksums.
+# levada has its defaults. The others have the settings that made them faster. All clients verify checksums.
 SETTINGS: dict[str, dict[str, Any]] = {
     "levada": {},
     "confluent": {"check.crcs": True, "queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 2},
-    # Larger fetches made it slower.
+    # Larger fetches made this client slower.
     "aiokafka": {},
     "kafka-python": {"max_partition_fetch_bytes": 4 << 20, "receive_buffer_bytes": 1 << 20},
     "java": {"max.poll.records": 10_000, "max.partition.fetch.bytes": 8 << 20, "receive.buffer.bytes": 1 << 20},
@@ -35,7 +35,10 @@ class ConsumeBench(Bench):
 
     @contextmanager
     def filled(self, size: int, codec: str = "none", batch_bytes: int = LARGE_BATCH) -> Iterator[str]:
-        """A topic of values of so many bytes, that lies in memory: it was just written, and is read once before anybody is measured."""
+        """Yield a topic with values of `size` bytes.
+
+        It is in the page cache: it was just written, and is read once before the first measurement.
+        """
         records = self.scaled(RECORDS[size])
         with self.topic(PARTITIONS) as topic:
             what = {"kind": size, "records": records, "partitions": PARTITIONS, "codec": codec, "batch_bytes": batch_bytes}
@@ -44,6 +47,6 @@ class ConsumeBench(Bench):
             yield topic
 
     def reading(self, topic: str, size: int, client: str, form: str = "", *, share: float = 1, **settings: Any) -> Job:
-        """What a client's worker is told. share: how much of the topic it reads; settings: beside those it has anyway."""
+        """Return the job of a client's worker. share: the part of the topic that it reads. settings: in addition to those in SETTINGS."""
         records = max(int(self.scaled(RECORDS[size]) * share), LEAST_RECORDS)
         return Job(self.bootstrap_servers, topic, records, form, SETTINGS[client] | settings)

@@ -1,4 +1,4 @@
-"""Consumers that have nothing to do: what a thousand silent partitions take, and whether ten thousand work at all."""
+"""Idle consumers: the processor time of a thousand partitions without records, and whether ten thousand partitions work."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CPU = "CPU % of a core"
 
 
 def run(bench: Bench) -> Iterator[Case]:
-    """A thousand partitions beside confluent-kafka, ten thousand on the embedded broker."""
+    """Measure a thousand partitions, also with confluent-kafka, and ten thousand on the embedded broker."""
     yield _idle(bench)
     systems = {LEVADA: worker("consume_idle:many_partitions", {"partitions": MANY_PARTITIONS})}
     yield bench.run(Case(SECTION, f"{MANY_PARTITIONS} partitions on the embedded broker: assign, seek, poll"), systems)
 
 
 def _idle(bench: Bench) -> Case:
-    """Both at the same time: they leave the machine to each other nearly whole, and a turn takes half a minute."""
+    """Run both clients at the same time: they use little of the machine, and a turn takes half a minute."""
     case = Case(SECTION, f"idle consumer of {PARTITIONS} partitions")
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, partitions=PARTITIONS, seconds=QUICK_SECONDS if bench.quick else SECONDS)
@@ -86,7 +86,7 @@ def _poll_for(poll: Callable[[], Any], seconds: float) -> None:
 
 
 def many_partitions(partitions: int) -> Figures:
-    """Read one record of every thousandth partition, then sit still; the broker is a process of its own."""
+    """Read one record of every thousandth partition, then be idle. The broker runs in another process."""
     import levada
 
     serving = Worker("consume_idle:broker", {"partitions": partitions})

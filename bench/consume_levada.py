@@ -22,7 +22,7 @@ def assigned(**given: Any) -> Figures:
 
 
 def subscribed(**given: Any) -> Figures:
-    """KafkaConsumer as the only member of a group, which commits by itself and has a listener."""
+    """KafkaConsumer as the only member of a group, with auto-commit and a listener."""
     levada, job, meter = _begin(given)
     group = {"bootstrap_servers": job.bootstrap_servers, "group_id": f"bench-{uuid.uuid4()}"}
     with levada.KafkaConsumer(**group, **EARLIEST, **job.settings) as consumer:
@@ -59,7 +59,7 @@ def asynchronous(**given: Any) -> Figures:
 
 
 def _begin(given: dict[str, Any]) -> tuple[Any, Job, Meter]:
-    # Loading all of it is not part of reading; levada's names are loaded when first used.
+    # Imported here, because levada imports its names at first use, and importing is not part of reading.
     import pyarrow  # noqa: F401
 
     import levada
@@ -98,7 +98,7 @@ def _poll_many(consumer: Any, meter: Meter) -> None:
 
 
 def _with_value(records: Any) -> int:
-    """Look at every value; all have one."""
+    """Read every value; return their number."""
     count = 0
     for record in records:
         if record.value is not None:
@@ -107,7 +107,7 @@ def _with_value(records: Any) -> int:
 
 
 def _read_values(records: Any, meter: Meter) -> None:
-    """One loop over all of them."""
+    """Read all values in one loop."""
     count, missing = 0, meter.missing
     for record in records:
         if record.value is not None:

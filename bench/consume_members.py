@@ -1,7 +1,7 @@
-"""A group of many members in one process, each polling in a thread of its own; their listeners tell who owns what.
+"""A group of many members in one process, each in its own thread. Their listeners record which member owns which partitions.
 
-A rebalance takes from the moment at which a member is started, or begins to close, until every partition is owned once and everybody
-has a fair share.
+The time of a rebalance begins when a member is started or begins to close, and ends when every partition has one owner and the numbers of
+partitions differ by at most one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from measure import own_cpu_seconds
 FORM, JOIN, LEAVE, CPU = "form ms", "join ms", "leave ms", "CPU ms per join and leave"
 TIMEOUT_S = 60
 POLL_S = 0.5
-# The defaults of 3 s and 45 s would be most of what is measured. Consumer groups have theirs from the broker: 200 ms.
+# The defaults of 3 s and 45 s would dominate the measurement. Consumer groups get their heartbeat interval from the broker: 200 ms.
 CLASSIC = {"heartbeat.interval.ms": 200, "session.timeout.ms": 6000, "partition.assignment.strategy": "range"}
 
 
 def settings(protocol: str) -> dict[str, Any]:
-    """The same for all clients."""
+    """Return the settings that all clients get."""
     return {"group.protocol": protocol, **(CLASSIC if protocol == "classic" else {}), "auto.offset.reset": "earliest"}
 
 
 class Ownership:
-    """Who owns which partitions of the topic."""
+    """The partitions of the topic that each member owns."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -59,7 +59,7 @@ class Ownership:
                 self._changed.notify()
 
     def settled(self) -> float:
-        """Wait until the group is settled; return since when it is."""
+        """Wait until the assignment is complete and fair; return the time of its last change."""
         with self._changed:
             if not self._changed.wait_for(self._is_settled, TIMEOUT_S):
                 raise TimeoutError(f"{sorted(len(owned) for owned in self._owned.values())} of {self._partitions} partitions are owned")
@@ -72,7 +72,7 @@ class Ownership:
 
 
 class Member(threading.Thread):
-    """Polls until close(). Subclasses say how."""
+    """Polls until close(). Subclasses make the consumer."""
 
     def __init__(self, ownership: Ownership, topic: str, config: dict[str, Any]) -> None:
         super().__init__(daemon=True)
@@ -90,11 +90,11 @@ class Member(threading.Thread):
         consumer.close()
 
     def stop(self) -> None:
-        """Have it close, soon."""
+        """Make the member close soon."""
         self._stopping.set()
 
     def close(self) -> float:
-        """Leave the group; return when that began."""
+        """Leave the group; return the time when leaving began."""
         self.stop()
         self.join(TIMEOUT_S)
         assert not self.is_alive()
@@ -102,7 +102,7 @@ class Member(threading.Thread):
 
     @abstractmethod
     def subscribed(self) -> Any:
-        """Return a consumer whose listener tells the ownership."""
+        """Return a subscribed consumer whose listener updates `ownership`."""
 
     def on_assigned(self, *given: Any) -> None:
         self.ownership.assigned(self, given[-1])
@@ -114,7 +114,7 @@ class Member(threading.Thread):
 class LevadaMember(Member):
     def __init__(self, ownership: Ownership, topic: str, config: dict[str, Any]) -> None:
         super().__init__(ownership, topic, config)
-        # Before any clock runs.
+        # Imported before time is measured.
         from levada import KafkaConsumer
 
         self._consumer = KafkaConsumer
@@ -144,7 +144,7 @@ MEMBERS = {"levada": LevadaMember, "confluent": ConfluentMember}
 def rebalances(
     bootstrap_servers: str, topic: str, group: str, client: str, protocol: str, members: int, partitions: int, rounds: int
 ) -> Figures:
-    """Form a group, then let one more member join and leave again, round after round; medians of the rounds."""
+    """Form a group, then let one more member join and leave again in each round; return the medians of the rounds."""
     ownership = Ownership(partitions)
     config = {"bootstrap.servers": bootstrap_servers, "group.id": group, **settings(protocol)}
 

@@ -1,4 +1,4 @@
-"""What a worker that reads is told, and what is measured while it does."""
+"""The job of a worker that reads, and the measurement of its reading."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told. form: how it reads, where there are several ways."""
+    """The job of a worker. form: the way of reading, for clients with several ways."""
 
     bootstrap_servers: str
     topic: str
@@ -28,9 +28,9 @@ class Job:
 
 
 class Meter:
-    """Counts what a worker reads. Made once everything is imported, before the client is.
+    """Counts the records that a worker reads. It is made after all imports, and before the client.
 
-    The first records tell how long a program waits for them; the first fifth of all is not part of rate and processor time.
+    The time to the first records is a figure of its own. The first fifth of all records is not part of the rate and the processor time.
     """
 
     def __init__(self, records: int) -> None:
@@ -44,11 +44,11 @@ class Meter:
 
     @property
     def missing(self) -> int:
-        """How many records are to be read before took() has something to note; 0 when all are."""
+        """How many records remain until took() notes the next mark; 0 when all records are read."""
         return max(self._marks[0] - self._seen, 0) if self._marks else 0
 
     def took(self, records: int) -> None:
-        """Note that so many more were read."""
+        """Count records that were read."""
         self._seen += records
         while self._marks and self._seen >= self._marks[0]:
             self._passed(len(self._marks))

@@ -1,4 +1,4 @@
-"""Other clients' consumers, as workers of the same form as levada's."""
+"""Other clients' consumers, as workers with the same interface as levada's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def confluent(**given: Any) -> Figures:
     import pyarrow as pa
     from confluent_kafka import Consumer, TopicPartition
 
-    # pyarrow loads pandas for the first timestamp, and loading is not part of reading.
+    # pyarrow imports pandas for the first timestamp, and importing is not part of reading.
     pa.array([0], pa.timestamp("ms", "UTC"))
     job = Job(**given)
     meter = Meter(job.records)
@@ -33,7 +33,7 @@ def confluent(**given: Any) -> Figures:
 
 def _consume(consumer: Any, meter: Meter, read: Any) -> None:
     while missing := meter.missing:
-        # A call waits until it has as many as it was asked for.
+        # A call waits until it has the requested number of messages.
         meter.took(read(consumer.consume(min(AT_ONCE, missing), WAIT_S)))
 
 
@@ -49,7 +49,7 @@ def _poll(consumer: Any, meter: Meter) -> None:
 
 
 def _count(messages: list[Any]) -> int:
-    """The least that a program does: look whether it was given a record or an error."""
+    """Do the least that a program must do: check whether a message is a record or an error."""
     count = 0
     for message in messages:
         if message.error() is None:
@@ -66,7 +66,7 @@ def _values(messages: list[Any]) -> int:
 
 
 def _table(messages: list[Any]) -> int:
-    """The columns that poll_arrow has."""
+    """Make the columns of poll_arrow(); return the number of rows."""
     import pyarrow as pa
 
     rows: int = pa.table(

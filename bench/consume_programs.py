@@ -1,4 +1,4 @@
-"""Consumers that are programs of their own: Java's performance tool, and kcat."""
+"""Consumers that are separate programs: Java's performance tool, and kcat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_KCAT = "skipped: no kcat on PATH (apt install kcat)"
 
 
 def perf_tool(job: Job) -> System:
-    """The tool's rate after a third of the records, and the processor time of all of it per record, starting included."""
+    """Return a system with the tool's rate after a third of the records, and its whole processor time per record, including its start."""
 
     def run() -> Figures:
         with tempfile.NamedTemporaryFile("w", suffix=".properties") as settings:
@@ -41,7 +41,7 @@ def perf_tool(job: Job) -> System:
 
 
 def _rate(printed: str, warm: int) -> float:
-    """Thousands of records per second between the first report after the warm-up and the last one."""
+    """Return thousands of records per second between the first report after the warm-up and the last report."""
     reports = [
         (_moment(fields[0]), int(fields[4]))
         for line in printed.splitlines()
@@ -59,7 +59,10 @@ def _moment(text: str) -> float:
 
 
 def kcat(job: Job) -> System | str:
-    """Its whole process, start included: a second's work of a C program starts in a few milliseconds. Its output is thrown away."""
+    """Return a system that measures the whole process, including its start, which takes a few milliseconds of about a second.
+
+    Its output is discarded.
+    """
     program = shutil.which("kcat") or shutil.which("kafkacat")
     if program is None:
         return NO_KCAT

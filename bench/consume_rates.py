@@ -24,7 +24,10 @@ BARE = "bare recv loop"
 
 
 class Way(NamedTuple):
-    """How a system reads. client: whose settings it has; runner: its worker, or what makes a system of a program; share: of the records."""
+    """How a system reads. client: the client whose settings it has. runner: its worker, or a function that makes the system of a program.
+
+    share: the part of the records that it reads.
+    """
 
     client: str
     runner: str | Callable[[Job], System | str]
@@ -40,7 +43,7 @@ ASSIGNED, ASYNC, SCANNED, CONFLUENT = (
 )
 WAYS: Mapping[str, Way] = {
     COLUMNS: Way("levada", ASSIGNED, "arrow"),
-    # It reads ahead by up to a million records, so all that it fetches has to be read.
+    # It reads ahead by up to a million records, so all records that it fetches have to be read.
     TABLE: Way("confluent", CONFLUENT, "table"),
     COUNT: Way("confluent", CONFLUENT, "count"),
     POLL: Way("levada", ASSIGNED, "poll"),
@@ -56,24 +59,24 @@ WAYS: Mapping[str, Way] = {
     KAFKA_PYTHON: Way("kafka-python", "consume_peers:kafka_python", share=0.05),
     SCAN: Way("levada", SCANNED, "arrow"),
     SCAN_RECORDS: Way("levada", SCANNED, "iteration"),
-    # Starting Java, and its compiler, are part of the tool's processor time.
+    # The tool's processor time includes the start of Java, and its compiler.
     JAVA: Way("java", perf_tool),
     KCAT: Way("kcat", kcat),
     BARE: Way("bare", "consume_bare:receive"),
 }
 CLIENTS = (COUNT, VALUES, TABLE, CONFLUENT_POLL, GETMANY, AIOKAFKA_ITERATION, KAFKA_PYTHON, JAVA)
-# kcat gives its records to no program, so it is held against for the rate alone.
+# kcat passes its records to no program, so only its rate is compared.
 PEERS = (*CLIENTS, KCAT)
 
 
 class Rates:
-    """A section per codec."""
+    """The section of one codec."""
 
     def __init__(self, codec: str) -> None:
         self._codec = codec
 
     def run(self, bench: ConsumeBench) -> Iterator[Case]:
-        """By size of values and of batches."""
+        """Measure every size of values and of batches."""
         for size in RECORDS:
             for batch_bytes in BATCHES:
                 with bench.filled(size, self._codec, batch_bytes) as topic:
@@ -102,6 +105,6 @@ def _hold(case: Case, *, is_plain: bool) -> None:
 
 
 def _best(case: Case, figure: str, choose: Callable[..., str], peers: Iterable[str]) -> str:
-    """The one with the best figure of those that were measured."""
+    """Return the measured peer with the best figure."""
     told = {peer: found for peer in peers if (found := case.figure(peer, figure)) is not None}
     return choose(told, key=lambda peer: told[peer], default=TABLE)

@@ -19,7 +19,7 @@ PROTOCOLS = ("classic", "consumer")
 MEMBERS = (3, 50)
 PARTITIONS_EACH = 2
 ROUNDS = 9
-# Heartbeats stand differently from round to round; medians differ by that much by themselves.
+# The phase of heartbeats differs from round to round, so medians differ by this factor without a cause.
 TOLERANCE = 1.1
 JAVA = "Java"
 JAVA_SOURCE = Path(__file__).parent / "GroupMembers.java"
@@ -27,7 +27,7 @@ JAVA_POM = POMS / "pom-4.4.0.xml"
 
 
 def run(bench: Bench) -> Iterator[Case]:
-    """A topic for each number of members, a group for each turn."""
+    """Measure each number of members, with its own topic, and a new group in each turn."""
     for members in MEMBERS:
         with bench.topic(members * PARTITIONS_EACH) as topic:
             for protocol in PROTOCOLS:

@@ -1,4 +1,4 @@
-"""levada beside itself: a member of a group beside an assigned consumer, few records per call beside as many as there are."""
+"""Compares levada with itself: a group member with an assigned consumer, and few records per call with as many as there are."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SIZE = 100
 ASSIGNED, SUBSCRIBED = "consume_levada:assigned", "consume_levada:subscribed"
 PROTOCOLS = ("classic", "consumer")
 FORMS = {"poll_arrow": "arrow", "poll": "poll", "iteration": "iteration"}
-# Turns differ by that much by themselves.
+# Turns differ by this factor without a cause.
 TOLERANCE = 1.1
 BY_500_TIMES = 1.3
 
 
 def run(bench: ConsumeBench) -> Iterator[Case]:
-    """One topic for all."""
+    """Measure all cases on one topic."""
     with bench.filled(SIZE) as topic:
         for name, form in FORMS.items():
             yield _membership(bench, topic, name, form)
@@ -28,7 +28,7 @@ def run(bench: ConsumeBench) -> Iterator[Case]:
 
 
 def _membership(bench: ConsumeBench, topic: str, name: str, form: str) -> Case:
-    """Members commit by themselves, and have listeners."""
+    """Compare assigned consumers with members of a group, which have auto-commit and listeners."""
     assigned = f"{name}, assigned"
     members = {f"{name}, member, {protocol}": {"group_protocol": protocol} for protocol in PROTOCOLS}
     systems = {assigned: worker(ASSIGNED, asdict(bench.reading(topic, SIZE, "levada", form)))}
