@@ -1,4 +1,4 @@
-"""What the engine costs beside other clients' on a real Kafka 4.4 node: `make bench-engine`, or `python bench/engine.py latency`."""
+"""What the engine costs, compared with other clients on a real Kafka 4.4 node: `make bench-engine`, or `python bench/engine.py latency`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PACKAGES = ("confluent-kafka", "aiokafka", "pyarrow")
 
 
 def warm_up(bench: Bench) -> None:
-    """Have the broker's code compiled."""
+    """Let the broker's JVM compile its code."""
     with bench.topic(4) as topic:
         engine_send.confluent_rate(**bench.job(topic, records=bench.scaled(500_000), value_bytes=100))
 
 
 def main() -> int:
-    """Measure, print a table per case and what missed its target, and save the rows."""
+    """Measure, print a table per case and the missed targets, and save the rows."""
     run = Run("engine", __doc__ or "", SECTIONS, turns=5, quick="fewer records: does it work at all? Tails and ratios mean little")
     run.parser.add_argument("--before", action="store_true", help="levada as it was before issue 8 in latency and load too")
     chosen = run.arguments(PACKAGES)

@@ -1,4 +1,4 @@
-"""What the sections of the engine benchmark share: the broker, fresh topics, turns of the systems and their medians."""
+"""The common part of the engine benchmark's sections: the broker, new topics, turns of the systems and their medians."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ System = Callable[[], Figures]
 
 @dataclass
 class Target:
-    """What one system was to reach, and what it did. text: the figure and what it is held against."""
+    """The target of one system, and its measured figure. text: the figure, and the figure that it is compared with."""
 
     system: str
     text: str
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def systems(self) -> list[str]:
-        """Those that ran, then those that did not."""
+        """The systems that ran, then those that did not."""
         return list(dict.fromkeys([*self.turns, *self.notes]))
 
     def add(self, system: str, figures: Figures) -> None:
@@ -74,35 +74,35 @@ class Case:
         print(f"{self.name}: {system}: {told}", file=sys.stderr, flush=True)
 
     def fail(self, system: str, error: WorkerFailed) -> None:
-        """Note that a system failed: its targets are missed, whatever it did in other turns."""
+        """Note that a system failed. Its targets are missed, even if other turns succeeded."""
         self.notes[system] = f"failed: {str(error).splitlines()[-1]}"
         print(f"{self.name}: {system}: {error}", file=sys.stderr, flush=True)
 
     def medians(self, system: str) -> Figures:
-        """The median of every figure of a system over its turns; nothing where it did not run."""
+        """Return the median of every figure of a system over its turns; empty if it did not run."""
         turns = [] if system in self.notes else self.turns.get(system, [])
         return {name: median(turn[name] for turn in turns) for name in (turns[0] if turns else ())}
 
     def figure(self, system: str, name: str) -> float | None:
-        """A system's median, None where it was not measured."""
+        """Return a system's median; None if it was not measured."""
         return self.medians(system).get(name)
 
     def ratio(self, name: str, system: str, other: str) -> float | None:
-        """A system's figure divided by the other's, None where one is missing."""
+        """Return a system's figure divided by the other system's; None if one is missing."""
         ours, theirs = self.figure(system, name), self.figure(other, name)
         return None if ours is None or not theirs else ours / theirs
 
     def hold(self, system: str, name: str, other: str, limit: float, *, at_least: bool = False) -> None:
-        """Set a target: the system's figure as a multiple of the other's. A system that is skipped on purpose has none."""
+        """Set a target: the system's figure as a multiple of the other's. A system that is skipped on purpose gets no target."""
         if system not in self.notes or self.notes[system].startswith("failed"):
             reached = self.ratio(name, system, other)
             self.targets.append(Target(system, f"{name} / {other}'s", limit, reached, at_least))
 
 
 class Bench:
-    """One broker, and how often and how long everything runs against it.
+    """One broker, and how often and how long all systems run against it.
 
-    quick: does it work at all? before: run levada as it was before issue 8 wherever levada runs beside others.
+    quick: a short run that only tests whether everything works. before: also run levada as it was before issue 8.
     """
 
     def __init__(self, bootstrap_servers: str, turns: int, *, quick: bool = False, before: bool = False) -> None:
@@ -113,16 +113,16 @@ class Bench:
         self._admin = self._new_admin()
 
     def scaled(self, count: int) -> int:
-        """A number of records, a fifth of it in a quick run."""
+        """Return a number of records, a fifth of `count` in a quick run."""
         return count // 5 if self.quick else count
 
     def job(self, topic: str, **more: Any) -> dict[str, Any]:
-        """What every worker on the real broker is told."""
+        """Return the job of a worker on the real broker."""
         return {"bootstrap_servers": self.bootstrap_servers, "topic": topic, **more}
 
     @contextmanager
     def topic(self, partitions: int, **config: str) -> Iterator[str]:
-        """A topic of its own, whose data are gone afterwards: the disk is not to fill while others are measured.
+        """Yield a new topic, which is deleted afterwards, so that the disk does not fill during later measurements.
 
         config: its settings, with underscores for dots.
         """
@@ -136,9 +136,9 @@ class Bench:
             self._admin.delete_topics([name], operation_timeout=60)[name].result(timeout=60)
 
     def _await_leaders(self, topic: str, partitions: int) -> None:
-        """Wait until every partition answers: making a thousand logs takes the broker longer than saying that the topic is there.
+        """Wait until every partition answers: the broker needs longer to make a thousand logs than to report that the topic exists.
 
-        Each time a new client asks. One that was told that there is no leader yet goes on believing it.
+        Each attempt uses a new client, because a client that has learned that there is no leader does not refresh this.
         """
         deadline = time.monotonic() + LEADERS_TIMEOUT_S
         wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
@@ -156,10 +156,10 @@ class Bench:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def run(self, case: Case, systems: Mapping[str, System | str], *, both_orders: bool = False) -> Case:
-        """Let the systems take turns A B C A B C, so that a slow minute of the machine hits all; a text says why one does not run.
+        """Run the systems in turns A B C A B C, so that a slow minute of the machine affects all of them.
 
-        A system that fails is told so in the table, and the others go on. both_orders: A B C C B A, where one may leave something behind
-        that the next one pays for.
+        systems: a text instead of a system says why it does not run. The table shows which system has failed; the others continue.
+        both_orders: use the order A B C C B A, for systems that may leave work behind for the next one.
         """
         case.notes = {system: run for system, run in systems.items() if isinstance(run, str)}
         for turn in range(self.turns):
@@ -174,12 +174,12 @@ class Bench:
 
 
 def worker(runner: str, job: Mapping[str, Any], *, source: Path | None = None) -> System:
-    """A system that is one process."""
+    """Return a system that is one process."""
     return lambda: Worker(runner, job, source=source).result()
 
 
 def now_and_before(make: Callable[[Path | None], System], *, before: bool = True) -> dict[str, System | str]:
-    """levada, and levada as it was before issue 8 where that is wanted. make: makes the system that imports levada from a folder."""
+    """Return levada, and if wanted levada as it was before issue 8. make: makes a system that imports levada from a folder."""
     systems: dict[str, System | str] = {LEVADA: make(None)}
     if before:
         there = BEFORE_SOURCE.is_dir()
@@ -188,17 +188,17 @@ def now_and_before(make: Callable[[Path | None], System], *, before: bool = True
 
 
 def ours(runner: str, job: Mapping[str, Any], *, before: bool = True) -> dict[str, System | str]:
-    """The same where it is one process."""
+    """Do what now_and_before() does, for systems of one process."""
     return now_and_before(lambda source: worker(runner, job, source=source), before=before)
 
 
 def worker_aio(runner: str, job: Mapping[str, Any]) -> System | str:
-    """A worker on the asyncio API, or why there is none."""
+    """Return a system on the asyncio API, or a text that says why there is none."""
     return worker(runner, job) if aio_reason() is None else f"skipped: {aio_reason()}"
 
 
 def aio_reason() -> str | None:
-    """Why the asyncio API cannot be measured; None if it can."""
+    """Return why the asyncio API cannot be measured; None if it can."""
     try:
         from levada.aio import KafkaConsumer, KafkaProducer  # noqa: F401
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Records sent one by one: how long from send() until another process has them, and what both processes pay for it."""
+"""Records sent one by one: the time from send() until another process has them, and the processor time of both processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPU = "CPU us per record, both processes"
 
 
 def run(bench: Bench) -> Iterator[Case]:
-    """Every system once a turn, on a topic of its own with one partition."""
+    """Measure every system once per turn, each on a new topic with one partition."""
     systems: dict[str, System | str] = {
         **now_and_before(lambda source: _system(bench, "engine_latency_clients:levada", source), before=bench.before),
         CONFLUENT: _system(bench, "engine_latency_clients:confluent"),
@@ -39,12 +39,12 @@ def run(bench: Bench) -> Iterator[Case]:
 
 
 def _system(bench: Bench, client: str, source: Path | None = None, **producer: Any) -> System:
-    """producer: what its producer is told besides."""
+    """producer: more arguments of the producer's worker."""
     return lambda: _pair(bench, client, source, producer)
 
 
 def _pair(bench: Bench, client: str, source: Path | None, producer: dict[str, Any]) -> Figures:
-    """A consumer that is ready, then a producer; what counts begins after WARM records on both sides."""
+    """Run a consumer until it is ready, then a producer. On both sides the measurement begins after WARM records."""
     with bench.topic(1) as topic:
         job = bench.job(topic, warm=WARM, records=bench.scaled(RECORDS), rate=RATE)
         consumer = Worker(f"{client}_consumer", job, source=source)

@@ -1,6 +1,6 @@
-"""The limit of the latency section: one epoll loop over levada's codec and record builder, without a client around them.
+"""The limit of the latency section: one epoll loop over levada's codec and record builder, without a client.
 
-Nothing is looked up, retried or checked: what such a loop takes is what a round trip costs in Python before any client does anything.
+The loop looks up, retries and checks nothing. Its time is the cost of a round trip in Python before any client does its work.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from levada.protocol.schema import Request, Response
 from levada.record.batch import read_batches
 from levada.record.builder import RecordBatchBuilder
 
-# The last versions that name topics by their names.
+# The last versions with topic names; later versions have topic ids.
 PRODUCE_VERSION = FETCH_VERSION = 12
 CLIENT_ID = "bare"
 MAX_WAIT_MS = 500
 
 
 class BareConnection:
-    """One non-blocking socket to the only node; small requests, which the kernel takes whole."""
+    """One non-blocking socket to the only node. Requests are so small that the kernel accepts each with one send."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
@@ -44,7 +44,7 @@ class BareConnection:
         assert self._socket.send(frame) == len(frame)
 
     def receive(self, kind: type[Request], version: int) -> Iterator[Response]:
-        """Read once; return the answers that are complete."""
+        """Read once; return the responses that are complete."""
         count = self._socket.recv_into(self._frames.get_buffer())
         assert count, "the node closed the connection"
         return (decode_response(kind, version, frame) for frame in self._frames.received(count))

@@ -1,6 +1,6 @@
 """Producer and consumer of the latency section with a blocking API, as workers.
 
-A record carries the time at which its send() began, of the clock that all processes of a machine share.
+A record has the time at which its send() began, by the monotonic clock that all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PADDING = b"x" * 92
 
 
 def stamped() -> bytes:
-    """A value of 100 B that tells when it was made."""
+    """Return a value of 100 bytes with the present time."""
     return time.monotonic_ns().to_bytes(STAMP_BYTES) + PADDING
 
 
 class Arrivals:
-    """What a consumer makes of the values it gets: latencies, and its processor time since the last warm-up record."""
+    """The latencies of the values that a consumer gets, and its processor time since the last warm-up record."""
 
     def __init__(self, warm: int, records: int) -> None:
         self._warm = warm

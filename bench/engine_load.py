@@ -22,7 +22,7 @@ SHARE = 0.6
 SECONDS = 3
 WARM_S = 1
 TICKS_PER_S = 1000
-# One record of so many has a callback that takes its time: all of them would be a load of their own.
+# One record in so many has a callback that measures its latency; callbacks for all records would be a load themselves.
 SAMPLED = 50
 MEMORY_KIB = 4096
 # With its default of 100,000 messages confluent-kafka's loop is slower.
@@ -30,7 +30,7 @@ LARGE_QUEUE: dict[str, dict[str, Any]] = {CONFLUENT: {"queue_buffering_max_messa
 
 
 def run(bench: Bench) -> Iterator[Case]:
-    """Keyed records to a thousand partitions; 60 % of what saturates; 4 MiB of memory and no pause."""
+    """Measure keyed records to a thousand partitions, a steady load of 60 % of the saturating rate, and no pause with 4 MiB of memory."""
     yield _keyed(bench)
     yield _steady(bench)
     yield _unpaused(bench)
@@ -40,7 +40,7 @@ def _keyed(bench: Bench) -> Case:
     with bench.topic(MANY_PARTITIONS) as topic:
         job = bench.job(topic, records=bench.scaled(KEYED_RECORDS))
         jobs = {name: job | {"client": name, "settings": LARGE_QUEUE.get(name, {})} for name in SENDERS}
-        # The broker makes the files of a partition with its first records. Without this the first client measured would wait for that.
+        # The broker makes the files of a partition with its first records. Without this the first client would wait for the files.
         Worker("engine_load:keyed", jobs[CONFLUENT] | {"records": 20 * MANY_PARTITIONS}).result()
         systems = _systems(bench, "engine_load:keyed", jobs)
         case = bench.run(Case(SECTION, f"send of 100 B with keys to {MANY_PARTITIONS} partitions, all acknowledged"), systems)
@@ -49,7 +49,7 @@ def _keyed(bench: Bench) -> Case:
 
 
 def _steady(bench: Bench) -> Case:
-    """The slower client's saturating rate counts, so that both stand under the same load."""
+    """Use the saturating rate of the slower client, so that both have the same load."""
     with bench.topic(PARTITIONS) as topic:
         saturating = bench.job(topic, records=bench.scaled(RECORDS[100]), value_bytes=100)
         runners = ("engine_send:levada_rate", "engine_send:confluent_rate")
@@ -77,7 +77,7 @@ def _systems(bench: Bench, runner: str, jobs: dict[str, dict[str, Any]]) -> dict
 
 
 def keyed(bootstrap_servers: str, topic: str, client: str, records: int, settings: dict[str, Any]) -> Figures:
-    """Every value has a key of its own, so that all partitions get some."""
+    """Send values with different keys, so that all partitions get records."""
     sender = SENDERS[client](bootstrap_servers, **settings)
     keyed_values = [(value, b"key-%d" % number) for number, value in enumerate(values(100))]
 
@@ -94,7 +94,7 @@ def keyed(bootstrap_servers: str, topic: str, client: str, records: int, setting
 
 
 def steady(bootstrap_servers: str, topic: str, client: str, rate: int, seconds: int) -> Figures:
-    """Every millisecond its share of records. They are all due at the tick, so one that is sent late has waited since then."""
+    """Send a share of the records every millisecond. They are all due at the tick, so the latency of a late record begins at its tick."""
     sender = SENDERS[client](bootstrap_servers)
     payload, burst = values(100), rate // TICKS_PER_S
     warm, samples = Samples(sender), Samples(sender)
@@ -116,7 +116,7 @@ def steady(bootstrap_servers: str, topic: str, client: str, rate: int, seconds: 
 
 
 def unpaused(bootstrap_servers: str, topic: str, client: str, seconds: int, settings: dict[str, Any]) -> Figures:
-    """As fast as the client takes them; what send() waits for memory is part of a record's latency."""
+    """Send records as fast as the client accepts them. A wait of send() for memory is part of a record's latency."""
     sender = SENDERS[client](bootstrap_servers, **settings)
     payload = values(100)
     warm, samples = Samples(sender), Samples(sender)
@@ -135,7 +135,7 @@ def unpaused(bootstrap_servers: str, topic: str, client: str, seconds: int, sett
 
 
 class Samples:
-    """Latencies from a moment until the callback."""
+    """Latencies from the time at which a record was due until its callback."""
 
     def __init__(self, sender: Sender) -> None:
         self._error_of = sender.error_of
@@ -143,7 +143,7 @@ class Samples:
         self._errors: list[Any] = []
 
     def taker(self, since_ns: int) -> Any:
-        """A callback for a record that was due then."""
+        """Return a callback for a record that was due at `since_ns`."""
 
         def take(first: Any, second: Any) -> None:
             self._latencies.append(time.monotonic_ns() - since_ns)

@@ -1,7 +1,7 @@
-"""Ticks at a fixed rate, for threads, epoll and asyncio, and what a list of latencies comes to.
+"""Ticks at a fixed rate, for threads, epoll and asyncio, and the percentiles of latencies.
 
-The schedule does not slip: after a late tick the missed ones follow at once. asyncio and epoll wait for whole milliseconds only, so
-there a timer of the kernel ticks.
+The schedule does not shift: after a late tick the missed ticks follow at once. asyncio and epoll wait only for whole milliseconds, so they
+use a timer of the kernel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Timer:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 
     def due(self) -> int:
-        """Return how many ticks have come since it was last asked."""
+        """Return how many ticks were due since the last call."""
         try:
             return int.from_bytes(os.read(self.descriptor, 8), "little")
         except BlockingIOError:
@@ -45,7 +45,7 @@ class Timer:
 
 
 def ticks(count: int, rate: int, wait: Callable[[float], object] = time.sleep) -> Iterator[int]:
-    """Yield 0, 1, ... each when it is due. wait: what to do for so many seconds, or less."""
+    """Yield 0, 1, ... each when it is due. wait: called with the seconds to wait; it may return earlier."""
     start = time.monotonic_ns()
     for number in range(count):
         due = start + number * SECOND_NS // rate
@@ -55,7 +55,7 @@ def ticks(count: int, rate: int, wait: Callable[[float], object] = time.sleep) -
 
 
 async def async_ticks(count: int, rate: int) -> AsyncIterator[int]:
-    """The same on an asyncio loop."""
+    """Do what ticks() does on an asyncio loop."""
     loop, timer, ticked, number = asyncio.get_running_loop(), Timer(rate), asyncio.Event(), 0
     loop.add_reader(timer.descriptor, ticked.set)
     try:
@@ -71,7 +71,7 @@ async def async_ticks(count: int, rate: int) -> AsyncIterator[int]:
 
 
 def percentiles(latencies_ns: Sequence[int]) -> dict[str, float]:
-    """p50, p99 and the longest, in milliseconds."""
+    """Return p50, p99 and the maximum, in milliseconds."""
     ordered = sorted(latencies_ns)
     places = {"p50 ms": len(ordered) // 2, "p99 ms": len(ordered) * 99 // 100, "max ms": len(ordered) - 1}
     return {name: ordered[place] / 1e6 for name, place in places.items()}

@@ -1,6 +1,6 @@
-"""One system on one case in a process of its own: the benchmark's end of it, and the worker's.
+"""Runs one system on one case in a separate process: the side of the benchmark, and the side of the worker.
 
-Where somebody waits for that, a worker prints a line when it is prepared; its last line holds its figures as JSON.
+A worker may print a line when it is prepared, if the benchmark waits for this. Its last line has its figures as JSON.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ TIMEOUT_S = 180
 
 
 class WorkerFailed(Exception):
-    """A worker ended with an error, or did not end; the message is its last words."""
+    """A worker ended with an error, or did not end. The message has the end of its stderr."""
 
 
 class Worker:
     """A process that runs `module:function` with the job's items as keyword arguments.
 
-    source: a folder to import levada from, if it is another one than ours.
+    source: another folder to import levada from.
     """
 
     def __init__(self, runner: str, job: Mapping[str, Any], *, source: Path | None = None) -> None:
         self._runner = runner
-        self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the worker
-        # Start-up counts, and compiling every module each time is not what users have.
+        self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - stays open as long as the worker runs
+        # The start-up time counts, and users do not compile every module each time.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         if source is not None:
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), environment.get("PYTHONPATH")]))
@@ -46,7 +46,7 @@ class Worker:
         )
 
     def await_ready(self) -> str:
-        """Return what the worker says when it is ready. Raises WorkerFailed."""
+        """Wait until the worker is ready; return the text that it printed for this. Raises WorkerFailed."""
         assert self._process.stdout is not None
         first, _, told = self._process.stdout.readline().strip().partition(" ")
         if first != READY:
@@ -79,7 +79,7 @@ class Worker:
 
 
 def ready(told: str = "") -> None:
-    """For workers: say that all is prepared, and where to be found if that matters."""
+    """For workers: print that all is prepared. told: an address, or other text for the benchmark."""
     print(READY, told, flush=True)
 
 

@@ -11,7 +11,7 @@ from engine_process import Figures
 
 
 def table(case: Case) -> str:
-    """Lay a case out as a Markdown table, a line per system, its targets at the end of the line."""
+    """Return a case as a Markdown table with a line per system, which ends with its targets."""
     names = list(dict.fromkeys(name for system in case.systems for name in case.medians(system)))
     lines = [f"| {case.name} | {' | '.join([*names, 'target'])} |", "|---" * (len(names) + 2) + "|"]
     for system in case.systems:
@@ -35,7 +35,7 @@ def _told(case: Case, system: str) -> str:
 
 @dataclass
 class Row:
-    """A system on a case: medians, all turns, targets, and a note where there is one."""
+    """A system on a case: medians, all turns, targets, and a note if there is one."""
 
     section: str
     case: str
@@ -47,7 +47,7 @@ class Row:
 
 
 def rows(cases: Iterable[Case]) -> list[Row]:
-    """A row per system and case."""
+    """Return a row for each system and case."""
     return [_row(case, system) for case in cases for system in case.systems]
 
 
@@ -58,5 +58,5 @@ def _row(case: Case, system: str) -> Row:
 
 
 def missed(cases: Iterable[Case]) -> list[str]:
-    """A line per missed target."""
+    """Return a line for each missed target."""
     return [f"{case.name}: {target.system}: {target}" for case in cases for target in case.targets if target.missed]

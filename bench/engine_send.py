@@ -16,7 +16,7 @@ from payloads import DISTINCT, values
 
 SECTION = "send"
 PARTITIONS = 4
-# Together less than one batch of at most a megabyte, the broker's limit: nothing is due before flush().
+# Together less than one batch of a megabyte, the broker's limit, so that nothing is sent before flush().
 CALLS = 7_500
 ROUNDS = 40
 WARM_ROUNDS = 5
@@ -30,7 +30,7 @@ POLL_EVERY = 10_000
 
 
 def run(bench: Bench) -> Iterator[Case]:
-    """The call; the loop per value size; the loop on asyncio."""
+    """Measure the call alone, the loop for each size of values, and the loop on asyncio."""
     yield _calls(bench)
     for size in RECORDS:
         yield _rates(bench, size)
@@ -93,7 +93,7 @@ def confluent_calls(bootstrap_servers: str, topic: str, rounds: int) -> Figures:
 
 
 def _call_times(send: Callable[..., Any], flush: Callable[[], Any], topic: str, rounds: int) -> Figures:
-    """Nanoseconds of the caller's own processor time per call, the median of the rounds."""
+    """Return the calling thread's processor time per call in nanoseconds, the median of the rounds."""
     loops = {"100 B": _plain, "with key": _with_key, "with callback": _with_callback}
     times: dict[str, list[float]] = {name: [] for name in loops}
     payload = values(100)[:CALLS]
@@ -142,7 +142,7 @@ def levada_rate(bootstrap_servers: str, topic: str, records: int, value_bytes: i
 
 
 def confluent_rate(bootstrap_servers: str, topic: str, records: int, value_bytes: int) -> Figures:
-    """Its queue of 100,000 messages by default makes the loop slower, so it gets a larger one."""
+    """Measure confluent-kafka with a larger queue, because its default of 100,000 messages makes the loop slower."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap_servers, "queue.buffering.max.messages": 10_000_000})
@@ -167,7 +167,7 @@ def _rate(work: Callable[[int], None], records: int) -> Figures:
 
 
 def figures(sample: Sample) -> Figures:
-    """Rate, and processor time per record."""
+    """Return the rate, and the processor time per record."""
     return {RATE: sample.records / sample.seconds / 1e3, CPU: sample.cpu_seconds / sample.records * 1e6}
 
 

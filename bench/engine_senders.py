@@ -1,7 +1,7 @@
-"""Producers behind one form: `send(topic, value, key, on_delivery=...)`, `poll()`, `wait(seconds)`, `flush()`.
+"""Producers with one interface: `send(topic, value, key, on_delivery=...)`, `poll()`, `wait(seconds)`, `flush()`.
 
-levada waits in send() when its buffer is full; confluent-kafka raises BufferError, and its users poll and try again. The key and the
-callback go under the same names in both.
+levada waits in send() when its buffer is full. confluent-kafka raises BufferError, and its users poll and try again. The key and the
+callback have the same names in both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ RETRY_S = 0.001
 
 @dataclass
 class Sender:
-    """One producer. poll: let callbacks come; wait: the same, for so long. error_of: the error among a callback's two arguments."""
+    """One producer.
+
+    poll: runs callbacks. wait: runs callbacks for some seconds. error_of: returns the error among a callback's arguments.
+    """
 
     send: Callable[..., Any]
     poll: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""Topics for readers, written by a client that is not under test."""
+"""Topics for readers, written by a client that is not measured."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from payloads import DISTINCT, values
 
 PATIENCE_S = 120
 JSON = "json"
-# Batches as its defaults make them, once it waits a little.
+# The batches of confluent-kafka's defaults, with a short linger.
 LINGER = {"linger.ms": 20}
 
 
 def topic(
     bootstrap_servers: str, topic: str, kind: int | str, records: int, partitions: int, codec: str, batch_bytes: int | None = None
 ) -> Figures:
-    """Write records, spread evenly over the partitions. kind: how many bytes a value has, or json for objects of five fields.
+    """Write records, spread evenly over the partitions. kind: the bytes of a value, or json for objects of five fields.
 
-    batch_bytes: the size of batches before they are compressed; otherwise about what the writer makes of a short linger.
+    batch_bytes: the size of batches before compression; None for the sizes that a short linger gives.
     """
     payload = values(kind) if isinstance(kind, int) else documents(DISTINCT, (",", ":"))
     batches = LINGER if batch_bytes is None else {"linger.ms": 1000, "batch.size": batch_bytes, "batch.num.messages": 1_000_000}
@@ -29,7 +29,7 @@ def topic(
 
 
 def write(bootstrap_servers: str, topic: str, payload: Sequence[bytes], records: int, partitions: int, settings: Mapping[str, Any]) -> None:
-    """Write the payload over and over, partition after partition of a round, so that batches fill evenly."""
+    """Write the payload repeatedly, each round to one partition after the other, so that batches fill evenly."""
     from confluent_kafka import Producer
 
     queue = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_097_151}

@@ -1,4 +1,4 @@
-"""Programs out of Kafka's own tools, run with the clients of their version."""
+"""Runs programs of Kafka's own tools, with the clients of their version."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engine_process import TIMEOUT_S, WorkerFailed
 from kafka_jars import jars, java
 
 POM = Path(__file__).parents[1] / "tests" / "real_kafka" / "pom-perf-tool-4.3.0.xml"
-# Without a limit a tool's collector runs in as many threads as it likes, and its heap grows to a quarter of the machine.
+# Without a limit a tool's garbage collector uses all processors, and its heap may grow to a quarter of the memory.
 JVM = ("-Xmx512m",)
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> tuple[str, float]:
-    """Return what a tool prints, and the seconds of processor time that its process took, starting included. Raises WorkerFailed."""
+    """Run a tool; return its output, and the processor time of its process in seconds, including its start. Raises WorkerFailed."""
     command = [str(java()), *JVM, "-cp", f"{jars(POM)}/*", f"org.apache.kafka.tools.{name}", *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:

@@ -1,9 +1,9 @@
-"""JSON to Arrow columns: levada's decoder beside pyarrow's reader and Python's own (and orjson, where it is), on one core.
+"""JSON to Arrow columns: levada's decoder, pyarrow's reader and Python's json (and orjson, if installed), on one core.
 
     python bench/json_columns.py [--rows 200000] [--rounds 7]
 
-Values are objects of five flat fields and about 100 bytes, as json.dumps writes them and without white space; one in a hundred is cut off
-in `damaged`, which pyarrow's reader cannot read at all.
+Values are objects of five flat fields and about 100 bytes, as json.dumps writes them and without white space. In `damaged` one value in a
+hundred is incomplete, which pyarrow's reader cannot read at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 
 
 def documents(rows: int, separators: tuple[str, str]) -> list[bytes]:
-    """Return objects with the fields of SCHEMA, the same ones every time."""
+    """Return JSON objects with the fields of SCHEMA, the same objects in every run."""
     chance = random.Random(1)
     return [
         json.dumps(
@@ -65,13 +65,13 @@ def by_pyarrow(values: list[bytes]) -> Callable[[], int]:
 
 
 def by_objects(values: list[bytes], loads: Callable[[bytes], Any]) -> Callable[[], int]:
-    # The strings stay what they are: times cost extra.
+    # Times stay strings: converting them would take more time.
     schema = pa.schema([field if field.name != "seen_at" else field.with_type(pa.string()) for field in SCHEMA])
     return lambda: len(pa.Table.from_pylist([loads(value) for value in values], schema=schema))
 
 
 def cases(rows: int) -> list[Case]:
-    """Return every way to read every kind of values."""
+    """Return a case for every way to read every kind of values."""
     spaced, tight = documents(rows, (", ", ": ")), documents(rows, (",", ":"))
     damaged = [value if row % 100 else value[:-10] for row, value in enumerate(tight)]
     found = []

@@ -1,6 +1,6 @@
-"""How long transactions held back the last stable offset of a partition, by the files of a broker that runs on this machine.
+"""How long transactions held back the last stable offset of a partition, measured from the log files of a broker on this machine.
 
-No requests disturb the measurement. The topic has message.timestamp.type=LogAppendTime, so each record batch, and each marker of a
+So no requests disturb the measurement. The topic has message.timestamp.type=LogAppendTime, so each record batch, and each marker of a
 transaction, has the time at which the broker appended it, in milliseconds.
 """
 
@@ -26,9 +26,9 @@ class _Batch(NamedTuple):
 
 
 def held_ms(partition: Path, warm_ms: int) -> list[int]:
-    """Return for each transaction of a partition's folder how many milliseconds were between its first batch and its marker.
+    """Return for each transaction in a partition's folder the milliseconds between its first batch and its marker.
 
-    warm_ms: transactions that begin so soon after the first one are left out.
+    warm_ms: transactions that begin within this time after the first one are left out.
     """
     begun: dict[int, int] = {}
     held = []

@@ -1,4 +1,4 @@
-"""The broker that benchmarks with targets start, and what is printed of the machine they run on."""
+"""The broker for benchmarks with targets, and texts about the machine they run on."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from kafka_cluster import KafkaCluster
 from levada.record.reader import COMPILED
 from levada.testing import Authority
 
-# As Kafka's own start script runs a broker.
+# The heap of a broker in Kafka's own start script.
 HEAP = "1g"
 JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent")
 PROPERTIES = {"num.partitions": 4, "log.segment.delete.delay.ms": 1000}
 
 
 def kafka(authority: Authority | None = None) -> KafkaCluster:
-    """A node of Kafka 4.4 with the heap and the compilers that users have, not started yet. Raises KafkaUnavailable.
+    """Return a node of Kafka 4.4 with the heap and the JIT compilers that users have, not started yet. Raises KafkaUnavailable.
 
-    authority: gives it listeners with TLS beside the plain one.
+    authority: adds listeners with TLS.
     """
     return KafkaCluster("4.4.0", heap=HEAP, jvm_args=JVM, properties=PROPERTIES, authority=authority)
 
 
 def header(packages: Iterable[str]) -> str:
-    """What runs where."""
+    """Return a line with the versions and the number of processor cores."""
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     form = "compiled" if COMPILED else "INTERPRETED"
     return f"Python {platform.python_version()}, levada at {_commit()} {form}, {versions}, {os.cpu_count()} cores"
 
 
 def load() -> str:
-    """How busy the machine is, by itself."""
+    """Return the load average of the machine, as text."""
     return f"load average {os.getloadavg()[0]:.1f}"
 
 

@@ -1,4 +1,4 @@
-"""What is measured, and how: wall time and the client's own processor time over the same stretch of work."""
+"""Measures wall time and the client's own processor time of the same work."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ class Sample:
 
 
 def own_cpu_seconds() -> float:
-    """Processor time of this process with all its threads, user and system."""
+    """Return the processor time of this process with all its threads, user plus system."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 def cpu_seconds(process: int) -> float:
-    """Processor time of another process, user and system; 0 when it has ended."""
+    """Return the processor time of another process, user plus system; 0 if it has ended."""
     return _cpu_ticks(process) / os.sysconf("SC_CLK_TCK")
 
 
 class FamilyCpu:
-    """Processor time of a process by itself, and of all that it started, while its block runs.
+    """Measures the processor time of a process, and of all processes that it starts, during a `with` block.
 
-    A process that ends takes its figure along, and who waits for it is not always its parent: so all are looked at a few times a second.
+    The time of a process cannot be read after it has ended, and its parent does not always wait for it. So all are read a few times a
+    second.
     """
 
     LOOK_S = 0.2
@@ -67,7 +68,7 @@ class FamilyCpu:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """What the process itself took, and what the others did."""
+        """Return the processor time of the process itself, and of the others."""
         spent = {member: (ticks - self._before.get(member, 0)) / os.sysconf("SC_CLK_TCK") for member, ticks in self._ticks.items()}
         own = spent.pop(self._process)
         return own, sum(spent.values())
@@ -75,7 +76,7 @@ class FamilyCpu:
 
 @contextmanager
 def measured(records: int) -> Iterator[Sample]:
-    """Fill in a sample with the time that its block takes."""
+    """Measure the `with` block, and fill in the sample."""
     sample = Sample(records)
     cpu, start = own_cpu_seconds(), time.perf_counter()
     yield sample

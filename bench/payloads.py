@@ -1,4 +1,4 @@
-"""Values that look like a service's events: structure that compresses, content that hardly does. The same in every process."""
+"""Values like a service's events: structure that compresses well, and content that hardly does. They are the same in every process."""
 
 from __future__ import annotations
 

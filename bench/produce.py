@@ -16,7 +16,7 @@ PACKAGES = ("confluent-kafka", "aiokafka", "kafka-python", "pyarrow")
 
 
 def main() -> int:
-    """Measure, print a table per case and what missed its target, and save the rows."""
+    """Measure, print a table per case and the missed targets, and save the rows."""
     run = Run("produce", __doc__ or "", SECTIONS, turns=3, quick="one turn of a fifth of the records: does it work at all?")
     chosen = run.arguments(PACKAGES)
     try:

@@ -1,4 +1,4 @@
-"""What the sections about producing share: sizes, settings, and the broker's processor time beside the client's."""
+"""The common part of the sections about producing: sizes, settings, and the processor time of the broker and the client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BEST: Settings = {
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told. form: how it sends, where there are several ways; broker_process: its processor time is told as well."""
+    """The job of a worker. form: the way of sending, for clients with several ways. broker_process: the broker, which is measured, too."""
 
     bootstrap_servers: str
     topic: str
@@ -67,7 +67,7 @@ class ProduceBench(Bench):
 
 @contextmanager
 def told(job: Job) -> Iterator[Figures]:
-    """Fill in the figures of the block that sends a job's records."""
+    """Measure the `with` block that sends a job's records, and fill in the figures."""
     figures: Figures = {}
     broker = cpu_seconds(job.broker_process)
     with measured(job.records) as sample:

@@ -1,4 +1,4 @@
-"""Java's own performance tool (kafka-tools), which sends a file's lines and waits until all is acknowledged."""
+"""Java's own performance tool (kafka-tools), which sends a file's lines and waits until all are acknowledged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RATE = re.compile(r"([\d.]+) records/sec")
 
 
 def perf_tool(job: Job) -> System:
-    """The tool's rate after a third of the records, and the processor time of all of it per record, starting included."""
+    """Return a system with the tool's rate after a third of the records, and its whole processor time per record, including its start."""
 
     def run() -> Figures:
         with tempfile.NamedTemporaryFile("wb", suffix=".txt") as payload:

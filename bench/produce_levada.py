@@ -14,7 +14,7 @@ from produce_bench import ACCEPTED, Job, told
 
 FLUSH_S = 120
 WARM_SHARE = 10
-# Less than any buffer holds, so that nothing but the calls themselves is timed.
+# Less than any buffer holds, so that only the calls themselves are timed.
 ACCEPTED_BYTES, ACCEPTED_ROUNDS = 10_000_000, 9
 
 
@@ -56,7 +56,7 @@ LOOPS = {"plain": _plain, "key": _with_key, "callback": _with_callback}
 
 
 def send_arrow(**given: Any) -> Figures:
-    """KafkaProducer.send_arrow, in tables of DISTINCT rows made beforehand."""
+    """KafkaProducer.send_arrow, with tables of DISTINCT rows that were made before."""
     import pyarrow as pa
 
     import levada
@@ -89,13 +89,13 @@ def aio_send(**given: Any) -> Figures:
 
 
 def sent(job: Job, work: Callable[[int], Any], flush: Callable[[], Any]) -> Figures:
-    """Tell how fast records are sent; for the plain form, how fast they are taken, too."""
+    """Return the rate of sending; for the form plain also the rate at which calls accept records."""
     figures = rate(job, work, flush)
     return figures | accepted(ACCEPTED_BYTES // job.value_bytes, work, flush) if job.form == "plain" else figures
 
 
 def rate(job: Job, work: Callable[[int], Any], flush: Callable[[], Any]) -> Figures:
-    """Warm up, then send all until they are acknowledged."""
+    """Warm up, then measure sending all records until they are acknowledged."""
     work(job.records // WARM_SHARE)
     flush()
     with told(job) as figures:
@@ -105,7 +105,7 @@ def rate(job: Job, work: Callable[[int], Any], flush: Callable[[], Any]) -> Figu
 
 
 async def async_rate(job: Job, producer: Any) -> Figures:
-    """The same for a producer whose send() and flush() are awaited."""
+    """Do what rate() does for a producer whose send() and flush() are awaited."""
     payload = values(job.value_bytes)
 
     async def work(count: int) -> None:
@@ -120,7 +120,7 @@ async def async_rate(job: Job, producer: Any) -> Figures:
 
 
 def accepted(records: int, work: Callable[[int], Any], flush: Callable[[], Any]) -> Figures:
-    """How fast calls take records while there is room for them: the median of some rounds, flushed in between."""
+    """Return how fast calls accept records while the buffer has room: the median of some rounds, with a flush after each."""
     rounds = []
     for _ in range(ACCEPTED_ROUNDS):
         with measured(records) as sample:

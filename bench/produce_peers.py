@@ -1,4 +1,4 @@
-"""Other clients' producers, as workers of the same form as levada's."""
+"""Other clients' producers, as workers with the same interface as levada's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL_EVERY = 10_000
 
 
 def confluent(**given: Any) -> Figures:
-    """Producer.produce; form: plain, key, callback, or batch for produce_batch of DISTINCT messages made beforehand."""
+    """Producer.produce. form: plain, key, callback, or batch for produce_batch with DISTINCT messages that were made before."""
     from confluent_kafka import Producer
 
     job = Job(**given)
@@ -84,7 +84,7 @@ def aiokafka_send(**given: Any) -> Figures:
 
 
 def aiokafka_batches(**given: Any) -> Figures:
-    """AIOKafkaProducer.send_batch of batches that the caller fills, in turn to the partitions."""
+    """AIOKafkaProducer.send_batch with batches that the caller fills, to the partitions in turn."""
     from aiokafka import AIOKafkaProducer
 
     job = Job(**given)

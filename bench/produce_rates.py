@@ -22,7 +22,7 @@ JAVA = "Java's performance tool"
 
 
 class Way(NamedTuple):
-    """How a system sends: whose settings it takes, its worker (none for a program of its own), and which share of the records it gets."""
+    """How a system sends: the client whose settings it has, its worker ("" for a separate program), and its share of the records."""
 
     client: str
     runner: str
@@ -44,19 +44,19 @@ WAYS: Mapping[str, Way] = {
     AIOKAFKA: Way("aiokafka", "produce_peers:aiokafka_send", share=0.2),
     AIOKAFKA_BATCHES: Way("aiokafka", "produce_peers:aiokafka_batches", share=0.2),
     KAFKA_PYTHON: Way("kafka-python", "produce_peers:kafka_python", share=0.05),
-    # Starting Java, and its compiler, are part of the tool's processor time.
+    # The tool's processor time includes the start of Java, and its compiler.
     JAVA: Way("java", "", share=3),
 }
 
 
 class Rates:
-    """A section per codec."""
+    """The section of one codec."""
 
     def __init__(self, codec: str) -> None:
         self._codec = codec
 
     def run(self, bench: ProduceBench) -> Iterator[Case]:
-        """By size, with default settings, then with each one's best."""
+        """Measure every size, with default settings, then with the best settings of each client."""
         for size in RECORDS:
             for name, settings in (("default settings", DEFAULT), ("each one's best settings", BEST)):
                 yield self._case(bench, size, name, settings)
@@ -82,7 +82,7 @@ class Rates:
 
     def _codec_setting(self, client: str) -> dict[str, Any]:
         name = "compression.type" if client in ("confluent", "java") else "compression_type"
-        # aiokafka and kafka-python want None, and not "none".
+        # aiokafka and kafka-python accept None, but not "none".
         is_none = self._codec == "none" and client in ("aiokafka", "kafka-python")
         return {name: None if is_none else self._codec}
 

@@ -1,4 +1,4 @@
-"""Transactions per second, by how many records each has, and how long a commit takes."""
+"""Transactions per second, by the number of records of each, and the time of a commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WARM = 20
 
 
 def run(bench: ProduceBench) -> Iterator[Case]:
-    """One record, a hundred, a thousand."""
+    """Measure transactions of one, a hundred and a thousand records."""
     for records, count in TRANSACTIONS.items():
         with bench.topic(PARTITIONS) as topic:
             job = bench.job(topic, count=bench.scaled(count), records=records)

@@ -1,4 +1,4 @@
-"""Where rows of results are saved, as JSON for programs."""
+"""Saves rows of results as JSON, for programs."""
 
 from __future__ import annotations
 

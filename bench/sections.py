@@ -1,4 +1,4 @@
-"""What benchmarks of several sections do alike: their command line, tables as cases end, and the rows that are saved."""
+"""The common part of benchmarks with several sections: the command line, a table as each case ends, and the saved rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Section(Protocol[B]):
 
 
 class Run(Generic[B]):
-    """A run from its command line to its end. sections: all there are, by name; turns: how many by default."""
+    """A run from its command line to its end. sections: all sections by name. turns: the default number of turns."""
 
     def __init__(self, name: str, meaning: str, sections: Mapping[str, Section[B]], *, turns: int, quick: str) -> None:
         self._name = name
@@ -39,7 +39,7 @@ class Run(Generic[B]):
         self.parser.add_argument("--quick", action="store_true", help=quick)
 
     def arguments(self, packages: Iterable[str]) -> argparse.Namespace:
-        """Read the command line, and print what runs where."""
+        """Parse the command line, and print the versions and the machine."""
         chosen = self.parser.parse_args()
         if unknown := set(chosen.sections) - set(self._all):
             self.parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -47,7 +47,7 @@ class Run(Generic[B]):
         return chosen
 
     def cases(self, bench: B, chosen: Iterable[str]) -> Iterator[Case]:
-        """Run the sections. One whose worker fails is told of, and the others go on."""
+        """Run the sections. If a worker fails, print the error and continue with the other sections."""
         for section in chosen:
             try:
                 yield from self._sections[section].run(bench)
@@ -55,7 +55,7 @@ class Run(Generic[B]):
                 print(f"{section}: {error}", file=sys.stderr, flush=True)
 
     def tell(self, sections: list[str], cases: Iterable[Case]) -> None:
-        """Print a table per case as it ends, then what missed its target, and save the rows."""
+        """Print a table as each case ends, then the missed targets, and save the rows."""
         ended = []
         for case in cases:
             ended.append(case)

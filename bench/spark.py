@@ -22,13 +22,13 @@ PACKAGES = ("pyspark", "pyarrow", "confluent-kafka")
 
 
 def warm_up(bench: SparkBench) -> None:
-    """Have the broker's code compiled."""
+    """Let the broker's JVM compile its code."""
     with bench.filled(100, WARM_ROWS):
         pass
 
 
 def main() -> int:
-    """Measure, print a table per case and what missed its target, and save the rows."""
+    """Measure, print a table per case and the missed targets, and save the rows."""
     run = Run("spark", __doc__ or "", SECTIONS, turns=3, quick="one turn of a million rows at most: does it work at all?")
     meaning = f"section once: inlineMaxBytes where all rows go through the driver (default: {INLINE_MAX_BYTES})"
     run.parser.add_argument("--inline-max-bytes", type=int, default=INLINE_MAX_BYTES, help=meaning)

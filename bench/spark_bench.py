@@ -1,4 +1,4 @@
-"""What the sections of the Spark benchmark share: topics with records, the systems' options, warming up, checking, targets."""
+"""The common part of the Spark benchmark's sections: topics with records, the systems' options, warm-up, checks and targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONNECTOR, TUNED = "connector", "connector, tuned"
 ONCE, INLINE = "levada, exactly once", "levada, exactly once, inline"
 SOURCE: Mapping[str, Mapping[str, str]] = {
     CONNECTOR: {},
-    # What makes it faster: 500 records a poll and 64 KiB of socket buffer are its defaults.
+    # These options make it faster. Its defaults are 500 records per poll and 64 KiB of socket buffer.
     TUNED: {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 << 20), "kafka.receive.buffer.bytes": str(1 << 20)},
 }
 SINK: Mapping[str, Mapping[str, str]] = {
@@ -34,7 +34,7 @@ SINK: Mapping[str, Mapping[str, str]] = {
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 Reader = Callable[..., DataFrame]
-"""Makes a frame, with these options more."""
+"""Makes a frame. Keyword arguments are additional options."""
 
 
 class Topic(NamedTuple):
@@ -44,20 +44,20 @@ class Topic(NamedTuple):
     rows: int
 
     def offsets(self, rows: int) -> str:
-        """The offsets behind the first so many rows, or behind all if there are fewer, as options have them."""
+        """Return the offsets after the first `rows` rows, or after all rows if there are fewer, in the form of Spark's options."""
         each = min(rows, self.rows) // PARTITIONS
         return json.dumps({self.name: {str(number): each for number in range(PARTITIONS)}})
 
 
 class Inline(NamedTuple):
-    """A sink whose rows all go through the driver. max_bytes: the option inlineMaxBytes; offsets_per_trigger: what fits."""
+    """A sink whose rows all go through the driver. max_bytes: the option inlineMaxBytes. offsets_per_trigger: how many rows fit."""
 
     max_bytes: int
     offsets_per_trigger: int
 
 
 class SparkBench(Bench):
-    """A broker, a Spark session, and how often everything runs."""
+    """A broker, a Spark session, and how often all systems run."""
 
     def __init__(self, broker: KafkaNode, session: Session, turns: int, inline: Inline, *, quick: bool) -> None:
         super().__init__(broker.address, turns, quick=quick)
@@ -67,12 +67,12 @@ class SparkBench(Bench):
         self.inline = inline
 
     def scaled(self, count: int) -> int:
-        """A number of rows, fewer in a quick run."""
+        """Return a number of rows, fewer than `count` in a quick run."""
         return min(count, QUICK_ROWS) if self.quick else count
 
     @contextmanager
     def filled(self, kind: int | str, rows: int, codec: str = "none") -> Iterator[Topic]:
-        """A topic of values of so many bytes, or of JSON."""
+        """Yield a topic. kind: the bytes of a value, or json."""
         with self.topic(PARTITIONS) as name:
             for begin in range(0, rows, FILLED_TOGETHER):
                 part = min(FILLED_TOGETHER, rows - begin)
@@ -80,26 +80,26 @@ class SparkBench(Bench):
             yield Topic(name, rows)
 
     def read(self, system: str, topic: Topic, **options: str) -> DataFrame:
-        """A system's frame of a topic."""
+        """Return a system's frame of a topic."""
         return self.reader(system, topic, **options).load()
 
     def reader(self, system: str, topic: Topic, **options: str) -> DataFrameReader:
-        """The same before it is loaded."""
+        """Return a system's reader of a topic, before load()."""
         return self.spark.read.format(_format(system)).options(**self._source(system, topic), **options)
 
     def pairs(self, system: str, topic: Topic, **options: str) -> DataFrame:
-        """A system's stream of a topic's keys and values: the connector has no option for fewer columns."""
+        """Return a system's stream of a topic's keys and values. The connector has no option for fewer columns."""
         asked = {} if system in SOURCE else {"columns": "key,value"}
         if system == INLINE:
             asked |= {"maxOffsetsPerTrigger": str(self.inline.offsets_per_trigger)}
         return self.stream(system, topic, **asked, **options).select("key", "value")
 
     def stream(self, system: str, topic: Topic, **options: str) -> DataFrame:
-        """A system's stream of a topic."""
+        """Return a system's stream of a topic."""
         return self.spark.readStream.format(_format(system)).options(**self._source(system, topic), **options).load()
 
     def sink(self, system: str, topic: str) -> tuple[str, dict[str, str]]:
-        """A system's format and options for writing to a topic."""
+        """Return a system's format and options for writing to a topic."""
         own = {
             ONCE: {"delivery": "exactly-once"},
             INLINE: {"delivery": "exactly-once", "inlineMaxBytes": str(self.inline.max_bytes)},
@@ -111,9 +111,10 @@ class SparkBench(Bench):
         return {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": topic.name, **SOURCE.get(system, {})}
 
     def compare(self, case: SparkCase, topic: Topic, readers: Mapping[str, Reader], *, rows: int | None = None) -> SparkCase:
-        """Let readers take turns to read a topic into nowhere, and check that each has all rows. rows: how many if not all of the topic's.
+        """Let readers read a topic in turns and discard the rows, and check that each gets all rows.
 
-        Before its first turn a reader's values are compared with the others', of a part of the topic; that warms up everything, too.
+        rows: their number if not all of the topic.
+        Before its first turn a reader's values of a part of the topic are compared with the other readers'. This is also the warm-up.
         """
         self.run(case, {system: checked(self._drained(case, system, topic, make, rows)) for system, make in readers.items()})
         return case
@@ -135,24 +136,24 @@ class SparkBench(Bench):
 
 
 class SparkCase(Case):
-    """A case whose systems must all come to the same result."""
+    """A case whose systems must all have the same result."""
 
     def __init__(self, section: str, name: str) -> None:
         super().__init__(section, name)
         self._results: dict[str, object] = {}
 
     def agree(self, system: str, result: object) -> None:
-        """Note a system's result. Raises WrongRows when another one's is different."""
+        """Note a system's result. Raises WrongRows if another system has a different one."""
         self._results[system] = result
         if different := {other: found for other, found in self._results.items() if found != result}:
             raise WrongRows(f"{system} comes to {result}, others to {different}")
 
     def hold_rate(self, system: str, limit: float) -> None:
-        """Set a target: so many times the rate of the connector's better setting."""
+        """Set a target: at least `limit` times the rate of the connector's better setting."""
         self.hold(system, RATE, self._better(), limit, at_least=True)
 
     def hold_cpu(self, system: str, limit: float) -> None:
-        """Set a target: at most so much of the processor time of the connector's better setting, of all processes."""
+        """Set a target: at most `limit` times the processor time, of all processes, of the connector's better setting."""
         self.hold(system, CPU, self._better(), limit)
 
     def _better(self) -> str:
@@ -164,7 +165,7 @@ def _format(system: str) -> str:
 
 
 def checked(run: System) -> System:
-    """A system whose failure in Spark, or wrong result, ends this system and not the benchmark."""
+    """Return a system whose failure in Spark, or wrong result, ends only this system and not the benchmark."""
 
     def guarded() -> Figures:
         try:

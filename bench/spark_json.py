@@ -1,4 +1,4 @@
-"""A batch query reads JSON objects of five fields into columns: typed by the source, or by from_json behind the connector."""
+"""A batch query reads JSON objects of five fields into columns: typed by the source, or by from_json after the connector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPU_SHARE = 0.5
 
 
 def run(bench: SparkBench) -> Iterator[SparkCase]:
-    """One case, uncompressed."""
+    """Measure one case, without compression."""
     case = SparkCase(SECTION, "JSON to five columns, 108 B, none")
     with bench.filled(JSON, bench.scaled(ROWS)) as topic:
         connectors = {system: partial(_from_json, bench, system, topic) for system in (CONNECTOR, TUNED)}

@@ -1,4 +1,4 @@
-"""Micro-batches under a steady trickle: a stream of 1,000 records a second, and where the time of a trigger goes, by Spark's own phases."""
+"""Micro-batches with a small steady load of 1,000 records per second, and the time of a trigger by Spark's own phases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MS_NS = 1_000_000
 
 
 def run(bench: SparkBench) -> Iterator[SparkCase]:
-    """A case per number of partitions."""
+    """Measure each number of partitions."""
     first: float | None = None
     for partitions in PARTITIONS:
         case = SparkCase(SECTION, f"micro-batches at {PER_SECOND:,} records/s, partitions: {partitions}")
@@ -47,7 +47,7 @@ def run(bench: SparkBench) -> Iterator[SparkCase]:
 
 
 def _figures(bench: SparkBench, system: str, partitions: int) -> Figures:
-    """A query of its own, from start to stop."""
+    """Measure a new query from its start to its stop."""
     records = PER_SECOND * (SECONDS + WARM_S)
     with bench.topic(partitions) as name, tempfile.TemporaryDirectory(prefix="levada-bench-") as checkpoint:
         frame = bench.stream(system, Topic(name, 0), startingOffsets="earliest")
@@ -69,7 +69,7 @@ def feed(bench: SparkBench, topic: str, partitions: int, records: int, query: St
 
 
 def summed_up(batches: list[Any]) -> Figures:
-    """Percentiles of the triggers, and the medians of their phases, without the query's first seconds."""
+    """Return percentiles of the triggers, and the medians of their phases, without the query's first seconds."""
     seen = accumulate(batch["numInputRows"] for batch in batches)
     durations = [batch["durationMs"] for batch, rows in zip(batches, seen, strict=True) if rows > PER_SECOND * WARM_S]
     times = percentiles([duration[TRIGGER] * MS_NS for duration in durations])
@@ -78,7 +78,7 @@ def summed_up(batches: list[Any]) -> Figures:
 
 
 def produce(bootstrap_servers: str, topic: str, partitions: int, records: int) -> Figures:
-    """A record a millisecond, partition after partition."""
+    """Send a record per millisecond, to the partitions in turn."""
     from confluent_kafka import Producer
 
     producer, payload = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0}), values(100)

@@ -1,6 +1,6 @@
-"""What a driver takes for a stream that writes exactly once: a worker with a Spark of its own, whose executor is another process.
+"""The memory of a driver for a stream that writes exactly once: a worker with its own Spark, whose executor is another process.
 
-Rows go through the JVM, and through the Python process that Spark keeps for commits. Its other processes do not see any.
+In the driver, rows go through the JVM, and through the Python process that Spark keeps for commits, but through no other process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SETTINGS = {
 
 
 class Memory(NamedTuple):
-    """Bytes of a driver. held: what the JVM's heap has after a collection; jvm, python: resident."""
+    """Bytes of a driver. held: used bytes of the JVM's heap after a garbage collection. jvm, python: resident memory."""
 
     held: int
     jvm: int
@@ -44,9 +44,10 @@ class Memory(NamedTuple):
 
 
 class DriverMemory:
-    """Memory of the driver's JVM, and of its processes for commits; the most of each, by looking often.
+    """Measures the most memory of the driver's JVM, and of its processes for commits, by reading it often.
 
-    The JVM fills its heap before it collects, so its resident memory says what it was given, not what it needs. Each look collects.
+    The JVM fills its heap before it collects garbage, so its resident memory shows the heap's limit, not the need. So each reading collects
+    first.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -57,7 +58,7 @@ class DriverMemory:
         self.most = Memory(0, 0, 0)
 
     def now(self) -> Memory:
-        """Collect the heap's garbage, and look."""
+        """Collect the heap's garbage, and read the memory."""
         self._java.System.gc()
         runtime = self._java.Runtime.getRuntime()
         held = runtime.totalMemory() - runtime.freeMemory()
@@ -77,7 +78,7 @@ class DriverMemory:
 
 
 def measure(bootstrap_servers: str, topic: str, warm: str, target: str, inline_max_bytes: int, offsets_per_trigger: int) -> Figures:
-    """Copy a topic in micro-batches that take all of inlineMaxBytes. warm: a topic that is copied in small ones before."""
+    """Copy a topic in micro-batches that use all of inlineMaxBytes. warm: a topic that is copied in small micro-batches before."""
     with tempfile.TemporaryDirectory(prefix="levada-bench-") as folder, _session(Path(folder)) as spark:
 
         def copy(name: str, per_trigger: int) -> None:
@@ -107,7 +108,7 @@ def measure(bootstrap_servers: str, topic: str, warm: str, target: str, inline_m
 
 @contextmanager
 def _session(folder: Path) -> Iterator[SparkSession]:
-    # A cluster of this kind writes to a folder of Spark's home.
+    # A cluster of this kind writes to a folder in Spark's home.
     home = folder / "spark"
     home.mkdir()
     for entry in Path(pyspark.__file__).parent.iterdir():
@@ -125,7 +126,7 @@ def _session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _committing(process: int) -> Iterator[int]:
-    """Those of the processes that a process started, and of theirs, that commit."""
+    """Yield the processes for commits among all descendants of a process."""
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         for child in map(int, _read(children).split()):
             if COMMITS in _read(Path(f"/proc/{child}/cmdline")):

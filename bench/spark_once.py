@@ -1,4 +1,4 @@
-"""From Kafka to Kafka exactly once: rates beside at least once, how long a trigger and a transaction take, and the driver's memory."""
+"""From Kafka to Kafka exactly once: rates compared with at least once, the time of a trigger and a transaction, and the driver's memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INLINE_ROWS = 4_000_000
 WARM_ROWS = 1_000_000
 SIZE = 100
 SEALED_SIZE = 112
-"""Bytes of a record of such a value without a key in a record batch, and what the budget has to be larger by for uneven tasks."""
+"""Bytes of a record with such a value and without a key in a record batch, with a margin for uneven tasks."""
 TIMES_OF_CONNECTOR, TIMES_OF_OWN, TIMES_OF_TUNED = 1.0, 0.8, 1.6
 P50_MORE_MS = 15
 HELD = "held p99 ms"
@@ -38,12 +38,12 @@ MEMORY_WARM_ROWS = 100_000
 
 
 def inline_of(max_bytes: int) -> Inline:
-    """Return what fits of the section's records."""
+    """Return the Inline settings for `max_bytes`, with the number of the section's records that fit."""
     return Inline(max_bytes, max_bytes // SEALED_SIZE)
 
 
 def run(bench: SparkBench) -> Iterator[SparkCase]:
-    """Rates, latency, memory."""
+    """Measure rates, latency and memory."""
     case = _copied(bench, ROWS, SYSTEMS, "")
     case.hold_rate(ONCE, TIMES_OF_CONNECTOR)
     case.hold(ONCE, RATE, LEVADA, TIMES_OF_OWN, at_least=True)
@@ -90,7 +90,7 @@ def _latency(bench: SparkBench) -> SparkCase:
 
 
 def _triggers(bench: SparkBench, system: str) -> Figures:
-    """A query of its own, from start to stop."""
+    """Measure a new query from its start to its stop."""
     records = PER_SECOND * (SECONDS + WARM_S)
     with (
         bench.topic(PARTITIONS) as name,
@@ -115,7 +115,7 @@ def _with_rows(query: StreamingQuery, system: str, records: int) -> list[Streami
 
 
 def _held(bench: SparkBench, topic: str) -> Figures:
-    """How long readers of committed records had to wait for a transaction, by all partitions, without the query's first seconds."""
+    """Return how long read_committed consumers had to wait for transactions, over all partitions, without the query's first seconds."""
     (folder,) = bench.broker.log_folders
     found = [ms for number in range(PARTITIONS) for ms in held_ms(folder / f"{topic}-{number}", WARM_S * 1000)]
     if not found:
@@ -124,7 +124,7 @@ def _held(bench: SparkBench, topic: str) -> Figures:
 
 
 def _memory(bench: SparkBench) -> SparkCase:
-    """A driver with processes of its own, beside one executor: the most that it takes above what it takes before large batches."""
+    """Measure a driver in separate processes with one executor: the most memory, minus the memory before large batches."""
     case, inline = SparkCase(SECTION, f"memory of the driver, {_inline(bench)}"), bench.inline
     with (
         bench.filled(SIZE, inline.offsets_per_trigger * MEMORY_TRIGGERS) as topic,

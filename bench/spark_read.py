@@ -1,4 +1,4 @@
-"""A batch query reads a topic into nowhere: all columns, values alone, and what is younger than a moment."""
+"""A batch query reads a topic and discards the rows: all columns, values alone, and the rows since a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = {100: 10_000_000, 1024: 1_000_000}
 CODECS = ("none", "lz4")
 BY_SCHEMA, BY_SELECT = "levada, schema of value", "levada, select of value"
 SELECTED = {BY_SELECT: LEVADA, CONNECTOR: CONNECTOR, TUNED: TUNED}
-# The least ratio of rates, by size and case.
+# The smallest ratio of rates, by size and case.
 TIMES = {100: {LEVADA: 2, BY_SCHEMA: 3, BY_SELECT: 1.5}, 1024: {LEVADA: 1.5, BY_SCHEMA: 1.5, BY_SELECT: 1.5}}
 CPU_SHARE = 0.5
 NEAR_THE_END = 0.99
@@ -23,7 +23,7 @@ NEAR_THE_END_TIMES = 10
 
 
 def run(bench: SparkBench) -> Iterator[SparkCase]:
-    """Every size and codec; the same topic serves all cases."""
+    """Measure every size and codec. All cases of a size and codec read the same topic."""
     for size, rows in ROWS.items():
         for codec in CODECS:
             with bench.filled(size, bench.scaled(rows), codec) as topic:
@@ -42,7 +42,7 @@ def _all_columns(bench: SparkBench, topic: Topic, size: int, codec: str) -> Spar
 
 
 def _values(bench: SparkBench, topic: Topic, size: int, codec: str) -> SparkCase:
-    """The connector refuses a schema of fewer columns."""
+    """Measure reading values alone. The connector has no schema with fewer columns."""
     case = SparkCase(SECTION, f"values, {size} B, {codec}")
     readers: dict[str, Reader] = {BY_SCHEMA: lambda **options: bench.reader(LEVADA, topic, **options).schema("value binary").load()}
     readers |= {name: partial(_selected, bench, system, topic) for name, system in SELECTED.items()}
@@ -58,7 +58,7 @@ def _selected(bench: SparkBench, system: str, topic: Topic, **options: str) -> D
 
 
 def _near_the_end(bench: SparkBench, topic: Topic) -> SparkCase:
-    """The rows from the moment on when so much of the topic was written."""
+    """Measure reading the last rows, selected by the time at which the rows before were written."""
     last = bench.read(LEVADA, topic, startingOffsets=topic.offsets(int(topic.rows * NEAR_THE_END)))
     since = functions.lit(last.agg(functions.min("timestamp")).collect()[0][0])
     readers = {system: partial(_since, bench, system, topic, since) for system in (LEVADA, CONNECTOR, TUNED)}

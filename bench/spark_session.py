@@ -1,4 +1,4 @@
-"""One Spark session for all systems, and what can be learned of its jobs without slowing them down."""
+"""One Spark session for all systems, and measurements of its jobs that do not slow them down."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ OUTPUT_ROWS = "number of output rows"
 
 
 class WrongRows(Exception):
-    """A system's result is not what it must be."""
+    """A system has a wrong result."""
 
 
 class Session:
-    """Spark on two cores with the connector's jars, and a broker whose processor time counts as well."""
+    """Spark on two cores with the connector's jars, and a broker whose processor time counts, too."""
 
     def __init__(self, spark: SparkSession, broker: KafkaNode) -> None:
         self.spark = spark
@@ -48,17 +48,17 @@ class Session:
         self._jvm: int = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
 
     def timed(self, rows: int, work: Callable[[], object]) -> Figures:
-        """Run a job of so many rows: rows per second, and processor time per row in all, of the JVM, of Python and of the broker."""
+        """Run a job; return its rows per second, and the processor time per row in total, of the JVM, of Python and of the broker."""
         seconds, spent = self._run(work)
         return {RATE: rows / seconds / 1e3} | {name: value * 1e6 / rows for name, value in {CPU: sum(spent.values()), **spent}.items()}
 
     def busy(self, work: Callable[[], object]) -> Figures:
-        """Run something that takes its time: how much of a core the JVM and Python take meanwhile, in percent."""
+        """Run work of a fixed duration; return how much of a core the JVM and Python use meanwhile, in percent."""
         seconds, spent = self._run(work)
         return {f"{name} % of a core": spent[name] * 100 / seconds for name in (JVM, PYTHON)}
 
     def _run(self, work: Callable[[], object]) -> tuple[float, Figures]:
-        """Return how many seconds it took, and the processor time of each process in seconds."""
+        """Run work; return the seconds that it took, and the processor time of each process in seconds."""
         broker = self._broker.cpu_seconds
         with FamilyCpu(self._jvm) as family:
             start = time.perf_counter()
@@ -68,7 +68,7 @@ class Session:
         return seconds, {JVM: jvm, PYTHON: python, "broker": self._broker.cpu_seconds - broker}
 
     def drained_rows(self) -> int:
-        """Return how many rows the last job that ended in `drain` has read, by Spark's own metrics."""
+        """Return how many rows the last drain() has read, by Spark's own metrics."""
         state = self.spark._jsparkSession.sharedState()  # type: ignore[attr-defined]
         self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
         executions = state.statusStore().executionsList()
@@ -78,12 +78,12 @@ class Session:
         counts = [
             values.apply(metric.accumulatorId()) for metric in map(metrics.apply, range(metrics.size())) if metric.name() == OUTPUT_ROWS
         ]
-        # The last operator's: a filter has fewer than what it reads from.
+        # The smallest count is that of the last operator: a filter returns fewer rows than it reads.
         return min(int(count.replace(",", "")) for count in counts)
 
 
 def drain(frame: DataFrame) -> None:
-    """Read everything, into nowhere."""
+    """Read all rows of a frame and discard them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
@@ -97,8 +97,8 @@ def fingerprint(frame: DataFrame) -> tuple[int, int]:
 
 @contextmanager
 def session(broker: KafkaNode) -> Iterator[Session]:
-    """Start Spark, and end it."""
-    # Start-up counts in some cases, and compiling every module each time is not what users have.
+    """Start Spark, yield its session, and stop it."""
+    # The start-up time counts in some cases, and users do not compile every module each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="levada-bench-") as folder:
         builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.jars", ",".join(map(str, spark_connector())))

@@ -17,7 +17,7 @@ from spark_session import WrongRows, fingerprint
 SECTION = "write"
 ROWS = 4_000_000
 CODECS = ("none", "lz4")
-# Few enough to be literals of a query.
+# Few enough values to be literals of a query.
 DISTINCT = 1000
 WARM_ROWS = 500_000
 TIMES = 1.5
@@ -25,7 +25,7 @@ SYSTEMS = (LEVADA, CONNECTOR, TUNED)
 
 
 def run(bench: SparkBench) -> Iterator[SparkCase]:
-    """A batch write per codec, then Kafka to Kafka."""
+    """Measure a batch write with each codec, then Kafka to Kafka."""
     rows = bench.scaled(ROWS)
     for codec in CODECS:
         case = SparkCase(SECTION, f"batch write of keys and values, 100 B, {codec}")
@@ -37,7 +37,7 @@ def run(bench: SparkBench) -> Iterator[SparkCase]:
 
 
 def _compare(bench: SparkBench, case: SparkCase, rows: int, systems: dict[str, Callable[[int], Figures]]) -> SparkCase:
-    """Let systems write so many rows in turns, after a shorter first time that does not count."""
+    """Let systems write `rows` rows in turns. Each first writes fewer rows, which do not count."""
 
     def system(name: str, write: Callable[[int], Figures]) -> System:
         def once() -> Figures:
@@ -69,7 +69,7 @@ def _pipe(bench: SparkBench, system: str, sources: dict[int, Topic], rows: int) 
 
 
 def pipe(bench: SparkBench, system: str, source: Topic) -> Figures:
-    """Copy a topic, from the query's start to its end."""
+    """Copy a topic with a query; return the figures from its start to its end."""
     with bench.topic(PARTITIONS) as target, tempfile.TemporaryDirectory(prefix="levada-bench-") as checkpoint:
         name, options = bench.sink(system, target)
         frame = bench.pairs(system, source, startingOffsets="earliest")

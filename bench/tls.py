@@ -1,6 +1,7 @@
-"""What TLS costs readers and senders beside confluent-kafka, on a real Kafka 4.4 node: `make bench-tls`.
+"""What TLS costs readers and senders, compared with confluent-kafka on a real Kafka 4.4 node: `make bench-tls`.
 
-Each way runs over TLS and without it in turns, on the same topic: the difference is what encryption costs, the ratio what a user sees.
+Each way runs with and without TLS in turns, on the same topic. The difference is the cost of encryption, the ratio is the effect for a
+user.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OVER_TLS = ", TLS"
 
 
 class TlsBench:
-    """Readers and senders of one node with a listener of each kind."""
+    """Readers and senders of one node, which has a listener with TLS and one without."""
 
     def __init__(self, broker: KafkaCluster, turns: int, *, quick: bool) -> None:
         self.consume = ConsumeBench(broker.bootstrap_servers, turns, quick=quick)
@@ -36,7 +37,7 @@ class TlsBench:
         self._tls = broker.settings_for("SSL")
 
     def settings(self, client: str) -> tuple[str, dict[str, Any]]:
-        """The address of the listener with TLS, and what a client needs to be told beside it."""
+        """Return the address of the listener with TLS, and the other settings of a client."""
         servers, authority = self._tls["bootstrap_servers"], self._tls["ssl_truststore_certificates"]
         if client == "levada":
             return servers, {"security_protocol": "SSL", "ssl_truststore_certificates": authority}
@@ -44,10 +45,10 @@ class TlsBench:
 
 
 class Reading:
-    """poll_arrow and poll beside consume to a table and counting."""
+    """Compares poll_arrow and poll with consume to a table and counting."""
 
     def run(self, bench: TlsBench) -> Iterator[Case]:
-        """By size of batches."""
+        """Measure every size of batches."""
         for batch_bytes in (SMALL_BATCH, LARGE_BATCH):
             with bench.consume.filled(SIZE, "none", batch_bytes) as topic:
                 case = Case("reading", f"{SIZE} B, none, {BATCHES[batch_bytes]}")
@@ -67,10 +68,10 @@ class Reading:
 
 
 class Sending:
-    """send beside produce, send_arrow beside produce_batch."""
+    """Compares send with produce, and send_arrow with produce_batch."""
 
     def run(self, bench: TlsBench) -> Iterator[Case]:
-        """With default settings."""
+        """Measure with default settings."""
         with bench.produce.topic(PARTITIONS) as topic:
             case = bench.produce.run(Case("sending", f"{SIZE} B, none, default settings"), self._systems(bench, topic))
         case.hold(produce_rates.SEND + OVER_TLS, CLIENT, produce_rates.PRODUCE + OVER_TLS, 1)
@@ -93,7 +94,7 @@ def _worker(runner: Any, job: Any) -> System:
 
 
 def main() -> int:
-    """Measure, print a table per case and what missed its target, and save the rows."""
+    """Measure, print a table per case and the missed targets, and save the rows."""
     sections = {"reading": Reading(), "sending": Sending()}
     run = Run("tls", __doc__ or "", sections, turns=3, quick="one turn of a fifth of the records: does it work at all?")
     chosen = run.arguments(PACKAGES)
