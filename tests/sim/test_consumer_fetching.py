@@ -268,7 +268,7 @@ def test_M_A27_without_a_policy_it_is_an_error_that_names_the_place(world: World
     consumer = world.consumer(T0, auto_offset_reset="none")
     consumer.seek(T0, 3)
     for _ in range(2):
-        with pytest.raises(OffsetOutOfRangeError, match=r"t-0: fetch at offset 3 .* no such offset; seek\(\) to go on") as raised:
+        with pytest.raises(OffsetOutOfRangeError, match=r"t-0: fetch at offset 3 .* no such offset; seek\(\) to continue") as raised:
             consumer.poll(timeout=5)
         assert (raised.value.partition, raised.value.offset) == (T0, 3)
 
@@ -397,7 +397,7 @@ def test_M_P5_a_fetch_without_an_answer_names_the_partitions(
     assert consumer.poll(timeout=10) == []
     (line,) = [line for line in said(caplog.records) if line.startswith("no records of")]
     assert line.startswith(f"no records of {named} came: Fetch v")
-    assert line.endswith("was not answered within 3500 ms; they are asked for again when the broker is back")
+    assert line.endswith("was not answered within 3500 ms; they are fetched again when the broker is back")
     world.network.start("b1", 9092)
     world.append("t", numbered(1))
     assert values(consumer, 1) == numbered(1)

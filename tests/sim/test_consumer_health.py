@@ -135,7 +135,7 @@ def test_what_is_subscribed_to_and_is_not_there_is_told_until_it_is(
         health = consumer.health()
         assert (health.condition, health.worst, health.absent) == (Condition.DOES_NOT_EXIST, None, ("topic 'typo' does not exist",))
         assert str(health).splitlines()[1] == "  topic 'typo' does not exist"
-        text = "topic 'typo' does not exist; nothing is read of it before it is there: create it, or check the name"
+        text = "topic 'typo' does not exist; nothing is read from it until it exists: create it, or check the name"
         assert said(caplog.records) == [text]
         world.topic("typo")
         for _ in range(20):

@@ -294,7 +294,7 @@ def test_M_A24_without_a_policy_the_error_is_raised_until_the_caller_seeks(world
     write(world, 0, 20, b"-new")
     for _ in range(2):
         with pytest.raises(
-            TopicRecreatedError, match=r"t-0 at offset [0-9]+: the topic was deleted and created again, .*; seek\(\) to go on"
+            TopicRecreatedError, match=r"t-0 at offset [0-9]+: the topic was deleted and created again, .*; seek\(\) to continue"
         ) as raised:
             read(consumer, 200)
         assert (raised.value.partition, raised.value.offset) == (T0, 10)

@@ -416,9 +416,9 @@ class ConsumerCore:
         if self._isolation_level is IsolationLevel.READ_COMMITTED and not self._told_of_unsettled_offsets:
             self._told_of_unsettled_offsets = True
             self._log.warning(
-                "the offsets of group '%s' are taken as they are: its coordinator is of a Kafka before 2.5, and cannot wait for an open "
-                "transaction that changes them; before a consumer reads, call init_transactions() of the producer whose transaction sent "
-                "offsets of its partitions, or records may be processed twice",
+                "the committed offsets of group '%s' are used although an open transaction may change them: its coordinator is older than "
+                "Kafka 2.5 and cannot wait for the transaction; before a consumer reads, call init_transactions() of the producer whose "
+                "transaction sent offsets of its partitions, or records may be processed twice",
                 group_id,
             )
 

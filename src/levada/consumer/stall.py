@@ -92,7 +92,7 @@ class SubscribedTopics:
         due = [text for text, since_ms in self._absent.items() if text not in self._told and now_ms - since_ms >= grace_ms]
         if due:
             self._told.update(due)
-            self._log.warning("%s; nothing is read of it before it is there: create it, or check the name", ", ".join(due))
+            self._log.warning("%s; nothing is read from it until it exists: create it, or check the name", ", ".join(due))
         return None if self._refused is None else topic_error(self._refused[1], self._refused[0])
 
     @property

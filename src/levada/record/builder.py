@@ -171,7 +171,7 @@ class RecordBatchBuilder:
         tail = pack_headers(headers) if headers else b"\x00"
         # Within these limits the difference of any two timestamps fits 64 bits.
         if timestamp < -1 or timestamp >= MOST:
-            raise ValueError(f"timestamp {timestamp}: milliseconds since the epoch are wanted, or -1 for none")
+            raise ValueError(f"timestamp {timestamp}: expected milliseconds since the epoch, or -1 for none")
         delta = timestamp - self.base_timestamp if self.records_count else 0
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)

@@ -65,7 +65,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRE
 
 def _too_large(codec: Codec, data: Buffer, max_bytes: int) -> DecompressionError:
     return DecompressionError(
-        f"{codec.name.lower()}: {len(data)} compressed bytes hold more than the limit of {max_bytes} bytes; nothing of them was used"
+        f"{codec.name.lower()}: {len(data)} compressed bytes decompress to more than the limit of {max_bytes} bytes; none of them were used"
     )
 
 

@@ -59,7 +59,7 @@ def _collect(schema: Any, namespace: str, names: Names) -> Any:
         if full in names:
             return full
         if schema not in names and schema not in PRIMITIVES:
-            raise ValueError(f"{schema} is no type of Avro, and none of this name is defined before it is used")
+            raise ValueError(f"{schema} is not a type of Avro, and no type with this name is defined before its use")
         return schema
     if isinstance(schema, list):
         return [_collect(branch, namespace, names) for branch in schema]

@@ -45,7 +45,7 @@ def test_a_decision_may_be_changed_until_it_is_sent() -> None:
     hand.acknowledge([(TP, [(0, 0)])], ACCEPT)
     hand.acknowledge([(TP, [(0, 0)])], RELEASE)
     assert sent(hand) == [(1, [(0, 0, 2)])]
-    with pytest.raises(IllegalStateError, match="t-0: offset 0 cannot be acknowledged: this consumer was not handed all of it"):
+    with pytest.raises(IllegalStateError, match="t-0: offset 0 cannot be acknowledged: this consumer did not get all of these records"):
         hand.acknowledge([(TP, [(0, 0)])], ACCEPT)
 
 

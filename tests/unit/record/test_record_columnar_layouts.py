@@ -167,7 +167,7 @@ def test_a_time_beyond_64_bits_of_milliseconds_rejects_its_row_alone(column: pa.
     found, rejected = sent(pa.table({"timestamp": column}), ("timestamp",))
 
     assert sorted(found) == [row for row in range(4) if row not in bad]
-    reason = "timestamp of more than 64 bits: whole milliseconds from 0 to 2**63 - 1 are wanted"
+    reason = "timestamp of more than 64 bits: expected whole milliseconds from 0 to 2**63 - 1"
     assert rejected == [RejectedRow(row, reason) for row in bad]
 
 

@@ -284,7 +284,7 @@ def test_a_negative_timestamp_is_rejected() -> None:
     batches, rejected = encode(pa.table({"timestamp": [5, -5]}), ("timestamp",))
 
     assert sorted(read(batches)) == [0]
-    assert rejected == [RejectedRow(1, "timestamp -5: whole milliseconds from 0 to 2**63 - 1 are wanted")]
+    assert rejected == [RejectedRow(1, "timestamp -5: expected whole milliseconds from 0 to 2**63 - 1")]
 
 
 def test_P4_rows_without_a_key_stick_to_a_partition_until_a_batch_is_full() -> None:

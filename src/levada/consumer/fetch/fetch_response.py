@@ -227,7 +227,7 @@ class FetchResponseHandler:
         is_older = NO_LEADER_EPOCH < self._metadata.snapshot.leader_epoch(state.tp) < state.leader_epoch
         if is_older and state.failed_attempts < MOST_DOUBTS:
             return self._refresh(refusal)
-        text = f"{refusal.place}: the log has no such offset; seek() to go on"
+        text = f"{refusal.place}: the log has no such offset; seek() to continue"
         return self._buffer_error(state, OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset))
 
     def _raise(self, refusal: _Refusal) -> bool:

@@ -362,7 +362,7 @@ class Fetcher:
         """Log that a broker does not answer: so far poll() has returned nothing, as for an idle topic."""
         names = ", ".join(str(state.tp) for state in states[:MOST_NAMED])
         others = f" and {len(states) - MOST_NAMED} more" if len(states) > MOST_NAMED else ""
-        text = "no records of %s%s came: %s; they are asked for again when the broker is back"
+        text = "no records of %s%s came: %s; they are fetched again when the broker is back"
         self._log.warning(text, names, others, error, tp=states[0].tp if len(states) == 1 else None)
 
     def _give_up(self, states: list[PartitionState], error: KafkaError) -> None:

@@ -60,7 +60,7 @@ class CommittedPositions:
         fresh = {state: state.generation for state in states if self._asked.get(state) != state.generation}
         if fresh:
             for state in fresh:
-                state.last_error = f"the coordinator of group '{self.group_id}' has not said yet what is committed"
+                state.last_error = f"the coordinator of group '{self.group_id}' has not returned the committed offsets yet"
             self._asked.update(fresh)
             self._spawn.start(self._look_up_beside(fresh)).on_done(raise_bug)
 

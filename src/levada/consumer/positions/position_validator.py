@@ -174,12 +174,12 @@ class PositionValidator:
 
 
 def _recreated(tp: TopicPartition, position: int) -> TopicRecreatedError:
-    text = f"{tp} at offset {position}: {RECREATED}, and this is no position in the new one; seek() to go on"
+    text = f"{tp} at offset {position}: {RECREATED}, and offsets of the old topic mean nothing in it; seek() to continue"
     return TopicRecreatedError(text, partition=tp, offset=position)
 
 
 def _truncation(tp: TopicPartition, position: int, end: EpochEnd) -> LogTruncationError:
     divergent = end.offset if end.is_known else None
     where = f"records from offset {divergent} on are gone or replaced" if divergent is not None else "it cannot be told where"
-    text = f"{tp} at offset {position}: {TRUNCATED} by a leader that lacked records; {where}; seek() to go on"
+    text = f"{tp} at offset {position}: {TRUNCATED} by a leader that lacked records; {where}; seek() to continue"
     return LogTruncationError(text, partition=tp, offset=position, divergent_offset=divergent)

@@ -102,7 +102,7 @@ def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
     if not failed:
         return None
     lines = [f"  {outcome.tp}: {outcome.records} records from offset {outcome.offsets[0]}: {outcome.error}" for outcome in failed]
-    text = "\n".join(["not all acknowledgements were taken; what was not is delivered again, here or to another member", *lines])
+    text = "\n".join(["not all acknowledgements were accepted; the other records are delivered again, to this or another member", *lines])
     offsets: dict[TopicPartition, list[int]] = {}
     for outcome in failed:
         offsets.setdefault(outcome.tp, []).extend(outcome.offsets)

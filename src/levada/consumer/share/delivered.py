@@ -212,6 +212,6 @@ def _not_in_hand(tp: TopicPartition, first: int, last: int, partition: _Partitio
     if partition is not None and any(run.mark is Mark.RENEWING for run in partition.marks.runs(first, last)):
         return f"{tp}: {named} cannot be acknowledged while a renewal is on its way; commit() waits for it"
     return (
-        f"{tp}: {named} cannot be acknowledged: this consumer was not handed all of it, or has acknowledged it, and a commit, a call for "
-        "records or close() has sent that"
+        f"{tp}: {named} cannot be acknowledged: this consumer did not get all of these records, or has already sent an acknowledgement for "
+        "them, with a commit, the next call for records or close()"
     )

@@ -90,7 +90,7 @@ DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
     ),
     ErrorCode.UNKNOWN_PRODUCER_ID: (
         Rule("the broker could not look it up", _log_start_unknown, Verdict.RETRY),
-        Rule("retention removed what the broker knew of us", _always, Verdict.BUMP),
+        Rule("retention removed the broker's state of this producer", _always, Verdict.BUMP),
     ),
 }
 
@@ -99,12 +99,12 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
         Rule("later batches were acknowledged: the broker no longer remembers this one", _behind_acked, Verdict.FAIL),
         Rule("an earlier batch is still being retried", _earlier_missing, Verdict.RETRY),
-        Rule("there is a gap, and the epoch is the coordinator's to raise", _always, Verdict.FAIL),
+        Rule("there is a gap, and only the coordinator can bump the epoch", _always, Verdict.FAIL),
     ),
     ErrorCode.UNKNOWN_PRODUCER_ID: (
         Rule("the broker could not look it up", _log_start_unknown, Verdict.RETRY),
-        Rule("retention removed what the broker knew of us: the partition begins at 0 again", _retention_passed, Verdict.BUMP),
-        Rule("the broker lost what it knew of us", _always, Verdict.FAIL),
+        Rule("retention removed the broker's state of this producer: the partition begins at 0 again", _retention_passed, Verdict.BUMP),
+        Rule("the broker lost its state of this producer", _always, Verdict.FAIL),
     ),
 }
 """The rules within a transaction: a failed batch makes it fail, and only its coordinator bumps the epoch."""

@@ -103,7 +103,7 @@ _ACCEPTS: dict[str, Callable[[pa.DataType], bool]] = {
     "partition": _is_number,
     "headers": _is_headers,
 }
-_BYTES_WANTED = "give binary or string: how else it should become bytes is for you to say, for example with a cast"
+_BYTES_WANTED = "give binary or string; convert other types to bytes yourself, for example with a cast"
 _WANTED = {
     "key": _BYTES_WANTED,
     "value": _BYTES_WANTED,

@@ -201,7 +201,7 @@ class _Sorter:
             return "a header has no key"
         if size > self._max_record_size:
             return f"a record of {size} bytes with its overhead is more than the {self._max_record_size} allowed (max.request.size)"
-        return f"timestamp {_named(timestamp)}: whole milliseconds from 0 to 2**63 - 1 are wanted"
+        return f"timestamp {_named(timestamp)}: expected whole milliseconds from 0 to 2**63 - 1"
 
     def _assign_sticky(self, partitions: memoryview, sizes: memoryview) -> None:
         room = self._batch_size - HEADER_SIZE
