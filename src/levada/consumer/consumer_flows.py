@@ -223,8 +223,9 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return is_done
 
     def _look_around(self, now_ms: int, *, is_over: bool, collects: bool) -> tuple[Promise[None], int]:
-        """Raise the error that keeps records away, if it is for the caller. Return a promise that settles when records may be there, and
-        when to check again. collects: whether buffered records count.
+        """Raise the error that prevents records from arriving, if the caller has to know it.
+
+        Return a promise that settles when records may be there, and
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
@@ -252,7 +253,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
 
 def post_letter(host: Host, post: Post, letter: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
     """Give a dead letter to its producer. settled: called with the error, whether the producer refuses at once or fails later."""
-    # A signal handler may run before and during a wait of the producer. What it raises is not an error of the producer: it is raised.
+    # A signal handler may run before and during a wait of the producer. Its exception is not an error of the producer, so it is raised.
     host.run_handlers()
     try:
         post(letter, settled)

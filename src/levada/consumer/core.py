@@ -139,7 +139,7 @@ class ConsumerCore:
         return self._engine.network.in_flight.traffic.latency(api)
 
     def poll(self, now_ms: int) -> int:
-        """Wake a waiting poll() when metadata has changed: it may have to raise what metadata says."""
+        """Wake a waiting poll() when metadata has changed: it may have to raise an error in metadata."""
         if self._engine.metadata.version != self._metadata_version:
             self._metadata_version = self._engine.metadata.version
             self._buffer.announce()
@@ -295,7 +295,7 @@ class ConsumerCore:
 
     @property
     def is_due(self) -> bool:
-        """Whether a call has changed what is to be fetched or looked up, so that the engine has to act."""
+        """Whether a call has changed the fetches or look-ups that are needed, so that the engine has to act."""
         return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
@@ -347,7 +347,7 @@ class ConsumerCore:
         return max(state.position - start, 0) if state.has_position and start != UNKNOWN_OFFSET else None
 
     def health(self, wall_ms: int) -> ConsumerHealth:
-        """Return why no records arrive, from what the client knows."""
+        """Return why no records arrive. No request is sent for this."""
         network, snapshot = self._engine.network, self._engine.metadata.snapshot
         failures, unsettled = network.failures(), self._committed.unstable if self._committed is not None else ()
         found = [

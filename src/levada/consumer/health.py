@@ -1,6 +1,6 @@
 """Why a consumer gets no records: the reason for each partition, and the most important one for the whole consumer.
 
-The diagnosis is made from what the client knows; no request is sent. CHECKS is the order in which a partition is examined: first whether
+The diagnosis uses the client's own state; no request is sent. CHECKS is the order in which a partition is examined: first whether
 it is paused or read to its end, then what is in the buffer, then what is wrong, from the address to the position. If nothing applies, the
 partition is being read. SEVERITY is the order of importance of conditions of several partitions.
 """
@@ -63,7 +63,7 @@ SEVERITY: Sequence[Condition] = (
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction that keeps records back. transactional_id: None if the brokers do not tell it.
+    """An open transaction that delays records. transactional_id: None if the brokers do not return it.
 
     first_offset: that of its first record in the partition. last_timestamp: that of its last record, in ms since the epoch.
     """
@@ -94,8 +94,8 @@ class PartitionHealth(NamedTuple):
 class ConsumerHealth(NamedTuple):
     """Why no records arrive. partitions: all that are assigned. unreachable: unreachable addresses, with the cause.
 
-    fenced: the error that every poll() raises, with FENCED; to go on, call unsubscribe() and subscribe(), or make another consumer. absent:
-    subscribed topics that do not exist, as texts.
+    fenced: the error that every poll() raises, with FENCED; to continue, call unsubscribe() and subscribe(), or make another consumer.
+    absent: subscribed topics that do not exist, as texts.
     """
 
     condition: Condition

@@ -1,11 +1,11 @@
 """Errors and warnings of a poll() that returns no records.
 
-A program must be able to tell an idle topic from a fault. A fetch response without records is no fault; no response is.
+A program must be able to distinguish an idle topic from a fault. A fetch response without records is not a fault; a missing response is.
 
 Permanent faults are raised: a topic or partition that does not exist or may not be read, and addresses where no Kafka broker listens. They
 are raised by the poll() that would otherwise return without a record, or earlier. Temporary faults, such as brokers that do not answer, are
 not raised: poll() returns nothing, as in Java. Nor is a fault raised for a partition that a group has assigned and that does not exist any
-more: the group will notice. If no broker has answered for a partition for default.api.timeout.ms, a warning tells it with the cause. The
+more: the group will notice. If no broker has answered for a partition for default.api.timeout.ms, a warning reports it with the cause. The
 next warning follows only after the partition was answered for and then lost again. If the committed offsets of the group wait for an open
 transaction, the first poll() that returns no record warns: only the transaction's producer, or a timeout, can end it.
 

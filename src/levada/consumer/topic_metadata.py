@@ -1,4 +1,4 @@
-"""partitions_for() and list_topics() of a consumer (TopicMetadataFetcher in Java). The client's own metadata stays as it is."""
+"""partitions_for() and list_topics() of a consumer (TopicMetadataFetcher in Java). They do not change the client's own metadata."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class PartitionLanes:
         self.at_work = 0
         """How many records are with the program, or on their way to the dead-letter topic."""
         self._lanes: dict[Hashable, deque[Entry] | None] = {}
-        """The lanes with a record that is ready or with the program, and the records that wait behind it; None if there are none."""
+        """The lanes with a record that is ready or with the program, each with the records that wait for it; None if no record waits."""
         self._taken = 0
         self._last_offset = -1
 

@@ -195,7 +195,7 @@ class UnackedRecords:
             self.failure = self.failure or error
 
     def take_rejected(self) -> list[Entry]:
-        """Return the records to write to the dead-letter topic now. tell() reports the result of each."""
+        """Return the records to write to the dead-letter topic now. The caller reports the result of each with tell()."""
         rejected, self._rejected = self._rejected, []
         return [entry for entry in rejected if entry.state is RecordState.REJECTED]
 

@@ -4,8 +4,8 @@ Decoding a fetch in pieces, for calls of a few hundred records each, costs sever
 limit decodes its last fetch further than it needs, into one Arrow batch, and returns the beginning of that batch. Later calls return slices
 of it, which share its memory.
 
-The cursor of the fetch is at the end of what was decoded; this object knows how far the program is. It takes the place of the cursor in the
-collector, and moves the position as the cursor would. Dropping it loses nothing: fresh() reads the same records again.
+The cursor of the fetch is at the end of the decoded rows; this object knows which rows the program has. It takes the place of the cursor in
+the collector, and moves the position as the cursor would. Dropping it loses nothing: fresh() reads the same records again.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ColumnsAhead:
         return self.cursor.fresh()
 
     def onward(self) -> FetchCursor:
-        """Return the cursor, which goes on after the last row."""
+        """Return the cursor, which continues after the last row."""
         self.cursor.committed = self.committed
         return self.cursor
 

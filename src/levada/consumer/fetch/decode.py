@@ -14,11 +14,11 @@ from levada.types import AnyRecord, DecodedRecord, TopicPartition
 
 Deserializer: TypeAlias = Callable[[bytes], Any]
 OnDecodeError: TypeAlias = Callable[[AnyRecord, RecordDeserializationError], AnyRecord | None]
-"""What is done about a record that does not deserialize (on.decode.error): one function per value of the option.
+"""The reaction to a record that does not deserialize (on.decode.error): one function per value of the option.
 
 It takes the record, with None for the part that failed, and the error. It returns the record to give to the program, or None to skip it, or
-raises what poll() raises once the records before it are returned. It runs without the engine's lock, and may run again for the same record
-when a call was interrupted.
+raises the error that poll() raises once the records before it are returned. It runs without the engine's lock, and may run again for the
+same record when a call was interrupted.
 """
 
 
@@ -46,7 +46,7 @@ def on_decode_error(word: str, log: Log) -> OnDecodeError:
 
 
 class RecordConverter:
-    """Applies the deserializers. None leaves keys or values as they are; null keys and values always stay.
+    """Applies the deserializers. Without one, keys or values stay bytes; null keys and values always stay null.
 
     run_handlers: called before each record, to run waiting signal handlers. They must not run within a deserializer, because an exception
     of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: called for further

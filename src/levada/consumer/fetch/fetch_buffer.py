@@ -4,8 +4,8 @@ The fetcher adds entries, under the engine's lock. The collector takes one entry
 entry still counts as buffered. A partition has at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Java's consumer allows
 one entry; a second one lets the next response travel while the first is decoded.
 
-Memory is counted as it is really held: entries are views of a whole response, which stays in memory as long as one of them does. So whole
-responses are counted, not entries. If memory is short and little of a response is left, compact() copies the rest out of it.
+Entries are views of a whole response, which stays in memory as long as one of them does. So whole responses are counted, not entries. If
+memory is short and most of a response is used up, compact() copies the rest out of it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FetchBuffer:
 
     def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
         self.counters = ConsumerCounters()
-        """Counters of what was fetched and returned."""
+        """Counters of fetched and returned records."""
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self.added = 0
@@ -95,7 +95,7 @@ class FetchBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether fetch.buffer.bytes is reached: nothing more is fetched, except what is needed to go on."""
+        """Whether fetch.buffer.bytes is reached. Then only data without which reading would stop is fetched."""
         return self.size_bytes >= self.limit_bytes
 
     @property
@@ -237,7 +237,7 @@ class FetchBuffer:
             self._used_up[response] = None
 
     def compact(self, reopen: Callable[[CompletedFetch], None]) -> None:
-        """While memory is short, copy the rest of mostly used responses, so that their memory can be freed.
+        """If memory is short, copy the rest of responses that are mostly used up, so that their memory can be freed.
 
         reopen: called for each entry whose data was copied, before the old data is released.
         """

@@ -187,7 +187,7 @@ class FetchCollector:
     def _collect(
         self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], limit: int | None, now_ms: int
     ) -> CallerFlow[T | None]:
-        """Pass one entry after another to `take` until it has enough, nothing is left, or an error comes next."""
+        """Pass one entry after another to `take` until it has enough, the buffer has no more entries, or an error comes next."""
         with self._lock:
             self._roll_back()
             self._drop_ahead()

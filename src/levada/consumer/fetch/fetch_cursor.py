@@ -249,7 +249,7 @@ class FetchCursor:
         self._note_end()
 
     def _note_end(self) -> None:
-        # Set now, not when the next call finds nothing: the fetcher may go on while the program works.
+        # Set now, not when the next call finds no records, so that the fetcher can continue while the program works.
         self.exhausted = UNKNOWN_OFFSET < self.fetch.next_offset <= self.position or self._is_at_stop(self.position)
 
     def _pass(self, batch: RecordBatch) -> None:

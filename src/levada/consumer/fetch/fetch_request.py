@@ -1,4 +1,4 @@
-"""Builds fetch requests from what a fetch session has to send."""
+"""Builds fetch requests from the contents that a fetch session has to send."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class FetchSettings:
     replica_lease_ms: int
     """How long to read from the replica that the leader has named, before asking the leader again (KIP-392)."""
     buffer_bytes: int
-    """fetch.buffer.bytes: from this amount on, nothing more is fetched, except what is needed to go on."""
+    """fetch.buffer.bytes: from this amount on, only data without which reading would stop is fetched."""
     request_timeout_ms: int
     """How long a response may take, in addition to fetch.max.wait.ms."""
 
 
 def partition_bytes(state: PartitionState, most: int) -> int:
-    """Return how many bytes to fetch of a partition: `most`, or about what is left of a bounded read.
+    """Return how many bytes to fetch of a partition: `most`, or about the rest of a bounded read.
 
     The first response shows how large records are. Until then little is fetched: a second request costs less than unneeded data.
     """

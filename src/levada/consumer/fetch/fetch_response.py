@@ -135,7 +135,7 @@ class FetchResponseHandler:
         return True in brought
 
     def _note_heard(self, asked: Asked, answers: Sequence[tuple[TopicPartition | None, PartitionData]], now_ms: int) -> None:
-        """Note an answer for all partitions without an error: in a session, a partition without news is left out of the response."""
+        """Note an answer for all partitions without an error: in a session, the response omits partitions without new data."""
         for tp, data in answers:
             known = None if tp is None else asked.partitions.get(tp)
             if known is None:
@@ -270,7 +270,7 @@ def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tupl
 
 
 def offset_after_last_batch(records: bytes | memoryview) -> int:
-    """Return the offset after all complete batches, read from their headers; UNKNOWN_OFFSET if the headers do not tell it."""
+    """Return the offset after all complete batches, read from their headers; UNKNOWN_OFFSET if the headers do not have it."""
     at, after, end = 0, UNKNOWN_OFFSET, len(records)
     while at + MAGIC_AT < end:
         offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)

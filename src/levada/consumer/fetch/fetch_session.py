@@ -1,7 +1,7 @@
 """The client's side of a fetch session with one broker (FetchSessionHandler in Java, KIP-227).
 
-With a session a client names only what has changed: the broker remembers every partition and its offset. Both sides count epochs, so each
-notices when the other has lost the session:
+With a session a request names only the partitions that have changed: the broker remembers every partition and its offset. Both sides count
+epochs, so each notices when the other has lost the session:
 
     (0, 0)        name everything, and open a session
     (id, 0)       name everything, and open a session in place of that one
@@ -97,11 +97,11 @@ class FetchSession:
 
     @property
     def known(self) -> Mapping[TopicPartition, FetchTarget]:
-        """What the broker knows in this session: the last request of each partition."""
+        """The state of the session at the broker: the last request of each partition."""
         return self._known
 
     def answered(self, answered: Iterable[TopicPartition | None], session_id: int, *, was_full: bool, throttled: bool) -> str:
-        """Handle a response without an error; return what is wrong with it, "" if it may be used.
+        """Handle a response without an error; return the reason why it is invalid, "" if it is valid.
 
         answered: the partitions in the response, None for each one that was not requested.
         """

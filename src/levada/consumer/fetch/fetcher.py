@@ -1,7 +1,7 @@
 """Sends fetches to every broker that leads a partition with data to fetch (Fetcher in Java).
 
 At most one fetch per broker is in flight. It names every partition of the broker that needs data. Its response goes into the fetch buffer
-as it is; the collector decodes it in the caller's context.
+unchanged; the collector decodes it in the caller's context.
 
 A broker delays its response until it has data or max_wait_ms is over. This must not delay a partition that was left out only because enough
 of it is buffered. So while a partition is left out, the wait is short, and grows with each empty response.
@@ -276,11 +276,11 @@ class Fetcher:
                     state.prefer(None)
 
     def _send(self, share: Share, now_ms: int) -> None:
-        # What was not wanted any more when its change was noted, and is again, is in `wanted`.
+        # A partition that was removed, and added again since, is in `wanted`.
         changes = {tp: self._target(share, state) if (state := share.wanted.get(tp)) else None for tp in share.changed}
         newest = FetchRequest.MAX_VERSION if self._all_have_ids(share, changes) else LAST_VERSION_WITHOUT_IDS
         version = self._network.version_for(share.connection, FetchRequest, max_version=newest)
-        # Such a broker has no sessions either: _begin() looks at every partition anew.
+        # Such a broker has no sessions either, so _begin() names every partition again.
         share.cuts_first = version < FIRST_VERSION_WITH_WHOLE_BATCH
         session = self._begin(share, changes, by_id=version >= FIRST_VERSION_WITH_IDS)
         wait_ms = self._wait_ms(share)

@@ -72,7 +72,7 @@ class ClassicMember:
         """Why the member cannot join its group; the next poll() raises it."""
         self.counters = GroupCounters()
         self.is_prepared = False
-        """Whether the program has revoked what it has to before the next join (onJoinPrepare in Java)."""
+        """Whether the program has revoked the partitions that it must revoke before the next join (onJoinPrepare in Java)."""
         self._metadata = metadata
         self._spawn = spawn
         self._now = now
@@ -103,7 +103,7 @@ class ClassicMember:
         self._seen_version = -1
         self._began_ms = 0
 
-    # What the program wants
+    # Calls of the program
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
         """Subscribe to these topics from the next poll() on. Raises IllegalStateError for a pattern that brokers are to match."""
@@ -117,7 +117,7 @@ class ClassicMember:
         self._seen_version = self._metadata.version
         self._watch(now_ms)
         if subscribed.pattern is not None and self.has_generation:
-            # Metadata may know only some topics so far. The member keeps its partitions of those, whatever is learned of the others.
+            # Metadata may know only some topics so far. The member keeps its partitions of those, whether or not the others exist.
             self.topics = self._matching()
         if began:
             self._beats.returned(now_ms)
@@ -229,7 +229,7 @@ class ClassicMember:
         self._user_data = user_data
         reason, self._rejoin_reason = self._rejoin_reason or "", None
         self._joined_topics = self.topics
-        # The next leader assigns what metadata says at that time. Changes until then are no reason for one more rebalance.
+        # The next leader assigns by its metadata at that time. Changes until then do not need one more rebalance.
         self._led = None
         self._rebalance = self._spawn.start(self._joining.run(reason))
         self._began_ms = self._now.ms
@@ -269,12 +269,12 @@ class ClassicMember:
         self.received, self.is_prepared = None, False
 
     def rejoin(self, reason: str) -> None:
-        """Join again, once the program has revoked what it has to."""
+        """Join again, once the program has revoked the partitions that it must revoke."""
         if self._rejoin_reason is None:
             self._rejoin_reason = reason
             self.holdings.announce()
 
-    # What a rebalance changes
+    # Changes by a rebalance
 
     def move(self, event: MemberEvent) -> None:
         """Change the state, along TRANSITIONS."""

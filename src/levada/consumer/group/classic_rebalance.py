@@ -1,8 +1,8 @@
 """What a member of a classic group does in its program's thread or task: revoke partitions before it joins, and take its new assignment.
 
 These are onJoinPrepare() and onJoinComplete() of Java's ConsumerCoordinator. The work may be interrupted wherever it waits: by the end of
-the call's time, by Ctrl-C or by a cancelled task. The next call goes on with it. A listener is called once, whatever it raises: its error
-is raised after the assignment is the one that the group has agreed on.
+the call's time, by Ctrl-C or by a cancelled task. The next call continues it. A listener is called once, even if it raises. Its error
+is raised when the assignment of the group is complete.
 """
 
 from __future__ import annotations

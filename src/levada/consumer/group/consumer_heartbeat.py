@@ -1,7 +1,7 @@
 """The heartbeats of a member of a consumer group, and the reaction to each error code (KIP-848; HeartbeatRequestManager in Java). Pure.
 
-The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown then what has arrived.
-Every other heartbeat only has the fields that have changed, and the member's identity.
+The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown which fields the
+coordinator has. Every other heartbeat only has the fields that have changed, and the member's identity.
 """
 
 from __future__ import annotations

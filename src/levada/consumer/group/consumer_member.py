@@ -115,7 +115,7 @@ class ConsumerGroupMember:
         self._seen_version = -1
         self._began_ms = 0
 
-    # What the program wants
+    # Calls of the program
 
     @property
     def topics(self) -> frozenset[str]:
@@ -193,7 +193,7 @@ class ConsumerGroupMember:
         return now
 
     def refused(self, error: BrokerError, group: ConsumerGroupMetadata) -> KafkaError:
-        """Return the error to raise for a refused commit. The next heartbeat tells what it means for the membership."""
+        """Return the error to raise for a refused commit. The answer to the next heartbeat shows its effect on the membership."""
         if self.subscribed is None:
             return error
         return refused_with_epoch(self.settings, error, group.generation_id)
@@ -252,7 +252,7 @@ class ConsumerGroupMember:
     def begin_join(self, now_ms: int) -> None:
         """Send the first heartbeat. The program has no partitions any more."""
         self._move(ConsumerMemberEvent.JOIN)
-        # Without a pause, a coordinator that fences the member each time would be asked as fast as it answers.
+        # Without a pause, a coordinator that fences the member each time would get a request as soon as it has answered.
         self._beats.begin_at_once(now_ms, after_pause=self._fenced > 1)
 
     def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
@@ -391,7 +391,7 @@ class ConsumerGroupMember:
         answer = done.result()
         self.counters.heard_ms = self._now.ms if answer is not None else self.counters.heard_ms
         if answer is None or answer.error_code:
-            self._sent_fields = None  # It is unknown what has arrived, or it was refused.
+            self._sent_fields = None  # It is unknown which fields the coordinator has, or it has refused them.
             self._beats.answered(sent_ms, self._now.ms, ok=False)
             if answer is not None:
                 self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)

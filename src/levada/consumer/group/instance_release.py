@@ -26,7 +26,7 @@ GRACE_MS = 2_000
 
 
 class InstanceRelease:
-    """The wait of one member. default_ms: the session timeout if the brokers do not tell it."""
+    """The wait of one member. default_ms: the session timeout if the brokers do not return it."""
 
     def __init__(self, who: Identity, default_ms: int, spawn: Spawn, now: Now, log: Log) -> None:
         self._who = who

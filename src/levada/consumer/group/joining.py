@@ -38,11 +38,11 @@ from levada.protocol.messages.join_group import JoinGroupResponse
 PAUSES = frozenset({Reaction.RETRY, Reaction.REFIND})
 _BEGINS_ANEW = frozenset({Reaction.TAKE_ID, Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP})
 MOST_AT_ONCE = 3
-"""How often a member joins again without a pause. Else a coordinator that refuses it each time would be asked as fast as it answers."""
+"""How often a member joins again without a pause. More often, a coordinator that always refuses would get too many requests."""
 
 
 class Led(NamedTuple):
-    """What the leader watches for changes: the topics of the group as they were when it assigned them."""
+    """The topics of the group at the time of the assignment. The leader watches them for changes."""
 
     topics: frozenset[str]
     layouts: Layouts
@@ -50,7 +50,7 @@ class Led(NamedTuple):
 
 
 class Received(NamedTuple):
-    """An assignment, the assignor that made it, and what to watch if this member is the leader."""
+    """An assignment, the assignor that made it, and the topics to watch if this member is the leader."""
 
     assignment: MemberAssignment
     assignor: PartitionAssignor

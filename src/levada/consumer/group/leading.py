@@ -1,4 +1,4 @@
-"""What the leader of a classic group does: read the subscriptions, and assign partitions to each member. Pure."""
+"""The work of a classic group's leader: read the subscriptions, and assign partitions to each member. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's own thread or task: what members of groups call there, such as rebalance listeners."""
+"""The calls of a group's member in the program's own thread or task, such as those of rebalance listeners."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Caller:
         return (yield from self.commit(deadline_ms))
 
     def commit(self, deadline_ms: int) -> CallerFlow[bool]:
-        """Commit the positions, with enable.auto.commit. False if the time was over first; the next call goes on waiting.
+        """Commit the positions, with enable.auto.commit. False if the time was over first; the next call continues waiting.
 
         A failed commit is logged, not raised.
         """

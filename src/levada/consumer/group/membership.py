@@ -56,11 +56,11 @@ class Holdings(NamedTuple):
 
 
 class Membership(Protocol):
-    """A membership in a group. Called under the engine's lock, but for do_pending_work(), which takes the lock only for moments."""
+    """A membership in a group. Called under the engine's lock, except do_pending_work(), which takes the lock only for moments."""
 
     @property
     def counters(self) -> GroupCounters:
-        """What has been counted so far."""
+        """The counters."""
         ...
 
     @property
@@ -134,7 +134,7 @@ class Membership(Protocol):
         ...
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Leave the group; return the flow that tells the coordinator.
+        """Leave the group; return the flow that sends the request for that.
 
         tells: False sends nothing, and the session times out; None sends nothing, or leaves temporarily, if the member is static.
         """

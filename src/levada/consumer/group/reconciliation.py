@@ -1,7 +1,7 @@
 """What a member of a consumer group does in its program's thread or task: revoke partitions, take new ones, and join.
 
 This is maybeReconcile() of Java's ConsumerMembershipManager. The work may be interrupted wherever it waits: by the end of the call's time,
-by Ctrl-C or by a cancelled task. The next call goes on with it. A listener is called once, whatever it raises: its error is raised after
+by Ctrl-C or by a cancelled task. The next call continues it. A listener is called once, even if it raises. Its error is raised when
 the target assignment is taken.
 """
 

@@ -105,7 +105,7 @@ _ADVICE: Mapping[ErrorCode, Callable[[GroupSettings], str]] = {
         f"another consumer has joined with group.instance.id='{settings.group_instance_id}', and each needs one of its own; close this one"
     ),
 }
-"""What is wrong, and how to fix it."""
+"""The cause of an error code, and its remedy."""
 
 
 class Requests:

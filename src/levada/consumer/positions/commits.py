@@ -1,8 +1,8 @@
 """The commits of a consumer (CommitRequestManager in Java). Used under the engine's lock.
 
-By default, the positions at the time of the commit are committed, that is, what poll() has returned. Left out are records that a loop over
-the consumer has not received yet, and everything from the first record on that is not acknowledged (adr/0044). Only poll() starts an
-auto-commit, because a program that requests more records is done with the earlier ones.
+By default, the positions at the time of the commit are committed, that is, the offsets after the records that poll() has returned. Records
+that a loop over the consumer has not received yet are excluded, and all records from the first unacknowledged one on (adr/0044). Only
+poll() starts an auto-commit, because a program that requests more records is done with the earlier ones.
 
 Commits of one consumer reach the coordinator in the order in which they were made. commit_async() sends at once, one request behind the
 other on the coordinator's connection, and never retries: a retry could overtake a newer commit. commit() retries, so it begins when all
@@ -154,7 +154,7 @@ class Commits:
         return self._member
 
     def handed_out(self, left: Iterable[AnyRecord] = ()) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is committed by default. left: records of the last poll() that a loop has not received yet, in order."""
+        """Return the offsets that are committed by default. left: records of the last poll() that a loop has not received yet, in order."""
         first: dict[TopicPartition, AnyRecord] = {}
         for record in left:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
@@ -275,11 +275,14 @@ class Commits:
         return self._made.popleft() if self._made and self._made[0].done.done else None
 
     def give_back(self, commit: Commit) -> None:
-        """Put a commit back in front: its callback could not be called."""
+        """Put a commit back as the first one: its callback could not be called."""
         self._made.appendleft(commit)
 
     def begin_automatic(self, now_ms: int) -> bool:
-        """Begin an auto-commit of what earlier calls returned, if it is due. For a poll() that begins or waits. True if it was begun."""
+        """Begin an auto-commit of the records that earlier calls returned, if it is due. For a poll() that begins or waits.
+
+        True if it began.
+        """
         if self._interval_ms is None or now_ms < self.due_ms:
             return False
         self.due_ms = now_ms + self._interval_ms

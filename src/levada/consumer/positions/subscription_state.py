@@ -12,18 +12,18 @@ auto.offset.reset, or raises that there is no position. An answer to the look-up
 seek_to_end() lead back to AWAIT_RESET, and seek_to_committed() to INITIALIZING; the look-up happens when the position is needed.
 position_validator moves partitions from FETCHING to VALIDATING and back.
 
-A partition has two offsets. `position` is what the program sees: the next record to be returned. `fetch_offset` runs ahead of it: the next
-offset to fetch. Both belong to a `generation`. Every move of the position, as by a seek or a reset, begins a new generation, and everything
-fetched for an older one is stale. Comparing generations replaces comparing offsets. All partitions of a consumer draw their generations
-from one counter. So one number also tells which partitions were moved since a moment, and a partition that is revoked and assigned again
-differs from the one before.
+A partition has two offsets. `position` is the offset of the next record to be returned to the program. `fetch_offset` is ahead of it: the
+next offset to fetch. Both belong to a `generation`. Every move of the position, as by a seek or a reset, begins a new generation, and
+everything fetched for an older one is stale. Comparing generations replaces comparing offsets. All partitions of a consumer draw their
+generations from one counter. So one number also shows which partitions were moved since a certain time, and a partition that is revoked and
+assigned again differs from the one before.
 
 Responses in flight belong to a `round`. Validation begins a new round, because answers of an earlier leader do not count any more. Records
 that were read from it before stay valid.
 
-The status changes only here, as the table STATUSES allows. It defines whether there is a position and whether it is fetched from. Besides,
-a partition may be paused by the program, or faulted: an error is raised in place of its next records. Neither changes the status; both stop
-fetching.
+The status changes only here, as the table STATUSES allows. It defines whether there is a position and whether it is fetched from. In
+addition, a partition may be paused by the program, or faulted: an error is raised in place of its next records. Neither changes the status;
+both stop fetching.
 
 No component searches all partitions for work. A component that acts on partitions is a listener: every change marks the partition for all
 listeners, and a listener checks the marked partitions when it is polled.
@@ -59,7 +59,7 @@ class PartitionStatus(Enum):
 
 
 class StatusFacts(NamedTuple):
-    """What a status means. has_position: the offset of the next record is known. is_fetched: records may be fetched."""
+    """The properties of a status. has_position: the offset of the next record is known. is_fetched: records may be fetched."""
 
     has_position: bool
     is_fetched: bool
@@ -153,12 +153,12 @@ class PartitionState:
         """Whether the partition is not assigned any more."""
         self.status = PartitionStatus.INITIALIZING
         self.facts = STATUSES[self.status]
-        """What the status means. Stored, because hashing an Enum is a Python call."""
+        """The properties of the status. Stored, because hashing an Enum is a Python call."""
         self.generation = generations.next()
         self.round = 0
         self.position = self.fetch_offset = UNKNOWN_OFFSET
         self.done_to = UNKNOWN_OFFSET
-        """The offset up to which the program is known to be done: where the position was set, or what was committed since."""
+        """The offset up to which the program is known to be done: the offset to which the position was set, or a later committed offset."""
         self.origin = UNKNOWN_OFFSET
         """The generation in which the position was set by a seek or a look-up."""
         self.lowest = UNKNOWN_OFFSET
@@ -230,7 +230,7 @@ class PartitionState:
 
     @property
     def wants_data(self) -> bool:
-        """Whether more is to be fetched, not considering what is buffered already."""
+        """Whether more data is to be fetched, regardless of the buffered data."""
         if self.paused or self.faulted or not self.facts.is_fetched:
             return False
         return self.stop_offset is None or self.fetch_offset < self.stop_offset
@@ -316,7 +316,7 @@ class PartitionState:
         self._begin_generation()
 
     def stop_at(self, offset: int | None) -> None:
-        """Read up to this offset; None reads without an end. What was fetched for another end is fetched again."""
+        """Read up to this offset; None reads without an end. Data that was fetched for another end is fetched again."""
         if offset == self.stop_offset:
             return
         self.stop_offset = offset

@@ -66,9 +66,9 @@ RECORDS_AT_ONCE = 5_000
 
 
 class Loss(NamedTuple):
-    """Records that a scan with on_data_loss="skip" has skipped because they are gone: [asked_offset, next_offset).
+    """Records that a scan with on_data_loss="skip" has skipped because they are lost: [asked_offset, next_offset).
 
-    After log truncation next_offset may be the smaller one: records from there on were returned but are gone now, and the records that
+    After log truncation next_offset may be the smaller one: records from there on were returned but are lost now, and the records that
     replace them are returned as well.
     """
 
@@ -94,7 +94,7 @@ class ScanProgress(NamedTuple):
 class ScanPlan:
     """The plan of a scan, which may be read several times: the ranges, the filter, and whether lost records are skipped.
 
-    losses: what the last reading has skipped.
+    losses: the records that the last reading has skipped.
     """
 
     def __init__(self, wanted: Ranges, kept: RecordFilter | None = None, *, skips: bool) -> None:

@@ -136,7 +136,7 @@ LONG_RUN = 20
 
 
 def ack_batches(runs: Iterable[Run]) -> list[AckBatch]:
-    """Return the runs for a message, in order: long ones alone, short neighbours together with a type for each offset."""
+    """Return the runs for a message, in order: each long run alone, and adjacent short runs together with a type for each offset."""
     batches: list[AckBatch] = []
     open_end = -1
     for run in sorted(runs):

@@ -32,7 +32,7 @@ class Acquired(NamedTuple):
 
 
 def fault_of(acquired: Sequence[Acquired]) -> str:
-    """Check the offsets that a response says are acquired. Return what is wrong with them, "" if they are valid.
+    """Check the offsets that a response says are acquired. Return why they are invalid, "" if they are valid.
 
     They have to ascend, without duplicates, and there may be at most MOST_OFFSETS.
     """
@@ -105,7 +105,7 @@ class Chunk:
     session: int = 0
 
     def behind(self, offset: int) -> Chunk | None:
-        """Return the rest from an offset on; None if nothing is left."""
+        """Return the rest of the chunk from an offset on; None if there is none."""
         return self.of(Acquired(max(part.first, offset), part.last, part.delivery_count) for part in self.acquired if part.last >= offset)
 
     def only(self, runs: Iterable[Run]) -> Chunk | None:

@@ -89,7 +89,7 @@ class ShareFetcher:
         self.error: KafkaError | None = None
         """The error that the next poll() raises."""
         self.lock_timeout_ms: int | None = None
-        """How long brokers lock acquired records; None before a response has told it."""
+        """How long brokers lock acquired records, in ms; None before the first response that has it."""
         self.counters = ShareCounters()
         self._settings = settings
         self._assignment = assignment
@@ -259,7 +259,7 @@ class ShareFetcher:
     def _wait_ms(self, now_ms: int) -> int:
         """Return how long a broker may wait for records: no longer than the poll(), because commit() and close() would have to wait for it.
 
-        For a poll() without a timeout it is fetch.max.wait.ms: the next poll() gets what has arrived.
+        For a poll() without a timeout it is fetch.max.wait.ms: the next poll() gets the records that have arrived.
         """
         left_ms = self.awaited_until_ms - now_ms
         return min(self._settings.fetch_max_wait_ms, left_ms) if left_ms > 0 else self._settings.fetch_max_wait_ms

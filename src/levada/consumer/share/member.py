@@ -4,8 +4,8 @@
 coordinator, the program and metadata may change at any time. Reactions to error codes, the timing of heartbeats and the topic names of a
 target assignment are those of a consumer group (KIP-848).
 
-The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown then what has arrived.
-Every other heartbeat only has a changed subscription, and the member's identity.
+The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown which fields the
+coordinator has. Every other heartbeat only has a changed subscription, and the member's identity.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ShareGroupMember:
         self._seen_version = -1
         self._began_ms = 0
 
-    # What the program wants
+    # Calls of the program
 
     @property
     def is_subscribed(self) -> bool:
@@ -179,7 +179,7 @@ class ShareGroupMember:
             return
         answer = done.result()
         if answer is None or answer.error_code:
-            # It is unknown what has arrived, or it was refused.
+            # It is unknown which fields the coordinator has, or it has refused them.
             self._sent_topics = None
             self._beats.answered(sent_ms, self._now.ms, ok=False)
             if answer is not None:
@@ -261,7 +261,7 @@ class ShareGroupMember:
         self._changed()
 
     def leave(self) -> Flow[None]:
-        """Leave the group; return the flow that tells the coordinator."""
+        """Leave the group; return the flow that sends the request for that."""
         self.topics, self.error = NO_TOPICS, None
         if self.state in IN_GROUP:
             self._move(ShareMemberEvent.LEAVE)

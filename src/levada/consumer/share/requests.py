@@ -30,7 +30,7 @@ class ShareFetchSettings:
     fetch_max_wait_ms: int
     max_poll_records: int
     record_limit: bool
-    """share.acquire.mode=record_limit: max.poll.records bounds what is acquired, also within a record batch (KIP-1206)."""
+    """share.acquire.mode=record_limit: max.poll.records limits the acquired records, also within a record batch (KIP-1206)."""
     request_timeout_ms: int
     check_crcs: bool
 

@@ -76,7 +76,10 @@ class _Loads:
 
 
 def _trim(loads: _Loads, total: int) -> None:
-    """Take from members with equal subscriptions what is above their share. If it does not divide, the first ones keep one more."""
+    """Take from members with equal subscriptions the partitions above their share.
+
+    If the number of partitions does not divide, the first members keep one more.
+    """
     each, extras = divmod(total, len(loads.given) or 1)
     for partitions in list(loads.given.values()):
         keeps = each
@@ -92,7 +95,7 @@ def _least(loads: _Loads, wanting: Iterable[str], members: Mapping[str, MemberSu
 
 
 def _even_out(loads: _Loads, wanting: Mapping[str, list[str]], owned: Owners) -> None:
-    """Move partitions to members that have at least two fewer, until no such move is left.
+    """Move partitions to members that have at least two fewer, until no such move is possible.
 
     This ends, because each move makes the sum of the squares of the numbers smaller. Partitions that are new to their member move first.
     """

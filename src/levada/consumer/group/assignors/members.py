@@ -1,4 +1,4 @@
-"""What the assignors share: the order of members, and the subscribers of each topic."""
+"""The common functions of the assignors: the order of members, and the subscribers of each topic."""
 
 from __future__ import annotations
 

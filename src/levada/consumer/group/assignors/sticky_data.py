@@ -1,7 +1,7 @@
 """The user data of the sticky assignors, in the layouts of the Java client, so that groups with both clients work.
 
-The layouts have no version in front. A member of "sticky" has revoked everything when it joins, so its user data lists the partitions that
-it had. A member of "cooperative-sticky" still owns its partitions, so its user data only says since which generation.
+The layouts have no version before them. A member of "sticky" has revoked everything when it joins, so its user data lists the partitions
+that it had. A member of "cooperative-sticky" still owns its partitions, so its user data only says since which generation.
 """
 
 from __future__ import annotations
