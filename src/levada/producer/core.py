@@ -136,7 +136,7 @@ class ProducerCore:
         self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
 
     def plain(self, *, keys: bool, values: bool) -> None:
-        """Set whether append() takes keys and values as they are. With a serializer it leaves them to the caller."""
+        """Set whether append() accepts keys and values without a serializer. If there is a serializer, the caller applies it."""
         self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
@@ -149,7 +149,7 @@ class ProducerCore:
         if not due_now or self._host.is_within():
             self._host.wakeup()
             return
-        # The record is appended, so its Delivery reports what is wrong with the client.
+        # The record is appended, so its Delivery reports an error of the client.
         with suppress(KafkaError), self._host.undisturbed():
             self._seal_full()
             self._host.change(lambda now_ms: None)
@@ -194,7 +194,7 @@ class ProducerCore:
         )
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
-        """Flush a producer that was dropped without close(), for at most limit_ms, and log what could not be sent."""
+        """Flush a producer that was dropped without close(), for at most limit_ms, and log how many records could not be sent."""
         self.close()
         self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}

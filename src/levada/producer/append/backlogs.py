@@ -1,4 +1,4 @@
-"""The partitions with batches to send, by leader, kept up to date so that a check costs no more than what has changed.
+"""The partitions with batches to send, by leader, kept up to date so that the cost of a check depends only on the changes.
 
 A partition is due if its first batch is full, or has waited linger.ms or its backoff. Every partition is due while memory is short, during
 a flush and after close(). If one partition of a broker is due, its others are sent with it.
@@ -20,7 +20,7 @@ from levada.producer.append.producer_batch import ProducerBatch
 
 
 class Ready(NamedTuple):
-    """What can be sent now. nodes: the leaders with a due partition."""
+    """The result of a check. nodes: the leaders with a due partition."""
 
     nodes: list[int]
     leaderless: set[str]

@@ -253,7 +253,7 @@ class RecordAccumulator:
     def append_rows(
         self, topic_name: str, rows: RowsOfPartition, first: int, now_ms: int, ticket: Ticket | None = None
     ) -> AppendedRows | Ticket | None:
-        """Append rows[first], ... as far as they fit into one batch. Returns a Ticket or None as append() does."""
+        """Append rows[first], ... as far as they fit into one batch. Returns a Ticket or None like append()."""
         self._check_open()
         while True:
             topic = self.topics.get(topic_name)
@@ -277,7 +277,7 @@ class RecordAccumulator:
                 self.appender.close(queue)
 
     def append_sealed(self, sealed: Sealed, now_ms: int, ticket: Ticket | None = None) -> ProducerBatch | Ticket | None:
-        """Queue a batch that was sealed elsewhere, after the batches of its partition. Returns a Ticket or None as append() does."""
+        """Queue a batch that was sealed elsewhere, after the batches of its partition. Returns a Ticket or None like append()."""
         self._check_open()
         topic = self.topics.get(sealed.tp.topic)
         if topic is None or sealed.tp.partition >= topic.count:

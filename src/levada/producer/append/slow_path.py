@@ -185,7 +185,7 @@ class Appending:
                 raise
 
     def partitions_for(self, name: str, deadline_ms: int | None = None, limit: Limit | None = None) -> CallerFlow[list[PartitionInfo]]:
-        """Describe a topic's partitions, from metadata. deadline_ms and limit: as of await_topic()."""
+        """Describe a topic's partitions, from metadata. deadline_ms, limit: see await_topic()."""
         yield from self.await_topic(name, None, deadline_ms, limit)
         known = self._metadata.topic(name)
         return [] if known is None else list(known.partitions)
@@ -279,7 +279,7 @@ class Appending:
         raise BufferExhaustedError(f"{what} did not become free within {self._limit.text}; {why}; persisted: no")
 
     def _await_credit(self, deadline_ms: int) -> CallerFlow[None]:
-        """Wait while failed records alone hold more than buffer.memory: callbacks run slower than records fail."""
+        """Wait while failed records alone take more than buffer.memory, because callbacks run slower than records fail."""
         if self._accumulator.pool.available >= 0 or self._host.now_ms() >= deadline_ms:
             return
         with self._host.lock:

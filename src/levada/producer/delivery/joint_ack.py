@@ -65,7 +65,7 @@ def fail_refused(ack: Any, error: BaseException) -> None:
 
 @contextmanager
 def failed_if_raised(ack: Any) -> Iterator[None]:
-    """Call fail_refused() with what the block raises. send() does the same inline, because it is called for every record."""
+    """Call fail_refused() with the exception of the `with` block. send() does the same inline, because it is called for every record."""
     try:
         yield
     except BaseException as error:

@@ -58,7 +58,7 @@ class Failures:
         self.failed: Callable[[KafkaError], object] = lambda error: None
         """Called for every failed batch: its transaction has failed."""
         self.transaction_waits_for: Callable[[], str] = lambda: ""
-        """Returns a text about what delays the batches of the transaction; empty if nothing does."""
+        """Returns the reason why the batches of the transaction are delayed, as text; empty if they are not."""
         self.transactional_id: str | None = None
 
     def expire(self, batch: ProducerBatch) -> None:

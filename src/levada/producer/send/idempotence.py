@@ -127,7 +127,7 @@ class Idempotence:
     ) -> None:
         """may_send: whether the partition of a batch is part of the transaction now; None for a producer without transactions.
 
-        warn: logs what delays records.
+        warn: logs the reason why records are delayed.
         """
         self.is_transactional = may_send is not None
         self.lost_numbers = False

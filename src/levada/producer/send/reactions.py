@@ -1,6 +1,6 @@
 """The Sender's reaction to each error code of a produce response: one table for all codes.
 
-`persisted` tells what the response says about this attempt alone. Only a code that brokers send before they append is a NO. A leader that
+`persisted` is the result of this attempt alone. It is NO only for codes that brokers send before they append. A leader that
 has appended, and then waits for its followers, sends REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or
 KAFKA_STORAGE_ERROR when it gives up, and the record may survive. The same is true without a response.
 """
@@ -16,7 +16,7 @@ from levada.errors import Persisted
 
 
 class Action(Enum):
-    """What happens to the batch."""
+    """The action for the batch."""
 
     COMPLETE = "complete"
     RETRY = "retry"

@@ -394,7 +394,7 @@ class ProduceFormat:
         return MAGIC_BY_VERSION.get(version, MAGIC)
 
     def encode(self, batch: ProducerBatch, magic: int) -> bytearray:
-        """Return a sealed batch's bytes; raises UnsupportedRecordFormatError for what a message set cannot hold."""
+        """Return a sealed batch's bytes. Raises UnsupportedRecordFormatError for records that a message set cannot hold."""
         assert batch.data is not None
         if magic == MAGIC:
             return batch.data

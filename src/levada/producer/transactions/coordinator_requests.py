@@ -19,7 +19,7 @@ from levada.producer.transactions.requests import Question, worst
 T = TypeVar("T")
 
 SOON_MS = 20
-"""The retry pause for requests of a new transaction while the coordinator completes the one before (KAFKA-5482)."""
+"""The retry pause for requests of a new transaction while the coordinator completes the previous one (KAFKA-5482)."""
 _OF_A_NEW_TRANSACTION = frozenset({Api.ADD_PARTITIONS, Api.ADD_OFFSETS, Api.TXN_OFFSET_COMMIT})
 _OLD_BROKER = "transactions need brokers of Kafka 0.11 or newer, and 2.5 or newer to go on after a lost answer or a failed record"
 
