@@ -15,7 +15,7 @@ import zstandard
 
 from levada.record.batch import HEADER_SIZE, RecordBatch, assign_offsets, read_batches
 from levada.record.builder import RecordBatchBuilder
-from levada.record.columnar import COLUMNS, ColumnDecoder, EncodedBatch, encode_columns
+from levada.record.columnar import COLUMNS, ColumnDecoder, EncodedBatch, PartitionChoice, seal_rows, sort_columns
 from levada.record.compression import Codec
 from levada.types import TopicPartition
 from payloads import DISTINCT, values
@@ -66,22 +66,10 @@ class Material:
 
 def encode_rows(material: Material, key: str | None = None, timestamp: str | None = None, partitions: int = 1) -> Iterator[EncodedBatch]:
     """Encode the columns as batches of partitions: by key, or all rows in partition 0."""
-    made, _ = encode_columns(
-        material.table,
-        key=key,
-        value="value",
-        headers=None,
-        timestamp=timestamp,
-        partition=None,
-        partition_count=partitions,
-        next_sticky_partition=lambda: 0,
-        codec=material.codec,
-        level=None,
-        batch_size=BATCH_BYTES,
-        max_record_size=BATCH_BYTES,
-        now_ms=NOW_MS,
-    )
-    return made
+    choice = PartitionChoice(partitions, next_sticky=lambda: (0, BATCH_BYTES - HEADER_SIZE))
+    columns = {"key": key, "value": "value", "timestamp": timestamp}
+    rows, _ = sort_columns(material.table, columns, choice, batch_size=BATCH_BYTES, max_record_size=BATCH_BYTES, now_ms=NOW_MS)
+    return seal_rows(rows, material.codec, None, BATCH_BYTES)
 
 
 def decode(material: Material) -> dict[str, Callable[[], int]]:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from columns_kit import encode_columns
 from java_kit import JavaError, JavaProgram
 from java_records import JavaRecords, ReadBatch, all_records, program_name, read_by_us
 from kafka_cluster import VERSIONS
 from levada.errors import CorruptRecordError
 from levada.record.batch import assign_offsets, read_batches, set_producer_state
-from levada.record.columnar import encode_columns
 from levada.record.compression import Codec, decompress
 from levada.record.header import CODEC_BITS, MAGIC_AT
 from levada.record.legacy.conversion import down_convert, down_convert_fetched, up_convert

@@ -252,21 +252,24 @@ class Producing:
         self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None], headers: Headers
     ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
         with importing_columns():
-            from levada.record.columnar import sort_columns
+            from levada.record.columnar import PartitionChoice, sort_columns
 
         config = self.config
         shares = self.core.accumulator.sticky_shares(queues, self._host, self._lock)
+        choice = PartitionChoice(
+            queues.count,
+            next_sticky=lambda: next(shares),
+            choose_rows=self.core.partitioning.for_rows(queues.name, queues.count),
+            hash_keys=not self.core.partitioning.ignores_keys,
+            user_code=self._host.user_code,
+        )
         return sort_columns(
             data,
             columns,
-            partition_count=queues.count,
-            choose_rows=self.core.partitioning.for_rows(queues.name, queues.count),
-            hash_keys=not self.core.partitioning.ignores_keys,
-            next_sticky=lambda: next(shares),
+            choice,
             batch_size=queues.sticky.limit,
             max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0)),
             now_ms=self._wall_ms(),
-            user_code=self._host.user_code,
             common_headers=headers,
         )
 

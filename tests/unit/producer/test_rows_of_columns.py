@@ -13,15 +13,14 @@ from levada.errors import ClosedError
 from levada.producer.append.buffer_pool import Ticket
 from levada.producer.append.record_accumulator import AppendedRows
 from levada.record.batch import RecordBatch
-from levada.record.columnar import PartitionRows, sort_columns
+from levada.record.columnar import PartitionChoice, PartitionRows, sort_columns
 
 
 def rows_of(values: list[bytes], partition: int = 0) -> PartitionRows:
     rows, _ = sort_columns(
         pa.table({"value": pa.array(values, pa.binary())}),
         {"value": "value"},
-        partition_count=partition + 1,
-        next_sticky=lambda: (partition, 1 << 40),
+        PartitionChoice(partition + 1, next_sticky=lambda: (partition, 1 << 40)),
         batch_size=1 << 20,
         max_record_size=1 << 20,
         now_ms=123,

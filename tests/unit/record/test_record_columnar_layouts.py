@@ -20,10 +20,11 @@ from arrow_layouts import (
     plain,
     runs,
 )
+from columns_kit import encode_columns
 from levada.errors import SerializationError
 from levada.record.batch import assign_offsets
 from levada.record.builder import RecordBatchBuilder
-from levada.record.columnar import ColumnDecoder, RejectedRow, encode_columns
+from levada.record.columnar import ColumnDecoder, RejectedRow
 from levada.record.compression import Codec
 from record_kit import CODECS, NOW_MS, only_batch
 

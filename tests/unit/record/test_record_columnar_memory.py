@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from arrow_memory import at_most
-from levada.record.columnar import EncodedBatch, encode_columns
+from columns_kit import encode_columns
+from levada.record.columnar import EncodedBatch
 from levada.record.columnar.rows import open_reader, pieces
 from levada.record.compression import Codec
 from record_kit import NOW_MS

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from columns_kit import encode_columns
 from levada.errors import SerializationError
 from levada.record.batch import Record, record_size_upper_bound
-from levada.record.columnar import ColumnDecoder, EncodedBatch, RejectedRow, encode_columns
+from levada.record.columnar import ColumnDecoder, EncodedBatch, RejectedRow
 from levada.record.compression import Codec
 from levada.wire.murmur2 import partition_for_key
 from record_kit import CODECS, NOW_MS, headers, only_batch

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from levada.record.columnar.acquired import ACQUIRED_COLUMNS, AcquiredColumns, places
     from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, reader, schema, stream
     from levada.record.columnar.digest import rows_digest
-    from levada.record.columnar.encoder import EncodedBatch, encode_columns, seal_rows
+    from levada.record.columnar.encoder import EncodedBatch, seal_rows
     from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
     from levada.record.columnar.keeping import rows_kept
     from levada.record.columnar.report import delivery_report
-    from levada.record.columnar.sorter import PartitionRows, RejectedRow, sort_columns
+    from levada.record.columnar.sorter import PartitionChoice, PartitionRows, RejectedRow, sort_columns
 
 _HOME = {
     "ACQUIRED_COLUMNS": "acquired",
@@ -28,10 +28,10 @@ _HOME = {
     "JsonColumns": "json",
     "JsonDecoder": "json",
     "JsonFault": "json",
+    "PartitionChoice": "sorter",
     "PartitionRows": "sorter",
     "RejectedRow": "sorter",
     "delivery_report": "report",
-    "encode_columns": "encoder",
     "places": "acquired",
     "reader": "decoder",
     "rows_digest": "digest",
@@ -51,10 +51,10 @@ __all__ = [
     "JsonColumns",
     "JsonDecoder",
     "JsonFault",
+    "PartitionChoice",
     "PartitionRows",
     "RejectedRow",
     "delivery_report",
-    "encode_columns",
     "places",
     "reader",
     "rows_digest",

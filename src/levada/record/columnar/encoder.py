@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from levada.record.builder import RecordBatchBuilder, RowWriter
-from levada.record.columnar.sorter import PartitionRows, RejectedRow, sort_columns
+from levada.record.columnar.sorter import PartitionRows
 from levada.record.compression import Codec
-from levada.record.header import HEADER_SIZE
 
 
 class EncodedBatch(NamedTuple):
@@ -24,46 +21,6 @@ class EncodedBatch(NamedTuple):
 
 # The most bytes of batches that are not full yet.
 _MOST_OPEN = 64 * 1024 * 1024
-
-
-def encode_columns(
-    data: Any,
-    *,
-    key: str | None,
-    value: str | None,
-    headers: str | None,
-    timestamp: str | None,
-    partition: str | None,
-    partition_count: int,
-    next_sticky_partition: Callable[[], int],
-    codec: Codec,
-    level: int | None,
-    batch_size: int,
-    max_record_size: int,
-    now_ms: int,
-    choose_rows: Callable[[pa.Array], Sequence[int]] | None = None,
-    hash_keys: bool = True,
-) -> tuple[Iterator[EncodedBatch], list[RejectedRow]]:
-    """Encode the rows of Arrow data as record batches per partition. See sort_columns() for the columns and rows.
-
-    Rows without partition and key go to a sticky partition, which changes after batch_size bytes. batch_size limits a batch before
-    compression; a single larger row, up to max_record_size, becomes a batch of its own.
-    The iterator makes each batch when it is requested and adds rejected rows to the list, which is complete when the iterator ends.
-    Raises SerializationError, at once, for a column that is missing or whose type does not become bytes in one obvious way.
-    """
-    columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
-    rows, rejected = sort_columns(
-        data,
-        columns,
-        partition_count=partition_count,
-        next_sticky=lambda: (next_sticky_partition(), batch_size - HEADER_SIZE),
-        batch_size=batch_size,
-        max_record_size=max_record_size,
-        now_ms=now_ms,
-        choose_rows=choose_rows,
-        hash_keys=hash_keys,
-    )
-    return seal_rows(rows, codec, level, batch_size), rejected
 
 
 def seal_rows(rows: Iterator[PartitionRows], codec: Codec, level: int | None, batch_size: int) -> Iterator[EncodedBatch]:

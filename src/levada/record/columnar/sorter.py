@@ -60,48 +60,19 @@ _PIECE_SIZE = 4 * 1024 * 1024
 _PIECE_SIZE_PER_PARTITION = 64 * 1024
 
 
-def sort_columns(
-    data: Any,
-    columns: Mapping[str, str | None],
-    *,
-    partition_count: int,
-    next_sticky: Callable[[], tuple[int, int]],
-    batch_size: int,
-    max_record_size: int,
-    now_ms: int,
-    choose_rows: Callable[[pa.Array], Sequence[int]] | None = None,
-    hash_keys: bool = True,
-    user_code: Callable[[], AbstractContextManager[object]] = nullcontext,
-    common_headers: Sequence[tuple[str, bytes | None]] = (),
-) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
-    """Sort the rows of Arrow data (a Table, a RecordBatch, anything with __arrow_c_stream__) into partitions.
+class PartitionChoice(NamedTuple):
+    """How rows without a partition get one: from choose_rows, without it by the hash of the key, and if there is none the sticky one.
 
-    columns: key, value, headers, timestamp and partition, each the name of a column or None. A row goes to its `partition`. If that is
-    null, the hash of its key decides; without a key it goes to the sticky partition. next_sticky: returns a new sticky partition, and how
-    many bytes may go there before the next call. Rows of a partition keep their order. A null timestamp becomes now_ms. user_code: makes a
-    context that is entered while the data is read and around choose_rows. common_headers: added to the headers of every row.
-    The iterator adds rejected rows to the list, which is complete when the iterator ends.
-    Raises SerializationError, at once, for a column that is missing or whose type does not become bytes in one obvious way.
+    next_sticky: returns a new sticky partition, and how many bytes may go there before the next call. choose_rows: returns the partitions
+    for an array of keys. hash_keys: whether keys are hashed; if not, their rows go to the sticky partition, too. user_code: makes a
+    context that is entered while the data is read, and around choose_rows.
     """
-    reading = nullcontext if isinstance(data, pa.Table | pa.RecordBatch) else user_code
-    with reading():
-        reader = open_reader(data)
-    used = {role: name for role, name in columns.items() if name is not None}
-    check_columns(reader.schema, used)
-    rejected: list[RejectedRow] = []
-    choice = _Choice(partition_count, next_sticky, choose_rows, hash_keys, user_code)
-    sorter = _Sorter(choice, batch_size, max_record_size, now_ms, rejected, common_headers)
-    return sorter.sort(pieces(read(reader, reading), used, max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * partition_count))), rejected
-
-
-class _Choice(NamedTuple):
-    """How rows without a partition get one. Rows that still have none afterwards go to the sticky partition."""
 
     partition_count: int
     next_sticky: Callable[[], tuple[int, int]]
-    choose_rows: Callable[[pa.Array], Sequence[int]] | None
-    hash_keys: bool
-    user_code: Callable[[], AbstractContextManager[object]]
+    choose_rows: Callable[[pa.Array], Sequence[int]] | None = None
+    hash_keys: bool = True
+    user_code: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def choose(self, keys: pa.Array | None, key: tuple[Any, Any, Any, int], partitions: memoryview) -> None:
         """Set `partitions` where it is UNASSIGNED. key: the parts of `keys` for BinaryColumn, see binary_parts()."""
@@ -118,12 +89,41 @@ class _Choice(NamedTuple):
             partitions[row] = partition
 
 
+def sort_columns(
+    data: Any,
+    columns: Mapping[str, str | None],
+    choice: PartitionChoice,
+    *,
+    batch_size: int,
+    max_record_size: int,
+    now_ms: int,
+    common_headers: Sequence[tuple[str, bytes | None]] = (),
+) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
+    """Sort the rows of Arrow data (a Table, a RecordBatch, anything with __arrow_c_stream__) into partitions.
+
+    columns: key, value, headers, timestamp and partition, each the name of a column or None. A row goes to its `partition`; if that is
+    null, `choice` says where. Rows of a partition keep their order. A null timestamp becomes now_ms. common_headers: added to the headers
+    of every row.
+    The iterator adds rejected rows to the list, which is complete when the iterator ends.
+    Raises SerializationError, at once, for a column that is missing or whose type does not become bytes in one obvious way.
+    """
+    reading = nullcontext if isinstance(data, pa.Table | pa.RecordBatch) else choice.user_code
+    with reading():
+        reader = open_reader(data)
+    used = {role: name for role, name in columns.items() if name is not None}
+    check_columns(reader.schema, used)
+    rejected: list[RejectedRow] = []
+    sorter = _Sorter(choice, batch_size, max_record_size, now_ms, rejected, common_headers)
+    size = max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * choice.partition_count)
+    return sorter.sort(pieces(read(reader, reading), used, size)), rejected
+
+
 class _Sorter:
     """Sorts the rows of each piece into partitions. The sticky partition does not change between pieces."""
 
     def __init__(
         self,
-        choice: _Choice,
+        choice: PartitionChoice,
         batch_size: int,
         max_record_size: int,
         now_ms: int,
