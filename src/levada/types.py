@@ -374,12 +374,12 @@ AnyRecord: TypeAlias = ConsumerRecord[Any, Any]
 
 
 class OffsetSpec(IntEnum):
-    """The offset of a partition that is requested, instead of the first offset at or after a time.
+    """An offset of a partition to look up with ListOffsets, instead of the first offset at or after a time.
 
-    LATEST: the offset of the next record; with read_committed the offset of the first record of an open transaction. MAX_TIMESTAMP: the
-    offset of the record with the largest timestamp (since Kafka 3.0). With tiered storage: EARLIEST_LOCAL, the first offset on the broker's
-    own disk (3.4); LATEST_TIERED, the last offset in remote storage (3.9); EARLIEST_PENDING_UPLOAD, the first offset not in remote storage
-    yet (4.2).
+    EARLIEST: the log start offset. LATEST: the high watermark; with read_committed the last stable offset. MAX_TIMESTAMP: the offset of the
+    record with the largest timestamp (since Kafka 3.0). With tiered storage: EARLIEST_LOCAL, the first offset on the broker's own disk
+    (3.4); LATEST_TIERED, the last offset in remote storage (3.9); EARLIEST_PENDING_UPLOAD, the first offset not in remote storage yet
+    (4.2).
     """
 
     LATEST = -1

@@ -30,10 +30,10 @@ FIRST_WITH_NEW_EPOCH = 5
 
 
 class TransactionOutcome(Enum):
-    """The outcome of a transaction that was handed over, if its transactional id was not used again meanwhile.
+    """The outcome of a transaction that its producer has handed over, provided that its transactional id was not used again before.
 
-    LOST: it was aborted, but not by this call: it took longer than transaction.timeout.ms, or somebody ended it before. A commit will never
-    succeed. UNKNOWN: there was no answer in time, or the coordinator has forgotten the transactional id.
+    LOST: the transaction was aborted, but not by the call that returns LOST. It took longer than transaction.timeout.ms, or somebody else
+    ended it. A commit will never succeed. UNKNOWN: there was no answer in time, or the coordinator has forgotten the transactional id.
     """
 
     COMMITTED = "committed"
@@ -43,7 +43,7 @@ class TransactionOutcome(Enum):
 
 
 class Meaning(NamedTuple):
-    """The meaning of an error code for a transaction. outcome: if the caller meets the conditions above."""
+    """The meaning of an error code for a transaction. outcome: valid if the caller meets the conditions above."""
 
     text: str
     outcome: TransactionOutcome

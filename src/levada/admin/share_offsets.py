@@ -54,13 +54,13 @@ class SharePartitionOffset(NamedTuple):
 
 
 ShareOffsets = dict[TopicPartition, SharePartitionOffset | None]
-"""By partition; None where the group has not begun."""
+"""The offsets by partition; None where the group has no start offset yet."""
 
 
 def list_share_offsets(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, ShareOffsets]]:
-    """Return the progress of share groups. wanted: the partitions of each, None for all in which it has begun."""
+    """Return the progress of share groups. wanted: the partitions of each group, None for all in which the group has a start offset."""
     doing = Doing(
         lambda group: f"list the offsets of share group '{group}'", ON_GROUP_ERROR, attempts, DescribeShareGroupOffsetsRequest.NAME
     )

@@ -216,13 +216,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         columns: Sequence[str] | None = None,
         text: Sequence[str] = (),
     ) -> pa.RecordBatch:
-        """Return the next records as an Arrow record batch, as poll() does; it has no rows when there are none. Deserializers are not
-        applied.
+        """Wait for records as poll() does, and return them as an Arrow record batch, without rows if there are none.
+
+        Deserializers are not applied.
 
         columns: any of key, value, topic, partition, offset, timestamp (these by default), timestamp_type, headers, leader_epoch. text:
-        which of key and value are UTF-8 and become strings; a record that is not UTF-8 raises RecordDeserializationError, after those
-        before it were returned. max_bytes: add no more record batches once the columns have this size; by default 16 MiB. With max_records,
-        successive results may be slices of the same memory: copy a few rows that are to be kept for long.
+        which of key and value are UTF-8 and become strings; for a record that is not UTF-8, RecordDeserializationError is raised after the
+        records before it were returned. max_bytes: add no more record batches once the columns have this size; by default 16 MiB. With
+        max_records, successive results may be slices of the same memory, and each slice keeps all of it: copy rows that you keep for long.
         """
         return await self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
 

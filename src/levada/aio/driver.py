@@ -142,7 +142,7 @@ class Driver:
             self.loop.call_soon(self._step)
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Change something at a time in ms, and have the engine act on it."""
+        """Call `change` with the time in ms, under the engine's lock; then let the engine act, and return the result of `change`."""
         self.check_usable()
         with DeferredSignals(), self.lock:
             changed = change(self.now_ms())

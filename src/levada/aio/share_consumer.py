@@ -102,10 +102,11 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         columns: Sequence[str] | None = None,
         text: Sequence[str] = (),
     ) -> pa.RecordBatch:
-        """Return the next records as an Arrow record batch, as poll() does; it has no rows when there are none. Deserializers are not
-        applied.
+        """Wait for records as poll() does, and return them as an Arrow record batch, without rows if there are none.
 
-        columns: as in KafkaConsumer.poll_arrow(), and delivery_count, which is among the default ones. text: which of key and value are
+        Deserializers are not applied.
+
+        columns: as in KafkaConsumer.poll_arrow(), and delivery_count, which is also a default column. text: which of key and value are
         UTF-8 and become strings. max_records: by default all acquired records; raise max.poll.records for more. max_bytes: add no more
         record batches once the columns have this size; by default 16 MiB.
         """

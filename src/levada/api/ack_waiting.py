@@ -1,4 +1,4 @@
-"""The waits of AckBuffer in both APIs, as flows that yield for how long to sleep."""
+"""The calls of AckBuffer that wait, for both APIs: flows that yield how long to sleep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Sleeping: TypeAlias = Generator[float | None, None, T]
 
 
 class WaitingAckBuffer(AckWindow):
-    """An AckWindow whose waits are flows. `wake`: a function that ends the sleep; any thread may call it."""
+    """An AckWindow with calls that wait, as flows that yield how long to sleep.
+
+    Each takes `wake`, a function that ends this sleep; any thread may call it.
+    """
 
     def __init__(self, size: int, *, after: Any = None, retain: bool = True) -> None:
         if not isinstance(retain, bool):

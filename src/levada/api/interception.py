@@ -64,7 +64,7 @@ class Interceptors:
         """Return a callback that calls the interceptors with a record's outcome, and then the user's callback."""
 
         def told(metadata: RecordMetadata, error: Exception | None) -> None:
-            # SystemExit too, as of a callback: nothing that one raises may end the thread that serves all records.
+            # SystemExit too, as from a callback: nothing that one raises may end the thread that serves all records.
             self._acknowledge(metadata, error, headers, held=BaseException)
             if callback is not None:
                 callback(metadata, error)  # type: ignore[arg-type]
@@ -97,8 +97,9 @@ class Interceptors:
                 self._log.error("%s: the interceptor %r failed", topic, interceptor, topic=topic, error=raised)
 
     def on_send_error(self, record: ProducerRecord | ToSend, error: Exception) -> None:
-        """Tell the interceptors of a record for which send() raised an error. It runs in the thread of send(), so Ctrl-C
-        comes out of it.
+        """Tell the interceptors about a record for which send() raised an error.
+
+        It runs in the thread that called send(), so KeyboardInterrupt and SystemExit are passed on to the program.
         """
         partition = record.partition if isinstance(record.partition, int) else NO_PARTITION
         metadata = RecordMetadata(record.topic, partition, UNKNOWN_OFFSET, NO_TIMESTAMP)

@@ -276,7 +276,7 @@ class Producing:
     # Sealed batches
 
     def seal_arrow(self, topic: str, data: Any, columns: Mapping[str, str | None]) -> CallerFlow[list[SealedBatch]]:
-        """Return the rows of Arrow data as sealed batches. columns: as of send_arrow()."""
+        """Return the rows of Arrow data as sealed batches. columns: as in send_arrow()."""
         self._check_usable()
         self._check_no_interceptors("seal_arrow()")
         _check_column_names("seal_arrow()", topic, columns)

@@ -46,7 +46,7 @@ def spans(records: Any, call: str) -> dict[TopicPartition, Span]:
 
 
 def after(record: AnyRecord) -> OffsetAndMetadata:
-    """Return what is committed when a record is done."""
+    """Return the offset to commit after a record, with the record's leader epoch."""
     return OffsetAndMetadata(record.offset + 1, record.leader_epoch)
 
 

@@ -118,7 +118,7 @@ class _Settled(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a consumer has read of a partition. origin and done_to: as of PartitionState."""
+    """The progress of a consumer in a partition. origin, done_to: as in PartitionState."""
 
     state: PartitionState
     origin: int

@@ -1,6 +1,6 @@
 """What an engine and the driver that runs it share. There are three drivers: blocking, asyncio and simulated.
 
-- Host: the driver, as callers' flows see it.
+- Host: the methods of a driver that callers' flows and the code below the APIs call.
 - Ended: makes the errors for the calls that a client's end breaks off.
 - Deferred: callbacks and log lines, which the driver runs without the engine's lock.
 - Helpers: functions that block, which run outside of the engine while its flows wait for their results.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """A driver, as the code below the APIs sees it."""
+    """The methods of a driver that the code below the APIs calls."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -56,7 +56,10 @@ class Host(Protocol):
         ...
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Change something under the lock, at a time in ms, and have the engine act on it. Raises as check_usable() does."""
+        """Call `change` with the time in ms, under the engine's lock; then let the engine act, and return the result of `change`.
+
+        Raises as check_usable() does.
+        """
         ...
 
     def undisturbed(self) -> AbstractContextManager[object]:
@@ -179,9 +182,9 @@ _NS_PER_S = 1_000_000_000
 
 
 class LoopTime:
-    """How long a driver waited for the network, and worked, in nanoseconds. A simulation does not count it.
+    """Measures how long a driver waits for the network and how long it works, in nanoseconds. A simulation does not measure this.
 
-    waits: the durations of Selector.select(). work: those of what was done after each of them, under the engine's lock.
+    waits: the durations of Selector.select(). work: the durations of the work between two waits, under the engine's lock.
     """
 
     def __init__(self) -> None:

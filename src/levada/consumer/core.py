@@ -229,7 +229,7 @@ class ConsumerCore:
         self._buffer.drop_stale()
 
     def begin_call(self, now_ms: int) -> None:
-        """Is called when a poll() begins. Raises the errors of prepare()."""
+        """Begin a poll(). Raises the errors of prepare()."""
         if self.member is not None:
             self.member.entered(now_ms)
         self.commits.begin_automatic(now_ms)
@@ -243,7 +243,7 @@ class ConsumerCore:
         return None if state is None else state.position
 
     def end_call(self, now_ms: int) -> None:
-        """Is called when a poll() has ended."""
+        """Note that a poll() has ended."""
         if self.member is not None:
             self.member.returned(now_ms)
 

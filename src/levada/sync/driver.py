@@ -111,7 +111,7 @@ class Driver:
             self._stepper.advance(self.now_ms())
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Change something under the lock, at a time in ms, and have the engine act on it."""
+        """Call `change` with the time in ms, under the engine's lock; then let the engine act, and return the result of `change`."""
         self.check_usable()
         with DeferredSignals(), self.lock:
             now_ms = self.now_ms()

@@ -163,7 +163,7 @@ class Acking:
 
     @property
     def is_due(self) -> bool:
-        """Whether a poll is due although there are records."""
+        """Whether to poll now even if there are records to return: the last poll was at least POLL_EVERY_MS ago."""
         return self._host.now_ms() >= self._polled_ms + POLL_EVERY_MS
 
     @property

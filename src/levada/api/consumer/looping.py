@@ -162,7 +162,7 @@ class Loop:
         return records
 
     def leave(self) -> None:
-        """End the loop, or note that it was left."""
+        """Remove the ends that the loop has given to partitions (stop.at.end). Has no effect if another loop has begun since."""
         if self._consuming.loop is self:
             self._consuming.leave_loop()
 

@@ -207,7 +207,7 @@ class Metadata:
         self._need_full = True
 
     def fail(self, error: BaseException) -> None:
-        """Reject every waiter, or else the next one, once: the cluster refuses for good."""
+        """Reject all waiters, because the cluster refuses permanently. If nobody waits, reject the next waiter."""
         waiters, self._waiters = self._waiters, {}
         self._fatal = None if waiters else error
         for promise in waiters.values():
@@ -220,7 +220,7 @@ class Metadata:
         self.snapshot = ClusterSnapshot.bootstrap(self._bootstrap, self.snapshot.topics)
 
     def close(self, ended: Ended) -> None:
-        """End every wait for metadata with the error for the client's end."""
+        """Reject all waiters, and every later wait for metadata, because the client has ended. ended: makes the error."""
         self._ended = ended
         self.fail(ended("a wait for metadata"))
 
@@ -231,7 +231,7 @@ class Metadata:
             self._waiters.pop(version).resolve(None)
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long ago all of it was last refreshed, None before that."""
+        """Return the milliseconds since the last full update, None before the first one."""
         return now_ms - (self._age_ends_ms - self._max_age_ms) if self.version else None
 
     def _expire_topics(self, now_ms: int) -> None:

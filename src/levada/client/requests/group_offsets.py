@@ -118,10 +118,11 @@ def commit_offsets(
     still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
     fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
 ) -> Flow[Collection[TopicPartition]]:
-    """Commit offsets, retry retriable errors; return the partitions whose offsets are stored.
+    """Commit offsets, and retry after retriable errors. Return the partitions whose offsets were committed.
 
-    still_wanted: whether the offset of a partition still matters when it is about to be sent. fault_of: why it may not be sent, None where
-    it may. Raises the first error in the order given, with the outcomes of all.
+    still_wanted: whether a partition's offset still has to be committed; it is asked before each attempt. fault_of: returns the error that
+    forbids the commit of a partition, None to allow it. Raises the first error in the order of `offsets`; its `outcomes` has the outcome of
+    each partition.
     """
 
     def ask(tps: list[TopicPartition]) -> Flow[PartitionAnswer[None]]:
@@ -237,7 +238,7 @@ def fetch_offsets_of_groups(
 ) -> Flow[dict[str, Committed]]:
     """Return what several groups have committed. wanted: the partitions of each group, None for all with a committed offset.
 
-    stable: see Waiting. Raises the first error in the order given, with the outcomes of all, and TimeoutError.
+    stable: see Waiting. Raises TimeoutError, and the first error in the order of `wanted`; its `outcomes` has the outcome of each group.
     """
     asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, Waiting(stable))
     raise_first(lambda group: f"offsets of group '{group}'", wanted, asking.errors, asking.found)

@@ -56,9 +56,10 @@ class Counted(NamedTuple):
 
 
 def points(values: Mapping[MetricName, float], subscription: Subscription, since: Counted) -> list[Point]:
-    """Return the data points to push. since: the beginning of the client, or of the time since the last push, by the requested temporality.
+    """Return the data points to push. An average or maximum without values is left out.
 
-    An average or maximum without values is left out.
+    since: the totals from which the pushed totals count. With delta temporality they are those of the last push, otherwise those at the
+    client's start.
     """
     found = []
     for metric, value in values.items():

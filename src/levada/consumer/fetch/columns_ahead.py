@@ -17,7 +17,7 @@ from levada.consumer.fetch.fetch_cursor import ColumnSink, FetchCursor, Mark
 
 
 class BatchSink(ColumnSink, Protocol):
-    """A ColumnSink that becomes Arrow batches: levada.record.columnar.ColumnDecoder."""
+    """A ColumnSink that returns its rows as Arrow batches. levada.record.columnar.ColumnDecoder implements it."""
 
     def finish(self) -> Any:
         """Return the collected rows as one Arrow batch, and start a new one."""
@@ -87,7 +87,7 @@ class ColumnsAhead:
         return self.cursor.fresh()
 
     def onward(self) -> FetchCursor:
-        """Return the cursor, which continues after the last row."""
+        """Return the cursor of the fetch, which continues after the last decoded row."""
         self.cursor.committed = self.committed
         return self.cursor
 

@@ -90,7 +90,10 @@ class FetchCollector:
         self.calls += 1
 
     def collect_records(self, limit: int, now_ms: int = 0) -> CallerFlow[list[AnyRecord] | None]:
-        """Return up to `limit` buffered records of all partitions; None without any. Raises an error that comes before the first."""
+        """Return up to `limit` buffered records of all partitions; None if there are none.
+
+        Raises an error if no record comes before it. Otherwise it returns these records, and the next call raises the error.
+        """
         taken: list[AnyRecord] = []
 
         def take(cursor: FetchCursor) -> bool:
@@ -117,7 +120,7 @@ class FetchCollector:
         return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
 
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
-        """Return an Arrow batch of up to `limit` buffered records; None without any. Raises as collect_records() does.
+        """Return an Arrow batch of up to `limit` buffered records; None if there are none. Raises as collect_records() does.
 
         Its last entry is decoded further than needed, for take_ahead().
         """

@@ -29,7 +29,7 @@ LOOK_AHEAD = 500
 
 
 class ColumnSink(Protocol):
-    """Decodes whole batches into columns: levada.record.columnar.ColumnDecoder."""
+    """Decodes whole record batches into columns. levada.record.columnar.ColumnDecoder implements it."""
 
     def add(
         self, batch: RecordBatch, topic: str, partition: int, start_offset: int = 0, end_offset: int | None = None, limit: int | None = None
@@ -137,9 +137,10 @@ class FetchCursor:
         return []
 
     def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
-        """Add records to the columns until there are `limit`, they take `max_bytes` or it is exhausted; return how many.
+        """Add records to the columns until `limit` records or `max_bytes` bytes are reached, or the fetch has no more records.
 
-        marks: gets a mark per step. An error in the data is raised by a call that has not added anything before it.
+        Returns the number of added records. marks: gets a Mark after each step. If the data have an error after some records, this call
+        returns those records, and the next call raises the error.
         """
         rows = 0
         try:

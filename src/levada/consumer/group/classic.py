@@ -130,11 +130,11 @@ class ClassicMember:
         self.rejoin(reason)
 
     def entered(self, now_ms: int) -> None:
-        """Is called when the program has called poll()."""
+        """Note that the program has called poll(): the timer of max.poll.interval.ms stops."""
         self._beats.entered(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """Is called when poll() has returned to the program."""
+        """Note that poll() has returned to the program: the timer of max.poll.interval.ms starts."""
         self._beats.returned(now_ms)
 
     # On whose behalf offsets are committed

@@ -138,7 +138,7 @@ def _request(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
 
 
 def by_topic(owned: Iterable[Owned]) -> list[TopicPartitions]:
-    """Return partitions as fields of a message, sorted."""
+    """Return partitions in the form that ConsumerGroupHeartbeat has: grouped by topic id, and sorted."""
     topics: dict[UUID, list[int]] = {}
     for topic_id, partition in sorted(owned):
         topics.setdefault(topic_id, []).append(partition)
@@ -146,5 +146,5 @@ def by_topic(owned: Iterable[Owned]) -> list[TopicPartitions]:
 
 
 def owned_of(topics: Iterable[AnyTopicPartitions]) -> frozenset[Owned]:
-    """Return the partitions in a field of a message."""
+    """Return the partitions of an assignment that is grouped by topic id."""
     return frozenset(Owned(topic.topic_id, partition) for topic in topics for partition in topic.partitions)

@@ -147,11 +147,11 @@ class ConsumerGroupMember:
         self._log.warning(text, self.settings.group_id)
 
     def entered(self, now_ms: int) -> None:
-        """Is called when the program has called poll()."""
+        """Note that the program has called poll(): the timer of max.poll.interval.ms stops."""
         self._beats.entered(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """Is called when poll() has returned to the program."""
+        """Note that poll() has returned to the program: the timer of max.poll.interval.ms starts."""
         self._beats.returned(now_ms)
 
     # On whose behalf offsets are committed

@@ -56,12 +56,12 @@ class Heartbeats:
             self.failures += 1
 
     def entered(self, now_ms: int) -> None:
-        """Is called when the program has called poll()."""
+        """Note that the program has called poll(): the timer of max.poll.interval.ms stops."""
         self._asked_ms = now_ms
         self.within = True
 
     def returned(self, now_ms: int) -> None:
-        """Is called when poll() has returned: the timer of max.poll.interval.ms starts."""
+        """Note that poll() has returned: the timer of max.poll.interval.ms starts."""
         self._asked_ms = now_ms
         self.within = False
 

@@ -113,11 +113,11 @@ class Membership(Protocol):
         ...
 
     def entered(self, now_ms: int) -> None:
-        """Is called when the program has called poll()."""
+        """Note that the program has called poll(): the timer of max.poll.interval.ms stops."""
         ...
 
     def returned(self, now_ms: int) -> None:
-        """Is called when poll() has returned to the program."""
+        """Note that poll() has returned to the program: the timer of max.poll.interval.ms starts."""
         ...
 
     @property

@@ -219,7 +219,7 @@ class ShareConsumerCore:
             self.in_hand.acknowledge_rest(AcknowledgeType.ACCEPT)
 
     def end_call(self, now_ms: int) -> None:
-        """Is called when a poll() has ended."""
+        """Note that a poll() has ended."""
         self.fetcher.is_awaited = False
         self.member.returned(now_ms)
 
@@ -311,7 +311,7 @@ class ShareConsumerCore:
         return _outcome_of(self._awaited)
 
     def commit_failed(self) -> None:
-        """Is called when a commit() has ended with another error: all its results are reported in the usual way instead."""
+        """Note that a commit() has ended with another error, so that all its results are reported in the usual way instead."""
         if self._awaited is not None:
             self._awaited.is_awaited = False
 

@@ -115,7 +115,7 @@ class ShareGroupMember:
         self._heartbeat_now()
 
     def entered(self, now_ms: int) -> None:
-        """Is called when the program has called poll(): join, if it is not a member."""
+        """Note that the program has called poll(), and join the group if the consumer is not a member."""
         self._beats.entered(now_ms)
         if self.topics and self.state in MAY_JOIN:
             self._move(ShareMemberEvent.JOIN)
@@ -123,7 +123,7 @@ class ShareGroupMember:
             self._beats.begin_at_once(now_ms)
 
     def returned(self, now_ms: int) -> None:
-        """Is called when poll() has returned to the program."""
+        """Note that poll() has returned to the program: the timer of max.poll.interval.ms starts."""
         self._beats.returned(now_ms)
 
     def take_error(self) -> KafkaError | None:

@@ -148,7 +148,7 @@ class Idempotence:
 
     @property
     def needs_identity(self) -> bool:
-        """Whether the InitProducerId flow should run."""
+        """Whether to send InitProducerId: a producer without transactions has no valid producer id, and no fatal error."""
         return not self.identity.is_valid and self.error is None and not self.is_transactional
 
     def identify(self, identity: ProducerIdentity) -> None:

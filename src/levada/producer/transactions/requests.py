@@ -69,7 +69,7 @@ class EndTxn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A request to a coordinator. codes: returns the error code of each subject in the response, by the subject's name.
+    """A request to a coordinator. codes: returns the error codes in the response by subject: the name of a partition or group.
 
     missing: returns what a response without an error lacks, as text; empty if it is complete.
     """
@@ -102,7 +102,10 @@ SEVERITY = (
 
 
 def worst(api: Api, codes: Mapping[str, int]) -> tuple[str, ErrorCode]:
-    """Return the subject and error code that decide the reaction. OPERATION_NOT_ATTEMPTED says less than other errors."""
+    """Return the most severe error code of a response, and the subject that has it. The producer reacts to this code (SEVERITY).
+
+    OPERATION_NOT_ATTEMPTED is less severe than another code with the same reaction, because it does not name the cause.
+    """
 
     def weight(subject: str) -> tuple[int, bool]:
         code = ErrorCode.of(codes[subject])

@@ -1,7 +1,8 @@
 """The user data of the sticky assignors, in the layouts of the Java client, so that groups with both clients work.
 
-The layouts have no version before them. A member of "sticky" has revoked everything when it joins, so its user data lists the partitions
-that it had. A member of "cooperative-sticky" still owns its partitions, so its user data only says since which generation.
+The layouts have no version before them. A member that uses "sticky" has revoked everything when it joins, so its user data lists the
+partitions that it had. A member that uses "cooperative-sticky" still owns its partitions, so its user data only says since
+which generation.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class PreviousTopic(Struct):
 
 
 class StickyUserData(Data, versions="0-1"):
-    """The partitions that a member of "sticky" had. Version 0 has no generation."""
+    """The partitions that a member had before it joined, in its user data for "sticky". Version 0 has no generation."""
 
     previous_assignment: list[PreviousTopic] = array(PreviousTopic)
     generation: int = int32("1+", default=NO_GENERATION)
 
 
 class CooperativeUserData(Data, versions="0"):
-    """The generation in which a member of "cooperative-sticky" got its partitions."""
+    """The generation in which a member got its partitions, in its user data for "cooperative-sticky"."""
 
     generation: int = int32()
 
@@ -49,13 +50,13 @@ class Claim(NamedTuple):
 
 
 def sticky_user_data(claim: Claim) -> bytes:
-    """Return the user data of a member of "sticky"."""
+    """Return the user data for "sticky"."""
     topics = [PreviousTopic(topic=name, partitions=at) for name, at in by_topic(claim.partitions).items()]
     return encode(StickyUserData(previous_assignment=topics, generation=claim.generation), 1)
 
 
 def sticky_claim(member: MemberSubscription) -> Claim:
-    """Return the partitions that a member of "sticky" had; none if its user data cannot be read."""
+    """Return the claim in a member's user data for "sticky"; a claim without partitions if the data cannot be read."""
     if not member.user_data:
         return Claim((), NO_GENERATION)
     for version in (1, 0):
@@ -69,12 +70,12 @@ def sticky_claim(member: MemberSubscription) -> Claim:
 
 
 def cooperative_user_data(generation: int) -> bytes:
-    """Return the user data of a member of "cooperative-sticky"."""
+    """Return the user data for "cooperative-sticky"."""
     return encode(CooperativeUserData(generation=generation), 0)
 
 
 def cooperative_claim(member: MemberSubscription) -> Claim:
-    """Return the partitions that a member of "cooperative-sticky" has. Older clients send the generation in the user data only."""
+    """Return the claim of a member that uses "cooperative-sticky". Older clients send the generation in the user data only."""
     generation = member.generation
     if generation == NO_GENERATION and member.user_data:
         try:
