@@ -26,9 +26,9 @@ class Reader(NamedTuple):
 class PartitionLag(NamedTuple):
     """A group's position in a partition.
 
-    committed: the committed offset, that is of the next record to read; None if the group has none. lag: number of offsets between it and
-    the end of the log; None if nothing is committed or the end is unknown. member_id, client_id, host: the member that owns the partition,
-    "" if there is none.
+    committed: the committed offset, at which the group reads next; None if there is none. lag: number of offsets from the committed offset
+    to the end of the log; None if nothing is committed or the end is unknown. member_id, client_id, host: the member that owns the
+    partition, "" if there is none.
     """
 
     group: str

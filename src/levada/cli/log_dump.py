@@ -84,10 +84,11 @@ class Dumped(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """Bytes at the end that are not a complete batch.
+    """The bytes after the last complete batch.
 
-    is_cut: the batch is only incomplete. A crash can leave such a file, and brokers cut fetch responses at the byte limit. If false, the
-    bytes are damaged. position: of the first byte, counted like BatchRow.position. size: in bytes. fault: what is wrong.
+    position: where these bytes begin, counted like BatchRow.position. size: the number of these bytes. fault: why they are not a batch.
+    is_cut: whether they are the beginning of a batch whose end is missing. A crash can leave such a file, and brokers cut fetch responses
+    at the byte limit. If false, the bytes are damaged.
     """
 
     position: int
@@ -99,8 +100,8 @@ class Torn(NamedTuple):
 def dump(data: Buffer, *, topic: str = "", with_records: bool = False, position: int = 0) -> Iterator[Dumped | Torn]:
     """Yield the batches in these bytes, and at the end a Torn if bytes are left after the last complete batch.
 
-    topic: its name; needed to decode the records of coordinators' topics. position: of the first byte. A batch with a wrong checksum is
-    yielded with its fault and without records. If the size of a batch cannot be trusted, the batches after it are not found.
+    topic: its name; needed to decode the records of coordinators' topics. position: the position of the first byte. A batch with a wrong
+    checksum is yielded with its fault and without records. If the size of a batch cannot be trusted, the batches after it are not found.
     """
     at = 0
     try:

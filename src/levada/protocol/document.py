@@ -25,7 +25,7 @@ _NO_USER: Final = "broker_fallback.py"
 
 
 def document() -> str:
-    """Return the text of the whole page."""
+    """Return the text of docs/PROTOCOL.md."""
     head = ["| key | API | versions | drafts | flexible | used by |", "|---|---|---|---|---|---|"]
     used = {user: _imported_by(packages) for user, packages in USERS.items()}
     return "\n".join([INTRODUCTION, "", *head, *(_row(request, used) for request in APIS.values())]) + "\n"

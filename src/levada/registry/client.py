@@ -1,4 +1,4 @@
-"""The blocking client. `endpoints` has the requests, `attempts` the retries, `transport` HTTP."""
+"""The blocking client of a schema registry. `endpoints` makes the requests, `attempts` retries them, `transport` sends them by HTTP."""
 
 from __future__ import annotations
 

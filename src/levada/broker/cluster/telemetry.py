@@ -50,7 +50,11 @@ class Pushed(NamedTuple):
 
 @dataclass(slots=True)
 class _Instance:
-    """A client instance. asked_ms, pushed_ms: times of its last request of each kind. last_error: of its last push."""
+    """A client instance.
+
+    asked_ms, pushed_ms: when it last sent GetTelemetrySubscriptions and PushTelemetry, without requests that came too early. last_error:
+    the error code of the last push; NONE again after GetTelemetrySubscriptions.
+    """
 
     subscription_id: int
     asked_ms: int = -NEVER_MS

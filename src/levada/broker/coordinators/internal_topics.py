@@ -143,7 +143,7 @@ class InternalPartition(Partition):
         """Do nothing: CoordinatorLogs stores these logs."""
 
     def resume(self) -> None:
-        """Continue with the stored log."""
+        """Make the coordinator the leader after a restart. All replicas share the stored log, so none of them is behind."""
         self.follow()
 
     def _write(self, batch: RecordBatch, now_ms: int) -> Appended:

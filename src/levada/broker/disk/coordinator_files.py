@@ -62,7 +62,7 @@ class CoordinatorFiles(CoordinatorLogs):
         return super().read()
 
     def open(self, place: TopicPartition) -> Replica:
-        """Return the replica of a partition, which is in files from now on."""
+        """Return the replica of a partition. The first call loads its files; from then on the replica stores all changes there."""
         replica = self.replica(place)
         if place not in self._files:
             files = ReplicaFolder(

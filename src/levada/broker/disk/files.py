@@ -1,4 +1,4 @@
-"""Files that are whole after a crash, and the lock of a folder."""
+"""Files that a crash leaves with either their old or their new content, and the lock of a folder."""
 
 from __future__ import annotations
 

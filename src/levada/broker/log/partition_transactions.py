@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 
 class AbortedTransaction(NamedTuple):
-    """first_offset: of its first record. last_offset: of its marker. last_stable_offset: when the marker was appended."""
+    """An aborted transaction. Its first record is at first_offset, its marker at last_offset.
+
+    last_stable_offset: that of the partition when the marker was appended.
+    """
 
     producer_id: int
     first_offset: int
@@ -22,7 +25,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class EndedTransaction(NamedTuple):
-    """first_offset: of its first record. last_offset: of its marker."""
+    """A transaction that has ended. Its first record is at first_offset, its marker at last_offset."""
 
     first_offset: int
     last_offset: int
@@ -60,7 +63,7 @@ class PartitionTransactions:
         return self._open.keys()
 
     def announce(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """A batch was received that may begin a transaction."""
+        """Note a batch that may begin a transaction, which its coordinator has not verified yet."""
         known = self._announced.get(producer_id)
         if known is None or epoch > known.epoch:
             self._announced[producer_id] = Announced(epoch, sequence)
@@ -68,7 +71,7 @@ class PartitionTransactions:
             self._announced[producer_id] = Announced(epoch, min(sequence, known.lowest_sequence))
 
     def may_begin_with(self, producer_id: int, sequence: int) -> bool:
-        """Whether no earlier batch of the transaction was received."""
+        """Whether a transaction may begin with this sequence: the producer has sent no lower one for it."""
         known = self._announced.get(producer_id)
         return known is None or sequence <= known.lowest_sequence
 

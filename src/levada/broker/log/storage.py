@@ -1,4 +1,4 @@
-"""The ports by which a log reaches its files. Without a data directory there are no files; broker/disk implements the ports."""
+"""The interfaces by which a log uses its files; broker/disk implements them. Without a data directory there are no files."""
 
 from __future__ import annotations
 

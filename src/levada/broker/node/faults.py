@@ -93,14 +93,14 @@ class RequestCounts(Mapping[str, int]):
             raise ConfigError(f"the broker serves no API {api!r}{hint or '; it serves ' + ', '.join(self._counts)}")
 
     def add(self, api: str) -> None:
-        """Count a request; for the node itself."""
+        """Count a request. Only the node uses this method."""
         self._counts[api] += 1
 
 
 class Faults:
     """The faults that a test has requested, by API name ("Produce"). It may be used while the broker runs in another thread.
 
-    known_apis: the served ones. by_partition: those of which a single partition can fail.
+    known_apis: the APIs that the broker serves. by_partition: the APIs in which a single partition can fail.
 
     requests: the number of requests so far, by API name. bytes_at_a_time: how many bytes the server reads and writes at most at once; None
     for no limit.

@@ -103,12 +103,12 @@ class Replica:
         self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.roll_ms)
 
     def delete_before(self, offset: int) -> None:
-        """Raise the log start offset, and remove aborted transactions without records behind it."""
+        """Raise the log start offset, and forget the aborted transactions that ended before it."""
         self.log.advance_start(offset)
         self.transactions.forget_before(self.log.start_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
-        """Delete old segments (retention.bytes, retention.ms), and remove aborted transactions without other records."""
+        """Delete old segments (retention.bytes, retention.ms), and forget the aborted transactions that ended in them."""
         self.log.retain(retention_bytes=retention_bytes, oldest_timestamp_ms=oldest_timestamp_ms)
         self.transactions.forget_before(self.log.start_offset)
 

@@ -18,8 +18,8 @@ INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 
 
 class ShareSession:
-    """A session. epoch: of the next request. failed: partitions whose last answer was an error; they are sent again when the error is
-    over.
+    """A share session. epoch: the epoch that the next request must have. failed: partitions whose last answer was an error; they are sent
+    again when the error is over.
     """
 
     def __init__(self, group: str, member: str, connection: int) -> None:

@@ -39,7 +39,7 @@ class ShareState:
 
 
 class ShareStorage(Protocol):
-    """The port by which states are stored."""
+    """Stores the states of share partitions."""
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
         """Write a changed state. now_ms: since the epoch."""

@@ -36,7 +36,7 @@ TOKENAUTH: Final = "tokenauth"
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker stores of a password."""
+    """The values that a broker stores instead of a password."""
 
     salt: bytes
     iterations: int
@@ -48,13 +48,13 @@ class ScramCredential:
 
     @classmethod
     def of(cls, mechanism: str, password: str, *, salt: bytes | None = None, iterations: int = FEWEST_ITERATIONS) -> ScramCredential:
-        """Make one of a password."""
+        """Return the credential for a password. salt: random by default."""
         salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
         return cls.of_salted(mechanism, salted(mechanism, password, salt, iterations), salt, iterations)
 
     @classmethod
     def of_salted(cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-        """Make one of a salted password, as AlterUserScramCredentials has it."""
+        """Return the credential for a salted password, such as AlterUserScramCredentials contains."""
         return cls(salt, iterations, stored_key(mechanism, salted_password), _mac(mechanism, salted_password, b"Server Key"))
 
 

@@ -269,5 +269,5 @@ class _Column:
 
 
 def _rounded(size: int) -> int:
-    """Round a size up to whole numbers of every width."""
+    """Round a size in bytes up to a multiple of 64, so that it is a whole number of values of any width."""
     return (size + 63) & -64

@@ -51,7 +51,7 @@ for power in range(MOST_TEN + 1):
 
 
 def read_long(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return (position after, value) of a signed 64-bit integer in digits, without a fraction or exponent."""
+    """Read a signed 64-bit integer without fraction or exponent. Return (position after it, value), or (-1, 0) if there is none."""
     negative = at < end and source[at] == ord("-")
     if negative:
         at += 1
@@ -75,7 +75,7 @@ def read_long(source: Any, at: int, end: int) -> tuple[int, int]:
 
 
 def read_double(source: Any, at: int, end: int) -> tuple[int, float]:
-    """Return (position after, value) of a number as a double; a number that is too large becomes infinite."""
+    """Read a number as a double. Return (position after it, value), or (-1, 0.0) if there is none. Too large numbers become infinite."""
     stop = number_end(source, at, end)
     if stop < 0:
         return -1, 0.0

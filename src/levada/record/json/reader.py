@@ -306,7 +306,10 @@ class JsonReader:
         return stop
 
     def read_element(self, column: Any, at: int, end: int, depth: int) -> int:
-        """Do what read_value() does, but return MISMATCH for a value of another type than the column's."""
+        """Do what read_value() does, but return MISMATCH for a value of another type than the column's.
+
+        Returns STARVED if memory ran out, and a number of FAULT or below for malformed JSON.
+        """
         if at >= end:
             return FAULT - at
         source = self.source
@@ -336,7 +339,7 @@ class JsonReader:
         return MISMATCH
 
     def read_array(self, column: Any, at: int, end: int, depth: int) -> int:
-        """Add a row for the array whose content begins at `at`.
+        """Add a row for the array whose content begins at `at`; return the position after it, or a negative number as read_element() does.
 
         As in Spark, one element of another type makes the whole array a mismatch.
         """
@@ -361,7 +364,7 @@ class JsonReader:
         return at + 1
 
     def read_whole(self, column: Any, at: int, end: int) -> int:
-        """Add a row for an integer. In a timestamp column it means seconds since 1970."""
+        """Add a row for an integer; return the position after it, or MISMATCH. In a timestamp column it means seconds since 1970."""
         kind, row = column.kind, column.rows
         stop, value = read_long(self.source, at, end)
         if stop < 0:
@@ -382,7 +385,7 @@ class JsonReader:
         return stop
 
     def read_real(self, column: Any, at: int, end: int) -> int:
-        """Add a row for a floating point number, which may be NaN or infinite."""
+        """Add a row for a floating point number, which may be NaN or infinite; return the position after it, or MISMATCH."""
         stop = special_number_end(self.source, at, end)
         if stop >= 0:
             self.put_special(column, self.source[at])
@@ -406,7 +409,7 @@ class JsonReader:
         column.rows += 1
 
     def read_boolean(self, column: Any, at: int, end: int) -> int:
-        """Add a row for true or false."""
+        """Add a row for true or false; return the position after it, or MISMATCH."""
         row = column.rows
         if same(self.source, at, end, b"true", 0, 4):
             column.data[row >> 3] |= 1 << (row & 7)

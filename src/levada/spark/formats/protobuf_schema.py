@@ -182,7 +182,7 @@ def field_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataT
 
 
 def single_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataType:
-    """Return the Spark type of a field's value; of its elements, for a list."""
+    """Return the Spark type of one value of a field. A repeated field has several such values. within: see spark_type()."""
     return spark_type(one.message_type, where, within) if one.type in MESSAGES else _SCALARS[one.type]
 
 

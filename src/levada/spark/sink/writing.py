@@ -187,7 +187,10 @@ def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> 
 
 
 def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, partitions: Sequence[int]) -> pa.RecordBatch:
-    """Choose the partitions of the rows that `spreads` covers and that name none. The producer chooses those of the other rows."""
+    """Return the records with partitions for those rows without a partition that `spreads` selects.
+
+    For other rows without a partition, the producer chooses it.
+    """
     import pyarrow.compute as pc
 
     names = records.schema.names

@@ -68,8 +68,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> StreamOffset:
         """Return the offsets at which a query without a checkpoint begins. Spark asks more than once; the answer stays the same.
 
-        Spark asks also when it replays an unfinished batch 0, whose end carries the start. So this method does not raise if the start
-        cannot be fetched; the later calls that need the start do.
+        Spark asks also when it replays an unfinished batch 0, where the start is known: it is stored in the end of that batch. So this
+        method does not raise if the start cannot be fetched. The later calls that need the start raise the error.
         """
         if self._initial is None:
             try:

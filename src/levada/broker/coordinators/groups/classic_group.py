@@ -166,7 +166,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members have a JoinGroup waiting, and every member id that was given out is in use."""
+        """Whether all members have a JoinGroup waiting, and no member id is pending."""
         return not self.pending and all(member.joining is not None for member in self.members.values())
 
     def static_member(self, instance_id: str | None) -> ClassicMember | None:
@@ -198,7 +198,7 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or a member id that was given out. If it was the leader, the next member becomes leader."""
+        """Remove a member, or a pending member id. If the member was the leader, the next member becomes the leader."""
         self.members.pop(member_id, None)
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)

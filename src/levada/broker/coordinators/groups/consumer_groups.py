@@ -162,9 +162,10 @@ def check_size(group: ConsumerGroup, member_id: str, settings: BrokerSettings) -
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH for an epoch that is not the member's.
+    """Raise FENCED_MEMBER_EPOCH if the epoch of a heartbeat is not the member's epoch.
 
-    The previous epoch is allowed, since the member may have missed the last response, if it owns no partition beyond its assignment.
+    A member that has missed the last response still sends its previous epoch. This is allowed if the heartbeat lists the owned partitions,
+    and all of them belong to the member's assignment.
     """
     if epoch == member.epoch:
         return

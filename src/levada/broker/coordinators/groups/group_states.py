@@ -2,14 +2,14 @@
 
 A group divides the partitions of its topics among its members. They agree on an assignment in rounds, the generations. A rebalance, which
 begins a generation, has two steps: all members join, and one of them becomes the leader; the leader then assigns the partitions, and each
-member gets its assignment. Members move the group by joining, by sending the assignment and by leaving. Time moves it: a member whose
-session expires is removed, and a rebalance waits at most as long as the largest rebalance timeout of the members. When another node becomes
-the coordinator, the group ends at the old one, and the new one begins with what was stored last.
+member gets its assignment. The group's state changes when members join, send the assignment or leave. It also changes with time: a member
+whose session expires is removed, and a rebalance waits at most as long as the largest rebalance timeout of the members. When another node
+becomes the coordinator, the group ends at the old coordinator, and the new one starts with the state that was stored last.
 
 - Empty: no members. The group is new, or all have left, or it is a simple group, for which clients commit offsets without being members.
 - PreparingRebalance: members join; their requests wait. The generation does not change yet. Members that do not join in time are
   removed, except static ones, which stay until their sessions expire.
-- CompletingRebalance: a new generation, which every member knows. The members' SyncGroup requests wait for that of the leader.
+- CompletingRebalance: a new generation, which every member knows. The members' SyncGroup requests wait for the leader's SyncGroup.
 - Stable: every member has its assignment, or can get it. Only this state and Empty are stored.
 - Dead: deleted, converted to a consumer group, or no longer coordinated here. No state follows.
 

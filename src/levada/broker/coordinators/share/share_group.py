@@ -4,9 +4,9 @@ Members of a share group read the same partitions. So no partition has to be rev
 assignment as soon as its next heartbeat is answered. The group epoch rises with each change of the members, of their subscriptions or of
 the topics. Each change is stored, so a new coordinator continues where the former one ended.
 
-A group has two states, which follow from its members: Empty without members, else Stable. A member has an epoch only, that of the last
-assignment that it was sent. What can never happen: a member whose epoch is beyond the group's; a subscribed partition that is assigned to
-no member.
+A group has two states, which follow from its members: Empty without members, else Stable. A member has no states, only
+an epoch: the epoch of the last assignment that it was sent. What can never happen: a member whose epoch is beyond the group's; a subscribed
+partition that is assigned to no member.
 """
 
 from __future__ import annotations
