@@ -255,7 +255,7 @@ class AckWindow:
         return True
 
     def _advance(self) -> None:
-        """Move `safe` past all consecutive marked ids. Each id is a complete step."""
+        """Move `safe` past all consecutive marked ids, one by one. The state is consistent after each of them."""
         while self._safe < self._next:
             slot = self._safe % self.size
             if self._states[slot] != MARKED:
@@ -380,21 +380,22 @@ class AckWindow:
         self._wake()
 
     def _await_change(self, wake: Callable[[], object], *, room: bool) -> None:
-        """Call `wake` once, from any thread, at the next change: with `room`, when slots become free; otherwise when `safe` moves.
+        """Call `wake` once, from any thread, at the next change. room: True when slots become free, False when `safe` moves.
 
-        In both cases it is also called when an id fails and when the buffer is closed. The caller must check the state again before it
-        sleeps, or it may miss a change just before this call. wake: takes no lock and does not raise.
+        A failed id counts as both changes.
+        The caller must check the state again before it sleeps, or it may miss a change just before this call. wake: takes no lock and does
+        not raise.
         """
         (self._waiting_for_room if room else self._waiting_for_safe).append(wake)
 
     def _forget(self, wake: Callable[[], object], *, room: bool) -> None:
-        """Cancel _await_change() with the same arguments. Has no effect if `wake` was already called."""
+        """Cancel _await_change(). Has no effect if `wake` was already called."""
         waiting = self._waiting_for_room if room else self._waiting_for_safe
         if wake in waiting:
             waiting.remove(wake)
 
     def _wake(self) -> None:
-        """Call the `wake` functions that wait for a change that has happened since the last _wake()."""
+        """Call the functions registered for the changes since the last _wake(): slots became free, or `safe` moved."""
         if self._has_room:
             self._has_room = False
             _wake_all(self._waiting_for_room)

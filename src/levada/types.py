@@ -115,7 +115,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
 
     @property
     def decode_error(self) -> RecordDeserializationError | None:
-        """With on.decode.error=null, the error because of which key or value is None; None if both were deserialized."""
+        """The error of a key or value that could not be deserialized and is None instead (on.decode.error=null). None without an error."""
         return None
 
 
@@ -374,12 +374,12 @@ AnyRecord: TypeAlias = ConsumerRecord[Any, Any]
 
 
 class OffsetSpec(IntEnum):
-    """An offset of a partition to look up with ListOffsets, instead of the first offset at or after a time.
+    """A special offset of a partition, which can be requested in place of a timestamp (ListOffsets).
 
-    EARLIEST: the log start offset. LATEST: the high watermark; with read_committed the last stable offset. MAX_TIMESTAMP: the offset of the
-    record with the largest timestamp (since Kafka 3.0). With tiered storage: EARLIEST_LOCAL, the first offset on the broker's own disk
-    (3.4); LATEST_TIERED, the last offset in remote storage (3.9); EARLIEST_PENDING_UPLOAD, the first offset not in remote storage yet
-    (4.2).
+    LATEST: the offset of the next record; with read_committed the last stable offset, where the first open transaction begins.
+    MAX_TIMESTAMP: the offset of the record with the largest timestamp (since Kafka 3.0). With tiered storage: EARLIEST_LOCAL, the first
+    offset on the broker's own disk (3.4); LATEST_TIERED, the last offset in remote storage (3.9); EARLIEST_PENDING_UPLOAD, the first offset
+    not in remote storage yet (4.2).
     """
 
     LATEST = -1

@@ -1,9 +1,9 @@
-"""Ends a transaction that its producer has handed over (TransactionHandle), in another process, and with as many attempts as needed.
+"""Ends a transaction that its producer has handed over (TransactionHandle). Another process can do this, with as many attempts as needed.
 
-EndTxn is sent with the producer id and epoch of the handle and never with others: a new InitProducerId would abort the open transaction,
-and make it impossible to learn how it ended. So a retry is safe: an end that was carried out before is answered as if it had just been. The
-table below has the answers of Kafka 3.9 and 4.4 in all other cases, under two conditions that the caller meets: a retry uses the same
-version, which the handle has, and the transactional id is not used again before the outcome is known.
+EndTxn is always sent with the producer id and epoch of the handle. InitProducerId is never sent: it would abort the open transaction, and
+the outcome could not be learned any more. A retry is safe: if an earlier attempt has already ended the transaction in the same way, the
+coordinator answers with success. The tables below have the other answers of Kafka 3.9 and 4.4. They hold under two conditions: each retry
+uses the same version of EndTxn, which the handle has, and the caller does not use the transactional id again before the outcome is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.types import TransactionHandle
 
 FIRST_WITH_NEW_EPOCH = 5
-"""The first version of EndTxn of the newer transaction protocol (KIP-890); those before it are alike."""
+"""The first version of EndTxn of the newer transaction protocol (KIP-890). All versions before it are equivalent here."""
 
 
 class TransactionOutcome(Enum):
@@ -83,7 +83,7 @@ def end(handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: At
     """Commit or abort, and retry until there is an answer.
 
     Returns at once for a transaction without records, which no coordinator knows of. Raises BrokerError with the meaning of the code, and
-    TransactionOutcomeUnknownError when the time is over.
+    TransactionOutcomeUnknownError if there is no answer in time.
     """
     reasons: Reasons = {}
     try:
@@ -107,7 +107,7 @@ def end_all(
 ) -> Flow[dict[TransactionHandle, TransactionOutcome]]:
     """Commit or abort several transactions as end() does, all at the same time, and return the outcome of each.
 
-    reached: whether any broker has answered this client; if none has, the end of the time is a TimeoutError. Once all were tried, raises
+    reached: whether any broker has answered this client; if none has, raises TimeoutError at the time limit. Once all were tried, raises
     the first error that says nothing about its transaction, such as a missing permission, with the outcomes of the others.
     """
     reasons: Reasons = {}
@@ -143,7 +143,7 @@ def _outcomes(
 def _outcome(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[TransactionOutcome | BrokerError]:
-    """End one of several; an error is returned only if it says nothing about the transaction, and a retry would not help."""
+    """End one of several transactions. Return an error only if it says nothing about the transaction and a retry would not help."""
     try:
         yield from _until_answered(handle, coordinators, attempts, reasons, commits=commits)
     except BrokerError as error:

@@ -421,8 +421,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     async def health(self, *, timeout: float | None = None) -> ConsumerHealth:
         """Return why no records arrive: for each partition the first reason, and for the consumer the most important one.
 
-        If an open transaction keeps committed records back (isolation.level=read_committed), the partition's leader is asked whose it is
-        (KIP-664), within `timeout` seconds, by default default.api.timeout.ms; if that fails, `detail` says why. Nothing else is asked.
+        If records wait for the end of an open transaction (isolation.level=read_committed), leaders are asked for its producer, and
+        coordinators for its transactional id (KIP-664), within `timeout` seconds, by default default.api.timeout.ms. If these requests
+        fail, `detail` says why. If no records wait for a transaction, no broker is asked.
         `print(consumer.health())` shows everything.
         """
         return await self._call(self._consuming.health(timeout))

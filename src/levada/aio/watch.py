@@ -1,7 +1,7 @@
 """Tells an event loop that a client's sockets are ready.
 
 The Selector's own file descriptor (epoll, kqueue) becomes readable when any of its sockets is ready, so the loop watches that one. If the
-loop has no add_reader (Windows' proactor), or the Selector no descriptor, a thread calls select() and then the loop.
+loop has no add_reader (Windows' proactor), or the Selector no descriptor, a thread calls select() and passes the result to the loop.
 """
 
 from __future__ import annotations

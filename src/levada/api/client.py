@@ -1,4 +1,4 @@
-"""What KafkaClient does in both APIs: arguments become flows of the engine."""
+"""The operations of KafkaClient for both APIs: they check the arguments and return the flows that the engine runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClientCore:
         self._metadata = engine.metadata
 
     def request(self, message: Request[T], node: Destination, version: int | None, timeout: float | None) -> Operation[T]:
-        """Send a request once and return its response as it came."""
+        """Send a request once and return its response unchanged."""
         wanted = arguments.message(message)
         flow = request.request(
             wanted,

@@ -19,7 +19,7 @@ ANY_NODE: None = None
 
 
 class Destination:
-    """A destination that has to be looked up, such as a partition's leader; levada.client.requests.destination has them."""
+    """A destination that has to be looked up, such as a partition's leader. The subclasses are in levada.client.requests.destination."""
 
     __slots__ = ()
 

@@ -30,7 +30,7 @@ class Measure:
         self._earlier: tuple[int, int, float, float] | None = None
 
     def note(self, value: float, now_ms: int) -> None:
-        """Take one value."""
+        """Add one value."""
         if not 0 <= now_ms - self._began_ms < WINDOW_MS or self._began_ms < 0:
             self._begin(now_ms)
         self.count += 1
@@ -69,6 +69,6 @@ class Measure:
         return [window for window in windows if window is not None and now_ms - window[0] < 2 * WINDOW_MS]
 
     def _seconds(self, now_ms: int) -> float:
-        """Return the time that the windows are about; at least one whole window, or the first moments would show absurd rates."""
+        """Return the length of the windows in seconds, at least that of one full window: the first rates would be absurd otherwise."""
         began_ms = min((window[0] for window in self._windows(now_ms)), default=now_ms)
         return max(now_ms - began_ms, WINDOW_MS) / 1000

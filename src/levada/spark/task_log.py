@@ -54,10 +54,10 @@ def tell(logger: logging.Logger, message: str, *args: object) -> None:
 
 
 def with_task(factory: MakeRecord) -> MakeRecord:
-    """Return a factory that makes log records by another factory and adds the ids to levada's records.
+    """Return a factory that calls `factory` to make log records, and adds the ids to levada's records.
 
-    In a task the attribute `context` is a dict of the ids, which Spark's structured log includes. `task` is the ids as text, and empty
-    outside of a task.
+    In a task the attribute `context` is a dict of the ids, which Spark's structured log includes. The attribute `task` has the ids as text;
+    it is empty outside of a task.
     """
 
     def make(name: str | None, *args: Any, **kwargs: Any) -> logging.LogRecord:

@@ -22,16 +22,16 @@ class Waiter:
 
     def __init__(self) -> None:
         self.settled = False
-        """Whether what the thread waits for has happened."""
+        """Whether the event that the thread waits for has happened."""
         self._lock = threading.Lock()
         self._lock.acquire()
 
     def sleep(self, ms: int) -> None:
-        """Return when woken, or after so many milliseconds."""
+        """Wait until woken, for at most `ms` milliseconds."""
         self._lock.acquire(timeout=min(max(ms, 0) / 1000, threading.TIMEOUT_MAX))
 
     def wake(self) -> None:
-        """End the sleep. From any thread, a signal handler and a finalizer."""
+        """End the sleep. Any thread, a signal handler or a finalizer may call it."""
         try:
             self._lock.release()
         except RuntimeError:

@@ -104,7 +104,7 @@ def _change(name: str, value: Any) -> AlterConfigOp:
 
 
 def offset_spec(tp: Any, given: Any) -> int:
-    """Return which offset of a partition is asked for, as ListOffsets encodes it."""
+    """Return the requested offset as ListOffsets encodes it: a time in ms since the epoch, or a negative OffsetSpec."""
     if isinstance(given, str):
         known = {spec.name.lower(): spec for spec in OffsetSpec}
         if given.lower() not in known:
@@ -119,7 +119,7 @@ def offset_spec(tp: Any, given: Any) -> int:
 
 
 def isolation_level(given: Any) -> IsolationLevel:
-    """Return which records a reader sees."""
+    """Return the isolation level that has this name or number."""
     if isinstance(given, str):
         found = {level.name.lower(): level for level in IsolationLevel}.get(given.lower())
         if found is None:
@@ -129,7 +129,7 @@ def isolation_level(given: Any) -> IsolationLevel:
 
 
 def offset_before(tp: Any, given: Any) -> int:
-    """Return up to which offset records are deleted."""
+    """Return the offset before which records are deleted. -1: the high watermark."""
     offset = arguments.whole(f"the offset of {tp}", given)
     if offset < ALL_COMMITTED:
         raise ValueError(f"records of {tp} are deleted before an offset, or before the end with -1; got {offset}")
@@ -137,13 +137,13 @@ def offset_before(tp: Any, given: Any) -> int:
 
 
 def election_type(given: Any) -> ElectionType:
-    """Return how leaders are elected."""
+    """Return the ElectionType; `given` may be its Kafka name."""
     (found,) = arguments.named(ElectionType, [given], "type of election")
     return found
 
 
 def reassignments(given: Any) -> dict[TopicPartition, list[int] | None]:
-    """Return where replicas are to be."""
+    """Return the node ids of the new replicas for each partition. None cancels a reassignment."""
     wanted = _mapping(given, "TopicPartition to a list of broker ids, or to None")
     return {arguments.topic_partition(tp): None if brokers is None else node_ids(brokers) for tp, brokers in wanted.items()}
 

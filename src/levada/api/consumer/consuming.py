@@ -115,7 +115,7 @@ class Consuming:
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None) -> None:
-        """Read exactly these partitions, up to the ends of those that have one."""
+        """Read exactly these partitions. ends: for some of the partitions, the offset at which reading stops."""
         wanted = topic_partitions(partitions)
         stops = end_offsets(ends or {}, wanted)
         self.end_iteration()

@@ -126,7 +126,7 @@ class Iterations:
 
 
 class Loop:
-    """One loop. is_over: it has ended by itself. read: polls with a timeout in seconds; poll_in_loop() by default."""
+    """One loop over a consumer. is_over: whether it has ended by itself. read: polls with a timeout in seconds; default: poll_in_loop()."""
 
     def __init__(self, consuming: Consuming, read: Callable[[float], CallerFlow[ConsumerRecords[Any, Any]]] | None = None) -> None:
         self.is_over = False

@@ -54,7 +54,7 @@ class HandlerTraceback(Exception):
 
 
 def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
-    """Call a handler. Raises Raised if it raises, and what check_ran() raises."""
+    """Call a handler. Raises Raised for its exception, and CannotRun if it returned an awaitable or a generator."""
     try:
         returned = handler(record)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""The interface by which a cluster stores the state that survives a restart. In memory nothing is stored; broker/disk writes files."""
+"""The port by which a cluster reads and writes what has to survive a restart. In memory nothing is kept; broker/disk keeps files."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class ClusterStorage(Protocol):
         """Store the list of topics, in place of the former one."""
 
     def section(self, name: str) -> Any:
-        """Return the content that is stored under a name, in JSON types; None if there is none."""
+        """Return the value stored under a name, as JSON types; None if there is no value."""
 
     def keep_section(self, name: str, content: Any) -> None:
-        """Store content under a name, in place of the former content. content: JSON types only."""
+        """Store a value under a name, in place of the former one. content: JSON types only."""
 
     def acls(self) -> list[AclBinding]:
         """Return the stored ACLs."""

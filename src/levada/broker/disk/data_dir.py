@@ -92,11 +92,11 @@ class DataDir:
             self._keep({"topics": kept})
 
     def section(self, name: str) -> Any:
-        """Return what is stored under a name, None if there is nothing."""
+        """Return the value stored under a name, as JSON types; None if there is no value."""
         return self._kept.get(name)
 
     def keep_section(self, name: str, content: Any) -> None:
-        """Store something under a name, in place of what was there."""
+        """Store a value under a name, in place of the former one. content: JSON types only."""
         if self.section(name) != content:
             self._keep({name: content})
 

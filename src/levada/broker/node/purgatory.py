@@ -129,7 +129,7 @@ class PeriodicTask:
         self._next_ms: int | None = None
 
     def run(self, now_ms: int) -> int:
-        """Call the function if it is due; return when it is due next. After an error of the disk it is tried again then."""
+        """Call the function if it is due; return the time when it is due next. After a BrokerError, it is called again at that time."""
         if self._next_ms is None or self._next_ms <= now_ms:
             try:
                 self._do(now_ms)

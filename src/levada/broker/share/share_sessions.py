@@ -94,7 +94,7 @@ class ShareSessions:
             del self._sessions[session.group, session.member]
 
     def of_connection(self, connection: int) -> list[ShareSession]:
-        """Return the sessions that end with a connection."""
+        """Return the sessions of a connection. They end when the connection is closed."""
         return [session for session in self._sessions.values() if session.connection == connection]
 
     def has_any(self, group: str) -> bool:

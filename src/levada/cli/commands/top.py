@@ -137,7 +137,7 @@ class _Latest(logging.Handler):
 
 
 def _screen(shown: _Shown, height: int) -> Group:
-    """Return the lines of a screen: the state, then the tables of brokers, topics and groups. height: of the terminal, in lines."""
+    """Return the screen: the state, then tables of brokers, topics and groups. height: the number of lines of the terminal."""
     from rich.console import Group
     from rich.text import Text
 

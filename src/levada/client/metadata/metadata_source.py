@@ -43,13 +43,13 @@ class Brokers:
     """Asks any broker for topics (Metadata)."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
-        """Ask for topics."""
+        """Return a Metadata request and its version. The request asks for all topics if this version cannot ask for the wanted ones."""
         version = version_for(MetadataRequest)
         asks_all = query.topics is None or version < query.min_version
         return (request_for_all(version) if asks_all else query.request), version
 
     def metadata(self, query: MetadataQuery, response: MetadataResponse, version: int) -> MetadataResponse:
-        """Return the response. Where only all topics could be asked for, those that were not wanted are removed."""
+        """Return the response. If the request had to ask for all topics, remove the topics that are not wanted."""
         if query.topics is not None and version < query.min_version:
             keep_only(response, sorted(query.topics))
         return response
@@ -59,7 +59,7 @@ class Controllers:
     """Asks any controller for the active one (DescribeCluster). Only the active controller is kept: the others answer no other request."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
-        """Ask for controllers."""
+        """Return a DescribeCluster request for controllers, and its version."""
         version = version_for(DescribeClusterRequest, min_version=FIRST_VERSION_OF_CONTROLLERS)
         return DescribeClusterRequest(endpoint_type=CONTROLLERS), version
 

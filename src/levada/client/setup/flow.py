@@ -177,7 +177,7 @@ class FirstVersions:
 
 
 class _Running:
-    """A set-up that is not finished. waits_for: what it waits for apart from the broker; deadline_ms: until when."""
+    """An unfinished set-up. waits_for: its wait for something other than the broker, such as a token. deadline_ms: the end of this wait."""
 
     __slots__ = ("deadline_ms", "flow", "waits_for")
 
@@ -188,7 +188,7 @@ class _Running:
 
 
 class Setups:
-    """The set-up flows of all connections. patience_ms: how long a flow waits for something else than the broker.
+    """The set-up flows of all connections. patience_ms: how long a flow waits for something other than the broker, such as a token.
 
     begin(), begin_again(), answered() and go_on() return the next step: a request, a wait, or the result.
     """
@@ -218,7 +218,7 @@ class Setups:
         return self._resume(key, frame, now_ms)
 
     def due(self, now_ms: int) -> list[ConnectionKey]:
-        """Return the connections whose wait for something else than the broker is over."""
+        """Return the connections whose wait for something other than the broker is over, such as for a token."""
         return [key for key, run in self._waiting.items() if now_ms >= run.deadline_ms or (run.waits_for and run.waits_for.promise.done)]
 
     def go_on(self, key: ConnectionKey, now_ms: int) -> SetupStep | SetUp:
@@ -234,12 +234,12 @@ class Setups:
         return self._resume(key, wait.promise.result(), now_ms)
 
     def waits_for(self, key: ConnectionKey) -> str:
-        """Return what a connection waits for apart from the broker, "" for nothing."""
+        """Return the text "still waits for ..." if a connection waits for something other than the broker, such as a token; else ""."""
         running = self._waiting.get(key)
         return "" if running is None or running.waits_for is None else f"still waits for {running.waits_for.what}"
 
     def next_deadline_ms(self) -> int:
-        """When due() returns a connection, if no wait ends before."""
+        """Return the time in ms at which the next wait ends at the latest; 0 if one has ended already, NEVER_MS if there is none."""
         if not self._waiting:
             return NEVER_MS
         waits = self._waiting.values()

@@ -57,7 +57,7 @@ class SideOptions(NamedTuple):
 
 
 def names_of_options(suffixes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the full names of all options of formats. suffixes: by format, the names of its options without the side."""
+    """Return the full names of all options of formats. suffixes: for each format, the option names without "key." or "value."."""
     every = sorted({"format", *(suffix for of_format in suffixes.values() for suffix in of_format)})
     return tuple(f"{side}.{suffix}" for side in SIDES for suffix in every)
 
@@ -67,7 +67,7 @@ def chosen_formats(
 ) -> dict[str, SideOptions]:
     """Return the options of the sides that have a format. Raises ConfigError for options that have no effect.
 
-    suffixes: by format, the names of its options without the side. asking: the formats that ask a schema registry.
+    suffixes: the names of options without "key." or "value.", for each format. asking: the formats that ask a schema registry.
     """
     chosen: dict[str, SideOptions] = {}
     for side in SIDES:
@@ -94,7 +94,7 @@ def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) 
 
 
 class Reading(NamedTuple):
-    """A format of the source. make: builds it from the options of a side. suffixes: the names of its options without the side."""
+    """A format of the source. make: builds it from the options of a side. suffixes: the names of its options without "key." or "value."."""
 
     make: Callable[[SideOptions], Format]
     suffixes: tuple[str, ...]

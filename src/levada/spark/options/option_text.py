@@ -41,7 +41,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 864
 
 
 class Side(NamedTuple):
-    """Source or sink. options: its options. other, options_of_other: name and options of the other one, for errors."""
+    """The source or the sink. options: its options. other, options_of_other: name and options of the opposite one, for error texts."""
 
     other: str
     options: tuple[str, ...]
@@ -49,9 +49,10 @@ class Side(NamedTuple):
 
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
-    """Return levada's own options in their usual spelling, and the client's settings: the options with kafka., without this prefix.
+    """Return levada's own options in their usual spelling, and the settings of the Kafka client without their prefix `kafka.`.
 
-    Options that begin with schema.registry. are in the first dictionary. Raises ConfigError for unknown options.
+    The options that begin with `schema.registry.` are among levada's own. Raises ConfigError for unknown options, unless
+    unknownOptions=warn.
     """
     if any(name.lower() == PROVIDER for name in given):
         raise ConfigError(NO_TABLES)

@@ -26,7 +26,7 @@ _REGISTERS = f"{REGISTRY}auto.register.schemas"
 
 
 class Writing(NamedTuple):
-    """A format of the sink. make: builds it from the options of a side. suffixes: the names of its options without the side."""
+    """A format of the sink. make: builds it from the options of a side. suffixes: the names of its options without "key." or "value."."""
 
     make: Callable[[SideOptions], SinkFormat]
     suffixes: tuple[str, ...]
