@@ -250,7 +250,7 @@ class Stalls:
         return [f"  {address}  {cause}" for address, cause in self._network.failures().items()]
 
     def standstill(self, state: PartitionState, now_ms: int) -> str:
-        """Return why a partition does not move: its last error, or else when its leader last answered."""
+        """Return why the position does not advance: the last error, or that no leader is known, or when the leader last answered."""
         leader = self._metadata.snapshot.leader(state.tp)
         if state.last_error or leader is None:
             return state.last_error or self._so_far(state)

@@ -78,7 +78,7 @@ class _Decoder:
         return f"{word}{self.names}"
 
     def new_struct(self, struct: type[Struct], target: str) -> None:
-        """Write code that makes a struct in a variable of its own and decodes its fields."""
+        """Write code that creates a struct, assigns it to `target`, and decodes its fields."""
         var = self.made(struct, target)
         for field in struct.FIELDS:
             with self.out.field(field.name):
@@ -88,7 +88,7 @@ class _Decoder:
                 self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
 
     def made(self, struct: type[Struct], target: str) -> str:
-        """Write code that makes a struct without its fields; return the variable that has it."""
+        """Write code that creates a struct but does not set its fields. Return the name of the variable that holds the struct."""
         var = target if target.isidentifier() else self.fresh("s")
         self.out.scope[struct.__name__] = struct
         self.out.line(f"{var} = new({struct.__name__})" if var == target else f"{var} = {target} = new({struct.__name__})")

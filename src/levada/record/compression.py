@@ -74,7 +74,7 @@ _STEP = 1 << 20
 
 
 class _Output:
-    """Collects and counts decompressed bytes, in one growing buffer that is returned itself, so that the bytes never exist twice."""
+    """Counts decompressed bytes and collects them in one growing buffer. joined() returns this buffer without a second copy."""
 
     def __init__(self, codec: Codec, data: Buffer, max_bytes: int) -> None:
         self._codec = codec

@@ -60,7 +60,7 @@ class ColumnsAhead:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the rows still belong to the position of their partition."""
+        """Whether the rows may be returned now: the partition is not paused, and its position was not moved since the fetch was sent."""
         return not (self.fetch.state.paused or self.fetch.is_stale)
 
     @property

@@ -327,7 +327,7 @@ class Fetcher:
         return min(self._settings.max_wait_ms, SHORT_WAIT_MS << min(share.empty_answers, 10))
 
     def _max_bytes(self) -> int:
-        """Return how many bytes there is memory for; if none, those of one partition."""
+        """Return max_bytes of a fetch: the free bytes of the buffer, at least max.partition.fetch.bytes and at most fetch.max.bytes."""
         left = self._settings.buffer_bytes - self._buffer.size_bytes
         return min(self._settings.max_bytes, max(left, self._settings.max_partition_bytes))
 

@@ -63,11 +63,11 @@ ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = {
     _C.GROUP_ID_NOT_FOUND: _R.FENCE,
     _C.TOPIC_AUTHORIZATION_FAILED: _R.TELL,
 }
-"""A code that it does not name is FAIL: such as a group.instance.id in use, a missing permission, or a group of another kind."""
+"""The reaction to a code that is not listed is FAIL: to a group.instance.id in use, a missing permission, or a group of another type."""
 
 
 def reaction_to(code: ErrorCode, epoch: int) -> Reaction:
-    """Return the reaction to the error code of a heartbeat. epoch: the one that it was sent with."""
+    """Return the reaction to the error code of a heartbeat. epoch: the member epoch in that heartbeat."""
     # A member that is just joining has no membership to lose. The group is of another kind, and does not accept it.
     if code is ErrorCode.GROUP_ID_NOT_FOUND and epoch == JOIN_EPOCH:
         return Reaction.FAIL
@@ -89,7 +89,7 @@ class SentFields(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Which member this is."""
+    """Identifies a member in its heartbeats. instance_id: its group.instance.id, None for a dynamic member."""
 
     group_id: str
     member_id: str
@@ -113,7 +113,7 @@ def heartbeat(who: Identity, epoch: int, fields: SentFields, sent: SentFields | 
 
 
 def leaving(who: Identity, *, for_a_while: bool) -> ConsumerGroupHeartbeatRequest:
-    """Return the heartbeat that leaves the group."""
+    """Return the heartbeat that leaves the group. for_a_while: a static member keeps its assignment until its session ends."""
     return _request(who, LEAVE_FOR_A_WHILE_EPOCH if for_a_while else LEAVE_EPOCH)
 
 

@@ -25,10 +25,10 @@ def new_member_id(random: Random) -> str:
 
 
 def ask_coordinator(call: Call, unsupported: Callable[[str], KafkaError]) -> Flow[Any]:
-    """Send a member's heartbeat; return the answer, None without a readable one.
+    """Send a member's heartbeat. Return the answer, or None if it is missing or unreadable.
 
-    unsupported: makes the error for a coordinator that does not know the request. Raises UnwritableError, and permanent errors of the
-    coordinator look-up.
+    unsupported: makes the error to raise if the coordinator does not support the request. Raises UnwritableError, and permanent errors of
+    the coordinator look-up.
     """
     try:
         answer = yield call
@@ -51,7 +51,7 @@ class ConsumerRequests:
         self._coordinator: Coordinator = group.coordinator
 
     def beat(self, request: ConsumerGroupHeartbeatRequest) -> Flow[ConsumerGroupHeartbeatResponse | None]:
-        """Send a heartbeat; return the answer, None without a readable and valid one.
+        """Send a heartbeat. Return the answer, or None if it is missing, unreadable or invalid.
 
         Raises UnsupportedVersionError, UnwritableError, and permanent errors of the coordinator look-up.
         """
@@ -62,7 +62,10 @@ class ConsumerRequests:
         return answer if answer is None or request.member_epoch < JOIN_EPOCH or makes_sense(answer) else None
 
     def leave(self, *, for_a_while: bool) -> Flow[None]:
-        """Send the heartbeat that leaves the group. Raises a KafkaError unless the coordinator has answered it."""
+        """Send the heartbeat that leaves the group. Raises a KafkaError if there is no answer, or if the answer is an error.
+
+        for_a_while: a static member keeps its assignment until its session ends.
+        """
         answer = yield from self.beat(leaving(self._identity, for_a_while=for_a_while))
         if answer is None:
             raise ConnectError(f"the coordinator of group '{self._identity.group_id}' did not answer")

@@ -76,12 +76,12 @@ class PartitionQueue:
 
     @property
     def on_the_wire(self) -> bool:
-        """Whether a request with one of its batches is in flight."""
+        """Whether a request with a batch of this queue is in flight."""
         return any(batch.on_the_wire for batch in self.in_flight)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no batch to send or in flight."""
+        """Whether the queue has no batch, neither to send nor in flight."""
         return not self.batches and not self.in_flight and self.tail is None
 
     def close_tail(self, full: bool) -> None:

@@ -157,8 +157,8 @@ class Appending:
     ) -> CallerFlow[TopicQueues]:
         """Return a topic's queues once metadata has the topic and the partition.
 
-        deadline_ms: None means max.block.ms. limit: the allowed time for error texts; None means max.block.ms.
-        Its errors concern records that were not appended.
+        deadline_ms: None means max.block.ms. limit: the time limit that error texts name; None means max.block.ms.
+        Its errors have persisted=NO: the record was not appended.
         """
         metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms

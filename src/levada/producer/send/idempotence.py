@@ -173,7 +173,7 @@ class Idempotence:
             attempts += 1
 
     def _ask_for_identity(self) -> Flow[tuple[ErrorCode | None, str]]:
-        """Send InitProducerId; return the error code, None without a readable response, and a text."""
+        """Send InitProducerId. Return the error code, or None if the response is unreadable, and a text about the error."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
         try:
             reply: InitProducerIdResponse = yield Call(request)

@@ -47,7 +47,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """An event that changes the state. The first seven are steps of calls, with the names of these."""
+    """An event that changes the state. The first six are steps of calls, and their values name these calls."""
 
     INITIALIZE = "init_transactions()"
     BEGIN = "begin_transaction()"

@@ -39,7 +39,7 @@ _ELEMENTS_PER_BYTE = 1 / 64
 class JsonFault(NamedTuple):
     """Why a value is malformed.
 
-    position: the byte in the value. field: the field whose type it is not; None if the value is no JSON object.
+    position: the faulty byte in the value. field: the field whose value is not of the type `kind`; None if the value is no JSON object.
     """
 
     row: int
@@ -49,7 +49,7 @@ class JsonFault(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The type that the value does not have, and the position."""
+        """The fault as text: the value is no JSON object, or a field has another type than the schema; and the byte position."""
         what = "not a JSON object" if self.field is None else f"not of the type {self.kind} of field {self.field!r}"
         return f"{what} (byte {self.position})"
 
