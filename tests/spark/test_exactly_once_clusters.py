@@ -30,6 +30,7 @@ pytestmark = [
 
 TITLE, ROUND_HEADS = "exactly once, other rounds", ["broker", "round", *HEADS, "what else"]
 BROKER = "4.4.0"
+FOREACH_JOB, FOREACH_ROWS = Path(__file__).parent / "connect_foreach_job.py", 100
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -127,3 +128,24 @@ def test_a_driver_dies_over_spark_connect(kafka44: Any, program_of: Callable[...
     found = program.verdict(ROWS)
     table(TITLE, ROUND_HEADS, [BROKER, "Spark Connect, driver killed twice", *found.cells, ""])
     assert found.is_right
+
+
+@pytest.mark.parametrize(("sink_id", "is_repeated"), [("numbered", False), ("-", True)])
+def test_foreach_batch_over_spark_connect_needs_the_number_of_the_batch(
+    kafka44: Any, tmp_path: Path, sink_id: str, is_repeated: bool
+) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs pip install pyspark[connect]")
+    servers, target = kafka44.bootstrap_servers, "unnumbered" if is_repeated else sink_id
+    with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
+        admin.create_topics([lv.NewTopic(name, partitions=2) for name in (f"for-{target}", target)])
+    with lv.KafkaProducer(bootstrap_servers=servers) as producer:
+        for number in range(FOREACH_ROWS):
+            producer.send(f"for-{target}", b"%d" % number)
+    command = [sys.executable, str(FOREACH_JOB), servers, str(tmp_path), sink_id]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    values = [record.value for record in lv.scan(target, bootstrap_servers=servers, isolation_level="read_committed")]
+    assert set(values) == {b"%d" % number for number in range(FOREACH_ROWS)}
+    assert (len(values) > FOREACH_ROWS) is is_repeated
+    assert ("is repeated, its rows are written again" in done.stderr) is is_repeated
