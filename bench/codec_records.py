@@ -13,10 +13,11 @@ import lz4.frame
 import pyarrow as pa
 import zstandard
 
-from levada.record.batch import HEADER_SIZE, RecordBatch, assign_offsets, read_batches
+from levada.record.batch import HEADER_SIZE, RecordBatch, assign_offsets
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import COLUMNS, ColumnDecoder, EncodedBatch, PartitionChoice, seal_rows, sort_columns
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
 from payloads import DISTINCT, values
 

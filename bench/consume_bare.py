@@ -9,7 +9,7 @@ from consume_meter import PARTITIONS, Job, Meter
 from engine_process import Figures
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 
 # The last version with topic names; later versions have topic ids.
 VERSION = 12

@@ -17,8 +17,8 @@ from levada.protocol.frame import FrameReader, decode_response, encode_request
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.protocol.schema import Request, Response
-from levada.record.batch import read_batches
 from levada.record.builder import RecordBatchBuilder
+from levada.record.memory_records import read_batches
 
 # The last versions with topic names; later versions have topic ids.
 PRODUCE_VERSION = FETCH_VERSION = 12

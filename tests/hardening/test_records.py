@@ -12,8 +12,8 @@ from fuzz_targets import outcome_of, read_as_columns, read_as_rows
 from hardening_kit import Tally, note, scaled
 from hostile_records import MESSAGE_SETS, many
 from levada.consumer.fetch.fetch_cursor import AbortedTransactions
-from levada.record.batch import read_batches
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.wire.varint import encode_varint
 from record_kit import CODECS, forge, only_batch, raw_record
 

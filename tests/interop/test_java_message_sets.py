@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from java_kit import JavaError, JavaProgram
 from java_records import JavaRecords
 from levada.errors import CorruptRecordError
-from levada.record.batch import read_batches
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from record_kit import OLD_CODECS, raw_message, raw_wrapper
 
 pytestmark = pytest.mark.kafka

@@ -18,12 +18,13 @@ from java_kit import JavaError, JavaProgram
 from java_records import JavaRecords, ReadBatch, all_records, program_name, read_by_us
 from kafka_cluster import VERSIONS
 from levada.errors import CorruptRecordError
-from levada.record.batch import assign_offsets, read_batches, set_producer_state
+from levada.record.batch import assign_offsets, set_producer_state
 from levada.record.compression import Codec, decompress
 from levada.record.header import CODEC_BITS, MAGIC_AT
 from levada.record.legacy.conversion import down_convert, down_convert_fetched, up_convert
 from levada.record.legacy.lz4 import mend_frame, spoil_frame
 from levada.record.legacy.message import read_message
+from levada.record.memory_records import read_batches
 from levada.record.record import Record
 from levada.wire.varint import encode_varint
 from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records, values

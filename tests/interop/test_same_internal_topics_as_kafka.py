@@ -40,7 +40,8 @@ from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, T
 from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from levada.protocol.prefixed import GROUP_RECORDS, TRANSACTION_RECORDS, RecordTypes
 from levada.protocol.schema import ZERO_UUID, Request, Struct
-from levada.record.batch import RecordBatch, read_batches, seal
+from levada.record.batch import RecordBatch, seal
+from levada.record.memory_records import read_batches
 from levada.testing import EmbeddedKafka
 
 pytestmark = pytest.mark.kafka

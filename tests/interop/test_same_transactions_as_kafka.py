@@ -27,7 +27,8 @@ from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffs
 from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from levada.record.batch import read_batches, set_producer_state
+from levada.record.batch import set_producer_state
+from levada.record.memory_records import read_batches
 from levada.testing import EmbeddedKafka
 from transaction_kit import Given, TransactionalProducer, read
 from wire import Wire

@@ -12,11 +12,11 @@ import cramjam
 import lz4.frame
 
 from levada.errors import ProtocolError
-from levada.record.batch import read_batches
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec, compress, decompress
 from levada.record.legacy.lz4 import mend_frame
 from levada.record.legacy.message import write_message
+from levada.record.memory_records import read_batches
 from record_kit import build, forge
 
 Case = Generator[None, None, str]

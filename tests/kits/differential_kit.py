@@ -22,7 +22,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from levada.errors import ProtocolError
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 
 Row = tuple[int, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

@@ -25,11 +25,12 @@ from levada.protocol.api import APIS
 from levada.protocol.codegen import decode, encode
 from levada.protocol.frame import FrameReader, decode_request, decode_response
 from levada.protocol.schema import Message
-from levada.record.batch import RecordBatch, read_batches, seal
+from levada.record.batch import RecordBatch, seal
 from levada.record.columnar import ColumnDecoder, JsonDecoder
 from levada.record.compression import Codec, compress, decompress
 from levada.record.header import AFTER_LENGTH, CODEC_BITS, HEADER_SIZE, MAGIC, MAGIC_AT
 from levada.record.legacy.message import write_message
+from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
 from levada.wire import varint
 from protocol_strategies import data_messages, versions_of

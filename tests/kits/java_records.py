@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from java_kit import SOURCES, JavaProgram
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.record.record import Record
 
 NO_LEVEL = -(2**31)

@@ -22,7 +22,8 @@ from levada.protocol.records.end_txn_marker import EndTxnMarker
 from levada.protocol.records.snapshot_footer_record import SnapshotFooterRecord
 from levada.protocol.records.snapshot_header_record import SnapshotHeaderRecord
 from levada.protocol.schema import Data, Message
-from levada.record.batch import Record, RecordBatch, next_sequence, read_batches
+from levada.record.batch import Record, RecordBatch, next_sequence
+from levada.record.memory_records import read_batches
 from levada.types import TimestampType
 
 TIMEOUT_S = 60

@@ -23,7 +23,8 @@ from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.append.record_accumulator import RecordAccumulator
 from levada.producer.send.failures import Failures
 from levada.producer.send.sender import Sender
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 
 Patch = pytest.MonkeyPatch
 

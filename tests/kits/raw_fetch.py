@@ -8,7 +8,8 @@ from typing import Any
 
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 
 VERSION = 11
 CORRELATION_ID = 7

@@ -9,10 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from levada.record.batch import Record, RecordBatch, read_batches, seal
+from levada.record.batch import Record, RecordBatch, seal
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec, compress
 from levada.record.header import AFTER_LENGTH, HEADER
+from levada.record.memory_records import read_batches
 from levada.wire.varint import encode_varint
 
 CODECS = list(Codec)

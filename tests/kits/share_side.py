@@ -13,7 +13,7 @@ from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.schema import Struct
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from share_kit import Got, Part, ShareMember, Told, got
 from wire import Wire
 

@@ -18,7 +18,8 @@ from levada.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from levada.record.batch import read_batches, set_producer_state
+from levada.record.batch import set_producer_state
+from levada.record.memory_records import read_batches
 from levada.types import IsolationLevel
 
 

@@ -32,10 +32,11 @@ from levada.protocol.messages.list_offsets import (
 )
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from levada.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
 from levada.record.legacy.conversion import down_convert
+from levada.record.memory_records import read_batches
 from levada.sync.consumer import KafkaConsumer
 from levada.testing import Simulation
 from levada.types import NewTopic, TopicPartition

@@ -11,8 +11,9 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.prefixed import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS, RecordTypes, UnknownRecordTypeError, decode_prefixed
 from levada.protocol.records.end_txn_marker import EndTxnMarker
 from levada.protocol.schema import Struct
-from levada.record.batch import Record, RecordBatch, next_sequence, read_batches
+from levada.record.batch import Record, RecordBatch, next_sequence
 from levada.record.compression import Buffer
+from levada.record.memory_records import read_batches
 
 _CONTROL_TYPES: Final[Mapping[int, str]] = {
     0: "abort",

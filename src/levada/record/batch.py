@@ -6,23 +6,18 @@ It verifies the checksum, decompresses and reads records only when a caller asks
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 
 from levada.errors import CorruptRecordError, DecompressionError
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
 from levada.record.header import (
-    AFTER_LENGTH,
     CODEC_BITS,
     CONTROL,
     CRC_FROM,
     DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
-    LEAST_LENGTH,
     LOG_APPEND_TIME,
-    MAGIC,
-    MAGIC_AT,
     TRANSACTIONAL,
     assign_offsets,
     checksum,
@@ -42,13 +37,11 @@ __all__ = [
     "RecordBatch",
     "assign_offsets",
     "next_sequence",
-    "read_batches",
     "record_size_upper_bound",
     "seal",
     "set_producer_state",
 ]
 
-_PREFIX = struct.Struct(">qi")
 # Length, attributes, timestamp delta, offset delta, each at its longest.
 _MAX_RECORD_OVERHEAD = 21
 _MOST = 2**63 - 1
@@ -268,37 +261,6 @@ class RecordBatch:
 
     def _corrupt(self, fault: str) -> CorruptRecordError:
         return CorruptRecordError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}")
-
-
-def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
-    """Yield the batches in `data` from position `at` on. An incomplete batch at the end is not an error: a broker cuts at its byte limit.
-
-    Message sets of brokers before 0.11 are yielded as record batches, too (levada.record.legacy.batch). Raises CorruptRecordError.
-    """
-    view = memoryview(data)
-    end = len(view)
-    while end - at > MAGIC_AT:
-        base_offset, length = _PREFIX.unpack_from(view, at)
-        magic = view[at + MAGIC_AT]
-        if magic > MAGIC or length < LEAST_LENGTH[magic]:
-            raise _not_a_batch(base_offset, length, magic, at)
-        if AFTER_LENGTH + length > end - at:
-            return
-        batch = RecordBatch(view[at : at + AFTER_LENGTH + length]) if magic == MAGIC else _message_set(view, at)
-        yield batch
-        at += len(batch.data)
-
-
-def _not_a_batch(base_offset: int, length: int, magic: int, at: int) -> CorruptRecordError:
-    fault = f"unknown magic {magic}" if magic > MAGIC else f"a length of {length} bytes is less than the header"
-    return CorruptRecordError(f"record batch at offset {base_offset} (byte {at}): {fault}")
-
-
-def _message_set(view: memoryview, at: int) -> RecordBatch:
-    # Only old brokers and old topics have message sets; most programs never load this module.
-    from levada.record.legacy.batch import read_message_set
-
-    return read_message_set(view, at)
 
 
 def record_size_upper_bound(key_size: int | None, value_size: int | None, headers: Sequence[Header] = ()) -> int:

@@ -9,8 +9,9 @@ import pytest
 
 from broker_kit import START_MS, Bench, make_batch
 from levada.broker.log.log import PartitionLog
-from levada.record.batch import RecordBatch, read_batches, seal
+from levada.record.batch import RecordBatch, seal
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.types import TimestampType
 from replica_kit import Trio
 from transaction_kit import TransactionalProducer, read, values

@@ -17,7 +17,7 @@ from levada.broker.disk.files import write_whole
 from levada.broker.node.node import BrokerNode
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, InvalidTopicError
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from levada.types import IsolationLevel, OffsetAndMetadata, TopicPartition
 from replica_kit import Trio
 from transaction_kit import TransactionalProducer, read

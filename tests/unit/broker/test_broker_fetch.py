@@ -6,8 +6,8 @@ from broker_kit import Bench, Client, fetch_request, make_batch, only_partition
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from levada.record.batch import read_batches
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 
 KIB = 1024
 

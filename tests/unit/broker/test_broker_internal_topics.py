@@ -32,7 +32,7 @@ from levada.protocol.records.consumer_group_metadata import ConsumerGroupMetadat
 from levada.protocol.records.offset_commit import OffsetCommitValue
 from levada.protocol.records.share_snapshot import ShareSnapshotKey
 from levada.protocol.records.transaction_log import TransactionLogValue
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from levada.types import OffsetAndMetadata, TopicPartition
 from replica_kit import Trio
 from share_kit import ShareMember

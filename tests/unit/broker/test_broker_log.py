@@ -7,7 +7,8 @@ import pytest
 from broker_kit import START_MS, make_batch
 from levada.broker.log import log as log_module
 from levada.broker.log.log import PartitionLog
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 
 
 def fill(log: PartitionLog, *batches: bytes) -> None:

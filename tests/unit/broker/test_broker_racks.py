@@ -11,7 +11,7 @@ from levada.broker.config.settings import RACK_AWARE, BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.messages.fetch import FetchRequest, PartitionData
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from levada.types import Node
 from replica_kit import Trio
 

@@ -12,7 +12,7 @@ from levada.protocol.messages.fetch import FetchResponse
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from replica_kit import Trio
 from transaction_kit import TransactionalProducer
 

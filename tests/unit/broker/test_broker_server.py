@@ -25,7 +25,7 @@ from levada.net.transport import PlaintextTransport
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.schema import Request, Response
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 10

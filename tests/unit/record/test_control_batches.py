@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.columnar import ColumnDecoder
+from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
 from record_kit import forge, only_batch, raw_record
 

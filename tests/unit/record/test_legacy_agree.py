@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from levada.record.batch import RecordBatch, assign_offsets, read_batches
+from levada.record.batch import RecordBatch, assign_offsets
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
 from levada.wire.varint import encode_varint
 from record_kit import CODECS, OLD_CODECS, forge, headers, raw_message, raw_record, raw_wrapper

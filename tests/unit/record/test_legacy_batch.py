@@ -11,9 +11,10 @@ import lz4.frame
 import pytest
 
 from levada.errors import CorruptRecordError, DecompressionError
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.types import TimestampType, TopicPartition
 from record_kit import NOW_MS, OLD_CODECS, build, only_batch, raw_message, raw_wrapper
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import UnsupportedRecordFormatError
-from levada.record.batch import assign_offsets, read_batches, set_producer_state
+from levada.record.batch import assign_offsets, set_producer_state
 from levada.record.compression import Codec
 from levada.record.legacy.conversion import down_convert, down_convert_fetched, up_convert
+from levada.record.memory_records import read_batches
 from levada.types import TimestampType
 from record_kit import NOW_MS, OLD_CODECS, build, forge, only_batch, raw_message, raw_record, raw_wrapper, values
 

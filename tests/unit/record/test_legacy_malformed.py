@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import CorruptRecordError, DecompressionError, ProtocolError
-from levada.record.batch import read_batches
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
 from levada.record.legacy.conversion import up_convert
+from levada.record.memory_records import read_batches
 from record_kit import OLD_CODECS, raw_message, raw_wrapper
 
 BOTH = pytest.mark.parametrize("magic", [0, 1])

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import legacy_records as kafka_python_records
 
-from levada.record.batch import assign_offsets, read_batches
+from levada.record.batch import assign_offsets
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
 from levada.record.legacy.conversion import down_convert, down_convert_fetched
+from levada.record.memory_records import read_batches
 from levada.types import TimestampType
 from record_kit import OLD_CODECS, build, forge, only_batch, raw_record
 

@@ -13,12 +13,12 @@ from levada.record.batch import (
     HEADER_SIZE,
     assign_offsets,
     next_sequence,
-    read_batches,
     record_size_upper_bound,
     set_producer_state,
 )
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.types import ConsumerRecord, Headers, TimestampType, TopicPartition
 from record_kit import CODECS, NOW_MS, as_rows, build, forge, headers, only_batch, raw_record, records, values
 

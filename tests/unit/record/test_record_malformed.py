@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import CorruptRecordError, DecompressionError, ProtocolError
-from levada.record.batch import read_batches, seal
+from levada.record.batch import seal
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
+from levada.record.memory_records import read_batches
 from levada.wire.varint import encode_varint
 from record_kit import CODECS, build, forge, only_batch, raw_record, values
 

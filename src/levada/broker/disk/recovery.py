@@ -16,7 +16,8 @@ from levada.broker.disk.files import TEMPORARY
 from levada.broker.disk.segments import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, TXN_INDEX, file_name
 from levada.errors import CorruptRecordError
 from levada.logs import Log
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 
 _log = Log("levada.broker")
 _NAME = re.compile(r"\d{20}")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from levada.broker.disk.files import open_private, storing, write_whole
 from levada.broker.disk.indexes import SegmentIndexes
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 from levada.wire.varint import Bytes
 
 LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"

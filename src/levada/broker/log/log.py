@@ -15,7 +15,8 @@ from operator import attrgetter
 from levada.broker.config.checks import MAX_INT64
 from levada.broker.log.segment import Segment
 from levada.broker.log.storage import NO_FILES, LogFiles, SegmentFile
-from levada.record.batch import RecordBatch, assign_offsets, read_batches
+from levada.record.batch import RecordBatch, assign_offsets
+from levada.record.memory_records import read_batches
 
 # Memory is allocated in pieces, each twice as large as the one before: a topic of ten records must not cost megabytes.
 FIRST_CHUNK_BYTES = 64 * 1024

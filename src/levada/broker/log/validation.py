@@ -16,10 +16,11 @@ from levada.errors import (
     UnsupportedCompressionError,
 )
 from levada.protocol.schema import RecordBytes
-from levada.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
+from levada.record.batch import HEADER_SIZE, RecordBatch, seal
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec
 from levada.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, compressed_anew
 from levada.record.lazy import LazyRecord
+from levada.record.memory_records import read_batches
 from levada.types import NO_TIMESTAMP, TopicPartition
 from levada.wire.varint import decode_varint
 

@@ -16,7 +16,8 @@ from levada.broker.log.log import PartitionLog
 from levada.broker.log.partition_transactions import PartitionTransactions
 from levada.broker.log.producer_state import ProducerStates
 from levada.broker.log.storage import NO_FILES, LogFiles
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 from levada.types import IsolationLevel
 
 

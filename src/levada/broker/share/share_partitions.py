@@ -19,7 +19,8 @@ from levada.broker.share.share_sessions import ShareSession, ShareSessions
 from levada.broker.share.share_states import ShareKey, ShareState
 from levada.errors import UnknownTopicOrPartitionError
 from levada.protocol.schema import RecordBytes
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 from levada.types import IsolationLevel
 
 _LIST_OFFSETS_VERSION = 11

@@ -29,7 +29,7 @@ from levada.consumer.fetch.fetch_cursor import ColumnSink, FetchCursor, Mark, Re
 from levada.consumer.positions.auto_offset_reset import ResetTo
 from levada.consumer.positions.subscription_state import OUT_OF_RANGE, PartitionState
 from levada.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
-from levada.record.batch import read_batches
+from levada.record.memory_records import read_batches
 from levada.types import AnyRecord
 
 T = TypeVar("T")

@@ -15,8 +15,9 @@ from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch
 from levada.errors import CorruptRecordError, KafkaError, RecordDeserializationError
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.header import CODEC_BITS, CRC_FROM, checksum
+from levada.record.memory_records import read_batches
 from levada.record.stretch import Stretch, is_small
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 

@@ -15,7 +15,8 @@ from uuid import UUID
 
 from levada.consumer.share.offset_marks import Run
 from levada.errors import CorruptRecordError
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
 
 MAX_OFFSET = 2**63 - 1

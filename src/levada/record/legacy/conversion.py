@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from levada.errors import UnsupportedRecordFormatError
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, compress
 from levada.record.header import AFTER_LENGTH, HEADER, HEADER_SIZE, LOG_APPEND_TIME, MAGIC, seal
 from levada.record.legacy.lz4 import spoil_frame
 from levada.record.legacy.message import write_message
+from levada.record.memory_records import read_batches
 from levada.record.record import Record
 from levada.types import NO_TIMESTAMP
 

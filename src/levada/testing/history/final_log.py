@@ -12,7 +12,8 @@ from levada.errors import KafkaError, TimeoutError, broker_error
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
+from levada.record.memory_records import read_batches
 from levada.sync.client import KafkaClient
 from levada.testing.history.events import Found
 from levada.testing.history.recorder import value_in
