@@ -88,7 +88,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         post = posting(of_decode_errors(parsed, awaited=False))
         self._engine, self._driver = _connect(parsed, "consumer")
         self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset, post=post)
-        self._sole = SoleThread(self._driver)
+        self._sole = SoleThread(self._driver.check_usable)
         self._driver.when_dropped = self._consuming.core.end_by_itself
         start(self, self._driver)
 

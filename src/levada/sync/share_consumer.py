@@ -58,7 +58,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         parsed = ShareConsumerConfig.parse(config, **settings)
         self._engine, self._driver = _connect(parsed, "share-consumer")
         self._sharing = Sharing(parsed, self._engine, self._driver, random=self._engine.random)
-        self._sole = SoleThread(self._driver)
+        self._sole = SoleThread(self._driver.check_usable)
         start(self, self._driver)
 
     # What is read

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from levada.errors import ConcurrentUseError
-
-if TYPE_CHECKING:
-    from levada.sync.driver import Driver
 
 
 class Waiter:
@@ -44,17 +41,20 @@ class Waiter:
 
 
 class SoleThread:
-    """A context that one thread at a time may be in. A second thread does not wait; it gets a ConcurrentUseError."""
+    """A context that one thread at a time may be in. A second thread does not wait; it gets a ConcurrentUseError.
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    check_usable: raises if the client cannot be used at all, as in a forked child.
+    """
+
+    def __init__(self, check_usable: Callable[[], None]) -> None:
+        self._check_usable = check_usable
         self._lock = threading.RLock()
         self._owner = 0
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
             # In a forked child it is held for ever, by a thread that did not come along.
-            self._driver.check_usable()
+            self._check_usable()
             raise ConcurrentUseError(
                 f"another thread ({self._owner}) is using this consumer; one thread at a time may, wakeup() alone is for others"
             )
