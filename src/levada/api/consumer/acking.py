@@ -22,7 +22,8 @@ from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
 from levada.base.text import as_text, did_you_mean
 from levada.client.driver_interface import Host
-from levada.consumer.acks.record import AckRecord, Entry
+from levada.consumer.acks.lanes import Entry
+from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.states import RecordEvent
 from levada.consumer.acks.unacked import LANE_OF, UnackedRecords, WorkLimit
 from levada.consumer.consumer_flows import Post, post_letter

@@ -11,11 +11,32 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from levada.consumer.acks.record import Entry
+from levada.consumer.acks.states import RecordState
 from levada.types import AnyRecord, TopicPartition
 
 if TYPE_CHECKING:
     from levada.consumer.positions.subscription_state import PartitionState
+
+
+class Entry:
+    """One record, from the poll() that returned it until it is done. sequence: counts the records of its partition.
+
+    attempts: how often the program has reported a result for it. turn: counts how often it was returned, so that a report about an earlier
+    time is recognized.
+    """
+
+    __slots__ = ("attempts", "lane", "lanes", "reason", "record", "sequence", "state", "turn")
+
+    def __init__(self, record: AnyRecord, lanes: PartitionLanes, lane: Hashable, sequence: int) -> None:
+        self.record = record
+        self.lanes = lanes
+        self.lane = lane
+        self.sequence = sequence
+        self.state = RecordState.WAITING
+        self.attempts = 0
+        self.turn = 0
+        self.reason: BaseException | str = ""
+        """Why it was rejected."""
 
 
 class PartitionLanes:

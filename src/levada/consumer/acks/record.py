@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from levada.base.clock import NEVER_MS
 from levada.base.text import shown
+from levada.consumer.acks.lanes import Entry
 from levada.consumer.acks.states import RecordEvent, RecordState
 from levada.errors import IllegalStateError
-from levada.types import AnyRecord, ConsumerRecord, K, V
+from levada.types import ConsumerRecord, K, V
 
 if TYPE_CHECKING:
-    from levada.consumer.acks.lanes import PartitionLanes
-    from levada.consumer.acks.unacked import UnackedRecords
     from levada.errors import RecordDeserializationError
 
 
@@ -30,25 +28,17 @@ def delay_ms(name: str, seconds: Any) -> int:
     return int(number * 1000)
 
 
-class Entry:
-    """One record, from the poll() that returned it until it is done. sequence: counts the records of its partition.
+class Reports(Protocol):
+    """Takes what the program reports about records, from any thread: the only part of UnackedRecords that a record uses."""
 
-    attempts: how often the program has reported a result for it. turn: counts how often it was returned, so that a report about an earlier
-    time is recognized.
-    """
+    @property
+    def may_reject(self) -> bool:
+        """Whether there is a dead-letter topic."""
+        ...
 
-    __slots__ = ("attempts", "lane", "lanes", "reason", "record", "sequence", "state", "turn")
-
-    def __init__(self, record: AnyRecord, lanes: PartitionLanes, lane: Hashable, sequence: int) -> None:
-        self.record = record
-        self.lanes = lanes
-        self.lane = lane
-        self.sequence = sequence
-        self.state = RecordState.WAITING
-        self.attempts = 0
-        self.turn = 0
-        self.reason: BaseException | str = ""
-        """Why it was rejected."""
+    def tell(self, about: AckRecord[Any, Any], event: RecordEvent, what: Any = None) -> None:
+        """Append a note about a record that was returned. The thread or task that polls applies it."""
+        ...
 
 
 class AckRecord(ConsumerRecord[K, V]):
@@ -62,10 +52,10 @@ class AckRecord(ConsumerRecord[K, V]):
     """1 when it is returned for the first time, one more after each nack()."""
     _entry: Entry
     _turn: int
-    _unacked: UnackedRecords
+    _unacked: Reports
 
     @classmethod
-    def of(cls, entry: Entry, unacked: UnackedRecords) -> AckRecord[Any, Any]:
+    def of(cls, entry: Entry, unacked: Reports) -> AckRecord[Any, Any]:
         """Return the record of an entry."""
         made = tuple.__new__(cls, entry.record)
         made._entry, made._turn, made._unacked, made.attempt = entry, entry.turn, unacked, entry.attempts + 1

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from levada.base.clock import NEVER_MS
 from levada.base.state_table import following
-from levada.consumer.acks.lanes import PartitionLanes
-from levada.consumer.acks.record import AckRecord, Entry
+from levada.consumer.acks.lanes import Entry, PartitionLanes
+from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.states import TRANSITIONS, RecordEvent, RecordState
 from levada.consumer.positions.subscription_state import PartitionState
 from levada.types import AnyRecord, TopicPartition
