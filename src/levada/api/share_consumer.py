@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from levada.api.arguments import column_names, deadline_ms, positive, topic_names, topic_partition, whole
 from levada.api.columns import ARROW_BYTES, DEFAULT_COLUMNS, importing_columns
-from levada.api.consumer.looping import POLL_MS, Iteration
+from levada.api.consumer.iterations import POLL_MS, Iteration
 from levada.api.lifecycle import HandedOver
 from levada.api.reporting import Reporting
 from levada.base.clock import NEVER_MS

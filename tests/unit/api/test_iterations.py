@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from levada.api.consumer.looping import Iteration
+from levada.api.consumer.iterations import Iteration
 from levada.types import AnyRecord, ConsumerRecord
 
 RECORDS: list[AnyRecord] = [ConsumerRecord("t", 0, offset, 0, 0, None, b"", (), 0) for offset in range(5)]

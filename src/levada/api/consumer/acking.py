@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from levada.api.arguments import deadline_ms, positive
 from levada.api.consumer.consuming import Consuming
 from levada.api.consumer.dead_letters import dead_letter
-from levada.api.consumer.looping import Iteration, Loop
+from levada.api.consumer.iterations import Iteration
+from levada.api.consumer.looping import Loop
 from levada.base.clock import NEVER_MS
 from levada.base.flow import CallerFlow
 from levada.base.text import as_text, did_you_mean

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from levada.api.arguments import (
     column_names,
@@ -22,7 +22,7 @@ from levada.api.arguments import (
 )
 from levada.api.columns import ARROW_BYTES, decoder
 from levada.api.consumer.health import health
-from levada.api.consumer.looping import Iterations, Loop
+from levada.api.consumer.iterations import Iterations
 from levada.api.consumer.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
 from levada.api.interception import ConsumerInterceptors
 from levada.api.lifecycle import HandedOver
@@ -58,10 +58,6 @@ from levada.types import (
     TopicPartition,
 )
 
-if TYPE_CHECKING:
-    from levada.api.consumer.acking import Acking
-
-
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 30.0
@@ -71,6 +67,26 @@ BROKEN_OFF_MS = 100
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
 ToCommit: TypeAlias = OffsetsToCommit | RecordsToCommit
 OnReset: TypeAlias = Callable[[PositionReset], None]
+
+
+class OpenAcks(Protocol):
+    """An open acks(), as other calls of its consumer affect it."""
+
+    def settle(self) -> None:
+        """Carry out the acknowledgements that the program has made so far."""
+        ...
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """The program seeks these partitions, or all when none are named: earlier records are given up."""
+        ...
+
+    def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
+        """The program pauses these partitions itself, so they are not resumed when there is room for more records."""
+        ...
+
+    def close(self) -> None:
+        """Give up the unfinished records, because the consumer is closed."""
+        ...
 
 
 class Consuming:
@@ -101,12 +117,12 @@ class Consuming:
         self.subscribing = Subscribing(self.core, self.reading, host)
         self.reporting = Reporting(config, engine, host, "consumer", self.core)
         self._engine, self._host, self.now_ms = engine, host, host.now_ms
-        self.loop: Loop | None = None
-        """The loop over the consumer that runs."""
+        self._loop: object | None = None
+        """The loop over the consumer that runs. Only its identity matters."""
         self.sent = SentOffsets()
         """The offsets that producers' transactions have sent."""
         self.tell_of_commits = CommitsTold(self.core, self.reading, host, self._interceptors, self.log).tell
-        self.acking: Acking | None = None
+        self.acking: OpenAcks | None = None
         """The open acks(), if there is one."""
         self._iterations = Iterations(self.reading)
         self.iterate, self.end_iteration = self._iterations.begin, self._iterations.end
@@ -255,10 +271,16 @@ class Consuming:
                 self._interceptors.on_consume_arrow(batch)
         return batch
 
-    def leave_loop(self) -> None:
-        """Remove the ends that a loop has given to partitions, because it has ended."""
-        if self.loop is not None:
-            self.loop = None
+    def enter_loop(self, loop: object) -> None:
+        """Record that a loop reads. An earlier loop has ended then."""
+        if loop is not self._loop:
+            self.leave_loop()
+            self._loop = loop
+
+    def leave_loop(self, loop: object | None = None) -> None:
+        """Remove the ends that a loop has given to partitions, because it has ended. loop: only if it is this one; None for any."""
+        if self._loop is not None and loop in (None, self._loop):
+            self._loop = None
             if self.config.stop_at_end:
                 # A generator that is dropped may find the consumer closed, or in the middle of a call: that one, or the next, sees to it.
                 with suppress(ClosedError, IllegalStateError):
