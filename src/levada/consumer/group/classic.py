@@ -20,7 +20,6 @@ from levada.client.requests.coordinator_finder import CoordinatorFinder, Coordin
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
-from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.classic_rebalance import ClassicRebalance
 from levada.consumer.group.classic_states import TRANSITIONS, MemberEvent, MemberState
 from levada.consumer.group.consumer_protocol import subscription_bytes
@@ -60,7 +59,6 @@ class ClassicMember:
     ) -> None:
         self.settings = settings
         self.holdings = holdings
-        self.protocol = common_protocol(settings.assignors)
         self.state = MemberState.UNJOINED
         self.generation = Generation()
         self._last_generation = Generation()
@@ -91,7 +89,7 @@ class ClassicMember:
         self._beats = Heartbeats(
             interval_ms=settings.heartbeat_interval_ms, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms
         )
-        self._rebalance_steps = ClassicRebalance(self)
+        self._rebalance_steps = ClassicRebalance(self, settings.assignors, holdings)
         self._user_data: Mapping[str, bytes | None] = {}
         self._rejoin_reason: str | None = None
         self._joined_topics = NO_TOPICS

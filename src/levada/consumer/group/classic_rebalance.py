@@ -7,24 +7,90 @@ is raised when the assignment of the group is complete.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from levada.base.flow import CallerFlow, CallUser
+from levada.consumer.group.assignors import common_protocol
 from levada.consumer.group.joining import Received
 from levada.consumer.group.listener_calls import Caller, PendingWork
-from levada.groups import RebalanceProtocol
+from levada.consumer.group.membership import Holdings
+from levada.consumer.group.requests import Generation
+from levada.groups import PartitionAssignor, RebalanceProtocol
 from levada.types import TopicPartition
 
-if TYPE_CHECKING:
-    from levada.consumer.group.classic import ClassicMember
+
+class Rebalanced(Protocol):
+    """The part of a member that the program's thread or task reads and changes, under the engine's lock."""
+
+    is_prepared: bool
+    """Whether the program has revoked what it has to before the next join."""
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that the coordinator has given; without a number if it has given none."""
+        ...
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that are subscribed to by name, or that match the pattern."""
+        ...
+
+    @property
+    def received(self) -> Received | None:
+        """An assignment that the program has not taken yet."""
+        ...
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether the member has a generation, as far as it knows."""
+        ...
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether the coordinator would accept a commit now."""
+        ...
+
+    @property
+    def holds_partitions(self) -> bool:
+        """Whether the program has partitions that it has not revoked."""
+        ...
+
+    @property
+    def has_pending_work(self) -> bool:
+        """Whether there is something to do here."""
+        ...
+
+    def take_error(self) -> BaseException | None:
+        """Return why the member cannot be in its group, if it cannot."""
+        ...
+
+    def begin_join(self, user_data: Mapping[str, bytes | None]) -> None:
+        """Have the engine send JoinGroup. user_data: what each assignor adds to this member's subscription."""
+        ...
+
+    def rejoin(self, reason: str) -> None:
+        """Join again, once the program has revoked what it has to."""
+        ...
+
+    def checked_assignment(self) -> Received | None:
+        """Return the assignment to take. If the subscription has changed since the join, rejoin and return None."""
+        ...
+
+    def adopt(self, now_ms: int) -> None:
+        """Make the received assignment the program's assignment."""
+        ...
 
 
 class ClassicRebalance:
     """The pending work of a ClassicMember, run by poll()."""
 
-    def __init__(self, member: ClassicMember) -> None:
+    def __init__(self, member: Rebalanced, assignors: Sequence[PartitionAssignor], holdings: Holdings) -> None:
         self._member = member
+        self._assignors = assignors
+        self._protocol = common_protocol(assignors)
+        self._holdings = holdings
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Do the pending work, one step after the other. False if the time was over first."""
@@ -44,7 +110,7 @@ class ClassicRebalance:
     def _prepare(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Revoke the partitions that have to be revoked before a join (onJoinPrepare in Java)."""
         with caller.host.lock:
-            given_up = self._member.holdings.held() - self._kept()
+            given_up = self._holdings.held() - self._kept()
         if not (yield from self._settle(caller, given_up, deadline_ms)):
             return False
         with caller.host.lock:
@@ -55,9 +121,9 @@ class ClassicRebalance:
     def _kept(self) -> frozenset[TopicPartition]:
         """Return the partitions that are not revoked before a join: none with an eager assignor, otherwise those of subscribed topics."""
         member = self._member
-        if not member.has_generation or member.protocol is RebalanceProtocol.EAGER:
+        if not member.has_generation or self._protocol is RebalanceProtocol.EAGER:
             return frozenset()
-        return frozenset(tp for tp in member.holdings.held() if tp.topic in member.topics)
+        return frozenset(tp for tp in self._holdings.held() if tp.topic in member.topics)
 
     def give_up_all(self, caller: Caller) -> CallerFlow[None]:
         """Revoke all partitions before unsubscribe() or close()."""
@@ -65,7 +131,7 @@ class ClassicRebalance:
 
     def _give_up(self, caller: Caller, kept: frozenset[TopicPartition]) -> CallerFlow[None]:
         with caller.host.lock:
-            given_up = self._member.holdings.held() - kept
+            given_up = self._holdings.held() - kept
             # No commit is possible for them, because the member is not in the group or the group is rebalancing.
             is_lost = not self._member.may_commit
         try:
@@ -74,15 +140,14 @@ class ClassicRebalance:
         finally:
             with caller.host.lock:
                 # The listener may have called unsubscribe().
-                holdings = self._member.holdings
-                holdings.assign(holdings.held() & kept, caller.host.now_ms())
+                self._holdings.assign(self._holdings.held() & kept, caller.host.now_ms())
                 self._member.is_prepared = True
 
     def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Let the engine join. Raises the error of the last attempt."""
         member = self._member
         user_data = {}
-        for assignor in member.settings.assignors:
+        for assignor in self._assignors:
             user_data[assignor.NAME] = yield CallUser(partial(assignor.user_data, member.topics), "user_data")
         with caller.host.lock:
             error = member.take_error()
@@ -105,7 +170,7 @@ class ClassicRebalance:
             received = member.checked_assignment()
             revoked = frozenset[TopicPartition]()
             if received is not None:
-                revoked = member.holdings.held() - set(received.assignment.partitions)
+                revoked = self._holdings.held() - set(received.assignment.partitions)
         if received is None:
             return True
         failed: list[BaseException] = []
@@ -126,7 +191,7 @@ class ClassicRebalance:
             failed.append(error)
         finally:
             with caller.host.lock:
-                member.holdings.assign(member.holdings.held() - revoked, caller.host.now_ms())
+                self._holdings.assign(self._holdings.held() - revoked, caller.host.now_ms())
                 member.rejoin("the member has given up partitions that others wait for")
 
     def _adopt(self, caller: Caller, received: Received, failed: list[BaseException]) -> CallerFlow[None]:
@@ -136,7 +201,7 @@ class ClassicRebalance:
             if member.received is not received:
                 # The membership was lost while a listener was running.
                 return
-            added = set(wanted) - member.holdings.held()
+            added = set(wanted) - self._holdings.held()
             member.adopt(caller.host.now_ms())
             generation = member.generation.number
         try:

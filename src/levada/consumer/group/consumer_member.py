@@ -105,7 +105,7 @@ class ConsumerGroupMember:
         self._group = CoordinatedGroup(settings.group_id, finder)
         self._requests = ConsumerRequests(self._identity, self._group)
         self._beats = Heartbeats(interval_ms=NEVER_MS, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms)
-        self._reconciliation = Reconciliation(self)
+        self._reconciliation = Reconciliation(self, holdings)
         self._release = InstanceRelease(self._identity, settings.session_timeout_ms, spawn, now, self._log)
         self._beat: Promise[ConsumerGroupHeartbeatResponse | None] | None = None
         self._fenced = 0

@@ -8,22 +8,71 @@ the target assignment is taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import UUID
 
 from levada.base.flow import CallerFlow
 from levada.consumer.group.listener_calls import Caller, PendingWork
+from levada.consumer.group.membership import Holdings
+from levada.errors import KafkaError
 from levada.types import TopicPartition
 
-if TYPE_CHECKING:
-    from levada.consumer.group.consumer_member import ConsumerGroupMember
+
+class Reconciled(Protocol):
+    """The part of a member that the program's thread or task reads and changes, under the engine's lock."""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the member has an epoch from the coordinator, as far as it knows."""
+        ...
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the program still has partitions that the member has lost."""
+        ...
+
+    @property
+    def wants_to_join(self) -> bool:
+        """Whether poll() has to begin to join."""
+        ...
+
+    @property
+    def taking(self) -> Mapping[TopicPartition, UUID] | None:
+        """The assignment that the program is reconciling."""
+        ...
+
+    @property
+    def error(self) -> KafkaError | None:
+        """The error that the next poll() raises."""
+        ...
+
+    def take_error(self) -> KafkaError | None:
+        """Return the error to raise."""
+        ...
+
+    def begin_join(self, now_ms: int) -> None:
+        """Send the first heartbeat. The program has no partitions any more."""
+        ...
+
+    def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
+        """Begin to reconcile; return the assignment that the program is to have afterwards."""
+        ...
+
+    def finish_taking(self, now_ms: int) -> None:
+        """Make the reconciled assignment the current one, and report it with a heartbeat at once."""
+        ...
+
+    def prepare_leave(self) -> None:
+        """Note that the program is about to revoke its partitions and to leave."""
+        ...
 
 
 class Reconciliation:
     """The pending work of a ConsumerGroupMember, run by poll()."""
 
-    def __init__(self, member: ConsumerGroupMember) -> None:
+    def __init__(self, member: Reconciled, holdings: Holdings) -> None:
         self._member = member
+        self._holdings = holdings
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Do the pending work, one step after the other. False if the time was over first."""
@@ -57,13 +106,13 @@ class Reconciliation:
     def _give_up_all(self, caller: Caller) -> CallerFlow[None]:
         member = self._member
         with caller.host.lock:
-            held, is_lost = member.holdings.held(), not member.is_member
+            held, is_lost = self._holdings.held(), not member.is_member
         try:
             if held:
                 yield from caller.call_revoked_or_lost(held, is_lost=is_lost)
         finally:
             with caller.host.lock:
-                member.holdings.assign((), caller.host.now_ms())
+                self._holdings.assign((), caller.host.now_ms())
 
     def _raise(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         with caller.host.lock:
@@ -89,7 +138,7 @@ class Reconciliation:
         member = self._member
         with caller.host.lock:
             taking = member.begin_taking()
-            revoked = frozenset[TopicPartition]() if taking is None else member.holdings.held() - taking.keys()
+            revoked = frozenset[TopicPartition]() if taking is None else self._holdings.held() - taking.keys()
         if taking is None:
             return True
         failed: list[Exception] = []
@@ -114,7 +163,7 @@ class Reconciliation:
             failed.append(error)
         finally:
             with caller.host.lock:
-                member.holdings.assign(member.holdings.held() - revoked, caller.host.now_ms())
+                self._holdings.assign(self._holdings.held() - revoked, caller.host.now_ms())
 
     def _adopt(self, caller: Caller, taking: Mapping[TopicPartition, UUID], failed: list[Exception]) -> CallerFlow[None]:
         member = self._member
@@ -122,7 +171,7 @@ class Reconciliation:
             if member.taking is not taking:
                 # The membership was lost while a listener was running.
                 return
-            added = taking.keys() - member.holdings.held()
+            added = taking.keys() - self._holdings.held()
             member.finish_taking(caller.host.now_ms())
         try:
             yield from caller.call_assigned(added)
