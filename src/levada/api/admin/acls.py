@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Final, TypeVar
 
-from levada.acls import AclBinding, AclBindingFilter
+from levada.acls import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AccessControlEntryFilter,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
 from levada.admin import acls
-from levada.api.admin import acl_arguments
 from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
+from levada.base.text import did_you_mean
 
+E = TypeVar("E", ResourceType, PatternType, AclOperation, AclPermissionType)
+
+_FOR_FILTERS: Final = ("Unknown", "Any", "Match")
 EVERYTHING = AclBindingFilter()
 
 
@@ -21,7 +37,7 @@ def describe_acls(
     This user needs DESCRIBE on the cluster. Raises BrokerError (SECURITY_DISABLED) if brokers have no authorizer, and
     UnsupportedVersionError for patterns other than literal ones on brokers before 2.0.
     """
-    return admin.operation(acls.describe_acls(acl_arguments.acl_filter(acl_filter), admin.attempts()), "describe ACLs", timeout)
+    return admin.operation(acls.describe_acls(_filter(acl_filter), admin.attempts()), "describe ACLs", timeout)
 
 
 def create_acls(admin: AdminCore, bindings: Iterable[AclBinding], *, timeout: float | None = None) -> Operation[dict[AclBinding, None]]:
@@ -29,7 +45,7 @@ def create_acls(admin: AdminCore, bindings: Iterable[AclBinding], *, timeout: fl
 
     The other brokers learn of a new rule a moment after this returns.
     """
-    return admin.operation(acls.create_acls(acl_arguments.bindings(bindings), admin.attempts()), "create ACLs", timeout)
+    return admin.operation(acls.create_acls(_bindings(bindings), admin.attempts()), "create ACLs", timeout)
 
 
 def delete_acls(
@@ -40,4 +56,67 @@ def delete_acls(
     Raises as describe_acls() does. If a response was lost and the call has retried, rules that the first attempt has deleted are not
     listed.
     """
-    return admin.operation(acls.delete_acls(acl_arguments.filters(filters), admin.attempts()), "delete ACLs", timeout)
+    return admin.operation(acls.delete_acls(_filters(filters), admin.attempts()), "delete ACLs", timeout)
+
+
+# Arguments
+
+
+def _bindings(given: Any) -> list[AclBinding]:
+    """Return the rules to create, each once. Raises TypeError, and ValueError for what can be no rule."""
+    return [_binding(one) for one in dict.fromkeys(_several(given, AclBinding, "rules"))]
+
+
+def _filters(given: Any) -> list[AclBindingFilter]:
+    """Return filters, each once."""
+    return [_filter(one) for one in dict.fromkeys(_several(given, AclBindingFilter, "filters"))]
+
+
+def _filter(given: Any) -> AclBindingFilter:
+    """Return a filter. Members of its enumerations may be given by name."""
+    if not isinstance(given, AclBindingFilter):
+        raise TypeError(f"expected an AclBindingFilter, got {given!r}")
+    pattern, entry = given
+    return AclBindingFilter(
+        ResourcePatternFilter(_word(ResourceType, pattern.resource_type), pattern.name, _word(PatternType, pattern.pattern_type)),
+        AccessControlEntryFilter(
+            entry.principal, _word(AclOperation, entry.operation), _word(AclPermissionType, entry.permission_type), entry.host
+        ),
+    )
+
+
+def _binding(given: AclBinding) -> AclBinding:
+    pattern, entry = given
+    made = AclBinding(
+        ResourcePattern(_word(ResourceType, pattern.resource_type), pattern.name, _word(PatternType, pattern.pattern_type)),
+        AccessControlEntry(
+            entry.principal, _word(AclOperation, entry.operation), _word(AclPermissionType, entry.permission_type), entry.host
+        ),
+    )
+    words = (made.pattern.resource_type, made.pattern.pattern_type, made.entry.operation, made.entry.permission_type)
+    for word in words:
+        if word in _FOR_FILTERS:
+            raise ValueError(f"{type(word).__name__}.{word.name} is for filters; a rule needs a definite one: {given!r}")
+    if made.pattern.resource_type is ResourceType.CLUSTER and made.pattern.name != CLUSTER_NAME:
+        raise ValueError(f"the name of the only resource of type CLUSTER is '{CLUSTER_NAME}', not {made.pattern.name!r}")
+    if ":" not in made.entry.principal:
+        raise ValueError(f"a principal has a type and a name, such as 'User:{made.entry.principal}', not {made.entry.principal!r}")
+    return made
+
+
+def _word(kind: type[E], given: Any) -> E:
+    for member in kind:
+        if given is member or (isinstance(given, str) and given.replace("_", "").lower() == member.lower()):
+            return member
+    names = [member.name for member in kind]
+    raise ValueError(f"no {kind.__name__} is {given!r}{did_you_mean(str(given).upper(), names)}; there are {', '.join(names)}")
+
+
+def _several(given: Any, kind: type, what: str) -> list[Any]:
+    if isinstance(given, kind) or not isinstance(given, Iterable):
+        raise TypeError(f"expected a list of {what}, got {given!r}")
+    found = list(given)
+    for one in found:
+        if not isinstance(one, kind):
+            raise TypeError(f"expected an {kind.__name__}, got {one!r}")
+    return found

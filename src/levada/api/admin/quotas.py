@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
+from typing import Any
 
 from levada.admin import quotas
-from levada.admin.quotas import ClientQuotaEntity, ClientQuotaFilter
-from levada.api.admin import security_arguments
+from levada.admin.quotas import ClientQuotaEntity, ClientQuotaFilter, ClientQuotaName
 from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
+
+_NAMES = f"a name or ClientQuotaName.{ClientQuotaName.DEFAULT.name}"
 
 
 def describe_client_quotas(
     admin: AdminCore, wanted: ClientQuotaFilter | None = None, *, timeout: float | None = None
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
     """Return the quotas that are set, by entity; wanted: of which entities, None for all (Kafka since 2.6)."""
-    flow = quotas.describe_client_quotas(security_arguments.quota_filter(wanted), admin.attempts())
+    flow = quotas.describe_client_quotas(_filter(wanted), admin.attempts())
     return admin.operation(flow, "describe client quotas", timeout)
 
 
@@ -34,5 +37,51 @@ def alter_client_quotas(
 
     validate_only: only say whether they could be set. Raises BrokerError (INVALID_REQUEST) for what is no quota of such an entity.
     """
-    flow = quotas.alter_client_quotas(security_arguments.quota_changes(changes), admin.attempts(), validate_only=validate_only)
+    flow = quotas.alter_client_quotas(_changes(changes), admin.attempts(), validate_only=validate_only)
     return admin.operation(flow, "alter client quotas", timeout)
+
+
+# Arguments
+
+
+def _changes(given: Any) -> dict[ClientQuotaEntity, dict[str, float | None]]:
+    """Return the new quotas of entities, None for a quota that is to be removed."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expected a mapping of ClientQuotaEntity to its quotas, got {type(given).__name__}")
+    return {_entity(entity): _limits(entity, limits) for entity, limits in given.items()}
+
+
+def _entity(given: Any) -> ClientQuotaEntity:
+    if not isinstance(given, ClientQuotaEntity):
+        raise TypeError(f"quotas are those of a ClientQuotaEntity, got {given!r}")
+    for part in given:
+        if part is ClientQuotaName.ANY or not isinstance(part, str | ClientQuotaName | None):
+            raise TypeError(f"a part of {given!r} must be {_NAMES}")
+    return given
+
+
+def _limits(entity: Any, given: Any) -> dict[str, float | None]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expected a mapping of quotas to limits for {entity}, got {type(given).__name__}")
+    if other := [key for key in given if not isinstance(key, str)]:
+        raise TypeError(f"a quota is named by text such as 'producer_byte_rate', got {other[0]!r}")
+    return {key: _limit(key, limit) for key, limit in given.items()}
+
+
+def _limit(key: str, given: Any) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise TypeError(f"the limit of '{key}' must be a number, or None to remove it; got {given!r}")
+    return float(given)
+
+
+def _filter(given: Any) -> ClientQuotaFilter:
+    """Return a filter; None selects all entities."""
+    wanted = ClientQuotaFilter() if given is None else given
+    if not isinstance(wanted, ClientQuotaFilter):
+        raise TypeError(f"expected a ClientQuotaFilter, got {given!r}")
+    for part in wanted[:3]:
+        if not isinstance(part, str | ClientQuotaName | None):
+            raise TypeError(f"a part of {given!r} must be {_NAMES} or ClientQuotaName.{ClientQuotaName.ANY.name}")
+    return wanted

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
+from typing import Any
 
 from levada.admin import tokens
 from levada.admin import users as scram_users
-from levada.admin.tokens import DelegationToken
-from levada.admin.users import ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion
+from levada.admin.tokens import DelegationToken, Principal
+from levada.admin.users import NUMBERS, ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from levada.api import arguments
-from levada.api.admin import security_arguments
 from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
+from levada.base.text import did_you_mean
+from levada.net.sasl.scram import MOST_ITERATIONS, salted
+from levada.protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 
 AT_ONCE = FOR_DEFAULT = -1
+
+_SALT_BYTES = 24
 
 
 def describe_user_scram_credentials(
@@ -23,7 +29,7 @@ def describe_user_scram_credentials(
 
     Raises BrokerError (RESOURCE_NOT_FOUND) for a user without credentials.
     """
-    flow = scram_users.describe_user_scram_credentials(security_arguments.users(users), admin.attempts())
+    flow = scram_users.describe_user_scram_credentials(_users(users), admin.attempts())
     return admin.operation(flow, "describe user SCRAM credentials", timeout)
 
 
@@ -40,7 +46,7 @@ def alter_user_scram_credentials(
     UNACCEPTABLE_CREDENTIAL for a number of iterations that brokers do not accept, DUPLICATE_RESOURCE for a mechanism of a user that is
     named twice.
     """
-    upsertions, deletions = security_arguments.scram_alterations(alterations)
+    upsertions, deletions = _alterations(alterations)
     flow = scram_users.alter_user_scram_credentials(upsertions, deletions, admin.attempts())
     return admin.operation(flow, "alter user SCRAM credentials", timeout)
 
@@ -62,8 +68,8 @@ def create_delegation_token(
     for a client that has not logged in, or that has logged in with a token.
     """
     flow = tokens.create_delegation_token(
-        None if owner is None else security_arguments.principal(owner),
-        security_arguments.principals(renewers),
+        None if owner is None else _principal(owner),
+        _principals(renewers),
         arguments.whole("max_lifetime_ms", max_lifetime_ms),
         admin.attempts(),
     )
@@ -79,7 +85,7 @@ def renew_delegation_token(
     DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, and DELEGATION_TOKEN_OWNER_MISMATCH for a user who may not renew it.
     """
     period = arguments.whole("period_ms", period_ms)
-    flow = tokens.renew_delegation_token(security_arguments.token_hmac(token), period, admin.attempts())
+    flow = tokens.renew_delegation_token(_hmac(token), period, admin.attempts())
     return admin.operation(flow, "renew delegation token", timeout)
 
 
@@ -91,7 +97,7 @@ def expire_delegation_token(
     token: the token, or its hmac. Raises what renew_delegation_token() raises.
     """
     period = arguments.whole("period_ms", period_ms)
-    flow = tokens.expire_delegation_token(security_arguments.token_hmac(token), period, admin.attempts())
+    flow = tokens.expire_delegation_token(_hmac(token), period, admin.attempts())
     return admin.operation(flow, "expire delegation token", timeout)
 
 
@@ -99,5 +105,81 @@ def describe_delegation_token(
     admin: AdminCore, owners: Iterable[str] | None = None, *, timeout: float | None = None
 ) -> Operation[list[DelegationToken]]:
     """Return the tokens of owners and renewers, written as User:name; with None, all tokens that this user may see."""
-    wanted = None if owners is None else security_arguments.principals(owners)
+    wanted = None if owners is None else _principals(owners)
     return admin.operation(tokens.describe_delegation_token(wanted, admin.attempts()), "describe delegation token", timeout)
+
+
+# Arguments
+
+
+def _users(given: Any) -> list[str] | None:
+    """Return names of users, each once; None for all users."""
+    return None if given is None else arguments.ids(given, "users")
+
+
+def _alterations(given: Any) -> tuple[list[ScramCredentialUpsertion], list[ScramCredentialDeletion]]:
+    """Return the alterations, with salted passwords in place of the passwords."""
+    if isinstance(given, UserScramCredentialUpsertion | UserScramCredentialDeletion) or not isinstance(given, Iterable):
+        raise TypeError("expected a list of UserScramCredentialUpsertion and UserScramCredentialDeletion")
+    upsertions, deletions = [], []
+    for one in given:
+        if isinstance(one, UserScramCredentialUpsertion):
+            upsertions.append(_upsertion(one))
+        elif isinstance(one, UserScramCredentialDeletion):
+            deletions.append(ScramCredentialDeletion(name=_user(one.user), mechanism=_mechanism(one.mechanism)))
+        else:
+            raise TypeError(f"expected UserScramCredentialUpsertion or UserScramCredentialDeletion, got {type(one).__name__}")
+    return upsertions, deletions
+
+
+def _upsertion(given: UserScramCredentialUpsertion) -> ScramCredentialUpsertion:
+    number, iterations = _mechanism(given.mechanism), arguments.positive("iterations", given.iterations)
+    if iterations > MOST_ITERATIONS:
+        raise ValueError(f"at most {MOST_ITERATIONS} iterations are possible, got {iterations}; brokers take fewer")
+    if not isinstance(given.password, str | bytes) or not given.password:
+        raise ValueError(f"the password of user '{given.user}' must be text or bytes, and not empty")
+    salt = secrets.token_bytes(_SALT_BYTES) if given.salt is None else bytes(given.salt)
+    return ScramCredentialUpsertion(
+        name=_user(given.user),
+        mechanism=number,
+        iterations=iterations,
+        salt=salt,
+        salted_password=salted(given.mechanism, given.password, salt, iterations),
+    )
+
+
+def _user(given: Any) -> str:
+    if not isinstance(given, str) or not given:
+        raise ValueError(f"a user is named by text that is not empty, got {given!r}")
+    return given
+
+
+def _mechanism(given: Any) -> int:
+    if given not in NUMBERS:
+        raise ValueError(f"{given!r} is no mechanism of SCRAM{did_you_mean(str(given), NUMBERS)}; there are {', '.join(NUMBERS)}")
+    return NUMBERS[given]
+
+
+def _principal(given: Any) -> Principal:
+    """Return a principal that is written as Type:name."""
+    if not isinstance(given, str):
+        raise TypeError(f"a principal is text such as 'User:alice', got {given!r}")
+    kind, colon, name = given.partition(":")
+    if not colon or not kind or not name:
+        raise ValueError(f"a principal is text such as 'User:alice', got {given!r}")
+    return Principal(kind, name)
+
+
+def _principals(given: Any) -> list[Principal]:
+    """Return principals."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"expected a list of principals such as ['User:alice'], got {given!r}")
+    return [_principal(one) for one in given]
+
+
+def _hmac(given: Any) -> bytes:
+    """Return the hmac of a delegation token, which may be given itself."""
+    hmac = given.hmac if isinstance(given, DelegationToken) else given
+    if not isinstance(hmac, bytes):
+        raise TypeError(f"a delegation token is named by itself or by its hmac, which is bytes; got {type(given).__name__}")
+    return hmac
