@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from levada._importing import import_undisturbed
+from levada._importing import import_undisturbed, refuse_free_threading
 from levada._pure import obey_environment
-from levada._python import refuse_free_threading
 from levada.base.unsupported_names import no_such_name
 
 __version__ = "0.1.0"

@@ -1,10 +1,22 @@
-"""Imports the modules of levada when a public name or a command is first used."""
+"""How levada is imported: only where Python has its lock, and its modules when a public name or a command is first used."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 from types import ModuleType
+
+FREE_THREADED = (
+    "levada has not been proven without the global interpreter lock, and this Python ({version}) runs without: "
+    "start it with PYTHON_GIL=1 or -X gil=1, or use the usual build"
+)
+
+
+def refuse_free_threading() -> None:
+    """Raise ImportError if threads run without the global interpreter lock, because records could be lost silently."""
+    has_lock = getattr(sys, "_is_gil_enabled", None)
+    if has_lock is not None and not has_lock():
+        raise ImportError(FREE_THREADED.format(version=sys.version.split()[0]))
 
 
 def import_undisturbed(name: str) -> ModuleType:

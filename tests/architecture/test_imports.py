@@ -24,7 +24,6 @@ BASE = {
     "logs",
     "_importing",
     "_pure",
-    "_python",
 }
 BELOW_API = {"wire", "protocol", "record", "net", "client", "producer", "consumer", "admin"}
 

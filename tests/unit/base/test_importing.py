@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from levada import _python
+from levada._importing import refuse_free_threading
 
 WITHOUT_LOCK = "import sys; sys._is_gil_enabled = lambda: False; import levada"
 
@@ -24,4 +24,4 @@ def test_any_other_is_fine(monkeypatch: pytest.MonkeyPatch, enabled: bool | None
         monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
     else:
         monkeypatch.setattr(sys, "_is_gil_enabled", lambda: enabled, raising=False)
-    _python.refuse_free_threading()
+    refuse_free_threading()
