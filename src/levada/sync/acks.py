@@ -1,19 +1,25 @@
-"""consumer.acks() for threads: records one by one, to be acknowledged in any order."""
+"""consumer.acks() for threads: records one by one, to be acknowledged in any order. consumer.process() gives each to an executor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from levada.api.consumer.acking import Acking
 from levada.base.flow import CallerFlow
 from levada.base.signals import DeferredSignals
 from levada.consumer.acks.record import AckRecord
-from levada.errors import ConcurrentUseError
+from levada.errors import ConcurrentUseError, KafkaError
+from levada.logs import Log
 from levada.sync.driver import Driver
 from levada.types import K, V
+
+if TYPE_CHECKING:
+    # It loads executors and processes, which take as long to load as all of the consumer.
+    from levada.api.consumer.processing import Outcomes, Submit
 
 T = TypeVar("T")
 
@@ -104,3 +110,27 @@ class Acks(Generic[K, V]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def process(acks: Acks[Any, Any], submit: Submit, outcomes: Outcomes, finish_s: float, log: Log) -> None:
+    """Submit every record until the loop ends. finish_s: how long an error, or wakeup(), waits for handlers that run."""
+    record = submitted = None
+    try:
+        for record in acks:
+            # A signal handler that raises in the middle of submit() would leave a running handler whose outcome is lost.
+            with DeferredSignals():
+                submit(record).add_done_callback(partial(outcomes.follow, record))
+                submitted = record
+    except BaseException:
+        if record is not None and record is not submitted:
+            record.nack()
+        _finish(acks, finish_s, log)
+        raise
+
+
+def _finish(acks: Acks[Any, Any], finish_s: float, log: Log) -> None:
+    try:
+        acks.wait_empty(finish_s)
+    except KafkaError as error:
+        # Why process() ends is another error, which its caller gets.
+        log.warning("process() ends, and does not wait any longer for handlers that run; their records are read again: %s", error)

@@ -32,7 +32,7 @@ from levada.dead_letter import DeadLetter
 from levada.errors import ConcurrentUseError, CrashedError, KafkaError
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
-from levada.sync.acks import Acks
+from levada.sync.acks import Acks, process
 from levada.sync.connect import connect, start
 from levada.sync.dead_letters import posting
 from levada.sync.driver import Driver
@@ -351,7 +351,6 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.api.consumer.processing import executor_for, handler_seconds, outcomes, work_limit
-        from levada.sync.processing import process
 
         wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)
         limit, seconds = positive("concurrency", concurrency), handler_seconds(handler_timeout)
