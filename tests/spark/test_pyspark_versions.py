@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from fake_cluster import FakeCluster, batch, span, spans, stream
 from levada.spark import pyspark_versions
-from levada.spark.oldest_pyspark import why_too_old
+from levada.spark.installation import why_too_old
 from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter, UntoldStreamReader, for_this_pyspark
 from levada.spark.source import batch as batch_source
 

@@ -19,8 +19,8 @@ Modules: `options` names and reads the options. `schema` defines the columns. `s
 `source.range_reader` reads the records of a task. `source.batch`, `source.stream` and `sink.writing` implement Spark's interfaces.
 `sink.spread` chooses partitions. `clients` keeps connections between tasks. `helpers` and `lag_listener` are for programs.
 
-Importing this package logs a warning if Spark will start a different Python than the program's (`interpreter`). The import fails if
-PySpark is older than 4.0.1. `pyspark_versions` handles the differences between later versions.
+Importing this package logs a warning if Spark will start a different Python than the program's. The import fails if PySpark is older than
+4.0.1 (`installation`). `pyspark_versions` handles the differences between later versions.
 
 The public names are loaded at first use: Spark's Python processes import this package and need none of these names.
 """
@@ -30,8 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from levada._importing import import_undisturbed
-from levada.spark.interpreter import warn_of_another
-from levada.spark.oldest_pyspark import refuse_older
+from levada.spark.installation import refuse_older, warn_of_another
 
 if TYPE_CHECKING:
     from levada.spark.helpers import read_kafka, write_kafka

@@ -1,4 +1,4 @@
-"""Checks that Spark will start the same Python as the program's.
+"""Checks of the installation when levada.spark is imported: that PySpark is new enough, and that Spark will start this program's Python.
 
 The JVM starts the Python processes that find, plan and run a source. Its environment is that of the program that started it. It starts
 PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON, else python3 on the PATH. (spark.pyspark.python does not change this; it applies to the program
@@ -9,6 +9,7 @@ without levada. Then Spark does not find the source.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -16,10 +17,34 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+OLDEST_PYSPARK = (4, 0, 1)
+"""The oldest version that levada runs on."""
 PATIENCE_S = 10
 _CHOSEN_BY = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 _OF_SERVICES = ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 """If one of these variables is set, Spark's Python processes run on another machine, or a service starts them with the right Python."""
+
+
+def refuse_older() -> None:
+    """Raise ImportError if the installed PySpark is too old. If none is installed, the modules that import it raise."""
+    if find_spec("pyspark") is None:
+        return
+    import pyspark
+
+    fault = why_too_old(pyspark.__version__, os.environ)
+    if fault is not None:
+        raise ImportError(fault)
+
+
+def why_too_old(version: str, environment: Mapping[str, str]) -> str | None:
+    """Return why a version of PySpark is too old, with advice. None if it is new enough.
+
+    Databricks numbers its versions differently: its 4.0.0 contains fixes of later versions.
+    """
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    if number >= OLDEST_PYSPARK or (number >= OLDEST_PYSPARK[:2] and "DATABRICKS_RUNTIME_VERSION" in environment):
+        return None
+    return f"levada.spark needs PySpark 4.0.1 or newer, and this is PySpark {version}: pip install 'pyspark>=4.0.1'"
 
 
 def warn_of_another() -> None:

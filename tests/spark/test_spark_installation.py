@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from levada.spark import interpreter
-from levada.spark.interpreter import why_another
+from levada.spark import installation
+from levada.spark.installation import why_another
 
 PROGRAM = "import os; before = dict(os.environ); import levada.spark; assert dict(os.environ) == before"
 
@@ -96,10 +96,10 @@ def test_processes_that_spark_starts_are_not_told(monkeypatch: pytest.MonkeyPatc
     # Another test of this process may have been a client of Connect, or a child.
     for module in ("pyspark.sql.connect.session", "__mp_main__"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    interpreter.warn_of_another()
+    installation.warn_of_another()
     assert len(recwarn) == 1
     main: Any = type(sys)("__main__")
     main.__spec__ = type("Spec", (), {"name": "pyspark.daemon"})
     monkeypatch.setitem(sys.modules, "__main__", main)
-    interpreter.warn_of_another()
+    installation.warn_of_another()
     assert len(recwarn) == 1
