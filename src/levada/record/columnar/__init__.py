@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from levada.record.columnar.acquired import ACQUIRED_COLUMNS, AcquiredColumns, places
     from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, reader, schema, stream
     from levada.record.columnar.digest import rows_digest
-    from levada.record.columnar.encoder import EncodedBatch, seal_rows
+    from levada.record.columnar.encoder import EncodedBatch, delivery_report, seal_rows
     from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
     from levada.record.columnar.keeping import rows_kept
-    from levada.record.columnar.report import delivery_report
     from levada.record.columnar.sorter import PartitionChoice, PartitionRows, RejectedRow, sort_columns
 
 _HOME = {
@@ -31,7 +30,7 @@ _HOME = {
     "PartitionChoice": "sorter",
     "PartitionRows": "sorter",
     "RejectedRow": "sorter",
-    "delivery_report": "report",
+    "delivery_report": "encoder",
     "places": "acquired",
     "reader": "decoder",
     "rows_digest": "digest",
