@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levada import ClusterDescription, GroupState, Node, PartitionInfo, TopicPartition, TransactionDescription, TransactionState
-from levada.cli.doctor import cluster, connecting, groups, transactions
+from levada.cli.doctor import cluster, connecting, groups
 from levada.cli.doctor.findings import Finding, Status, Step, worst
 from levada.cli.doctor.listener import Listener, Speaks, mismatch
 from levada.cli.doctor.probe import Reached, Resolved
@@ -190,10 +190,10 @@ NOW_MS = 1_700_000_000_000
 
 def test_transactions_that_are_open_for_long_are_told_with_what_ends_them() -> None:
     short = {"a": opened(1, "t"), "b": opened(5, "t")}
-    fine = one(transactions.examined(short, NOW_MS))
+    fine = one(cluster.transactions(short, NOW_MS))
     assert (fine.status, fine.found) == (Status.OK, "2 transactions open, none for long")
     long = {"app": opened(7, "u", "t", "__consumer_offsets"), "levada-q~0123abcd.1.12.0": opened(6)}
-    app, slot = transactions.examined({**short, **long}, NOW_MS)
+    app, slot = cluster.transactions({**short, **long}, NOW_MS)
     assert (app.status, app.about) == (Status.WARNING, "transaction app")
     assert app.found == "open for 7 min: readers with isolation.level=read_committed wait, in t, u; timeout 15 min"
     assert "look for the program" in app.advice

@@ -1,17 +1,20 @@
-"""Findings about a cluster that answers: its nodes, listeners, clock, leaders and replicas. Nothing here does I/O."""
+"""Findings about a cluster that answers: its nodes, listeners, clock, leaders, replicas and open transactions. Nothing here does I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 
-from levada import ClusterDescription, KafkaError, Node, PartitionInfo
+from levada import ClusterDescription, KafkaError, Node, PartitionInfo, TransactionDescription
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.probe import Reached, Resolved
 from levada.cli.text import counted, named
+from levada.exactly_once.batch import parsed
 
 CLOCK_LIMIT_MS = 5_000
 """Greatest clock difference that is not reported, in ms. A larger one disturbs tokens, certificates, retention and record timestamps."""
+LONG_TRANSACTION_MS = 5 * 60_000
+"""Age in ms from which an open transaction is reported. Most programs commit within seconds."""
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "host.docker.internal")
 
 
@@ -128,6 +131,32 @@ def replicas(partitions: Sequence[PartitionInfo], min_in_sync: Mapping[str, int]
         for topic, infos in _by_topic(lagging).items()
     ]
     return found or [Finding(Step.REPLICAS, Status.OK, "all topics", "all replicas of partitions with a leader are in sync")]
+
+
+def transactions(opened: Mapping[str, TransactionDescription], now_ms: int) -> list[Finding]:
+    """Return the findings about open transactions.
+
+    opened: descriptions by transactional id. now_ms: this machine's time in ms since the epoch.
+    """
+    long = {name: found for name, found in opened.items() if now_ms - (found.start_time_ms or now_ms) > LONG_TRANSACTION_MS}
+    if not long:
+        return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", f"{counted(len(opened), 'transaction')} open, none for long")]
+    return [_transaction(name, found, now_ms) for name, found in sorted(long.items())]
+
+
+def _transaction(name: str, found: TransactionDescription, now_ms: int) -> Finding:
+    minutes = (now_ms - (found.start_time_ms or now_ms)) // 60_000
+    topics = sorted({tp.topic for tp in found.partitions if not tp.topic.startswith("__")})
+    text = f"open for {minutes} min: readers with isolation.level=read_committed wait, in {named(topics) or 'no topic'}"
+    slot = parsed(name)
+    if slot is None:
+        advice = "commit more often, or look for the program that opened it; the coordinator aborts it after transaction.timeout.ms"
+    else:
+        advice = (
+            f"the Spark sink {slot[0]} opened it: start its query again, or abort its open transactions with "
+            f"`levada spark transactions abort {slot[0]}`; the coordinator aborts it after transaction.timeout.ms"
+        )
+    return Finding(Step.TRANSACTIONS, Status.WARNING, f"transaction {name}", f"{text}; timeout {found.timeout_ms // 60_000} min", advice)
 
 
 def _by_topic(partitions: Iterable[PartitionInfo]) -> dict[str, list[PartitionInfo]]:

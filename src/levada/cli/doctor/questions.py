@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from levada import ConfigResource, ConfigResourceType, GroupState, KafkaAdmin, KafkaError, PartitionInfo, TransactionState
-from levada.cli.doctor import cluster, groups, transactions
+from levada.cli.doctor import cluster, groups
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.group_views import GroupView, group_views, ledger_entry
 from levada.cli.positions import log_ends
@@ -98,7 +98,7 @@ def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], in
     described = admin.outcomes(admin.describe_transactions, names, timeout=scope.timeout) if names else {}
     # An error means that the transaction has ended meanwhile, or that this user may not see it. Neither is a fault.
     opened = {name: found for name, found in described.items() if not isinstance(found, KafkaError)}
-    yield from transactions.examined(opened, wall_ms())
+    yield from cluster.transactions(opened, wall_ms())
 
 
 def _seen(view: GroupView, later: GroupState) -> groups.Seen:
