@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from levada.aio.client import KafkaClient
     from levada.aio.consumer import KafkaConsumer
     from levada.aio.delivery import ArrowDelivery, Delivery
-    from levada.aio.producer import KafkaProducer
+    from levada.aio.producer import KafkaProducer, Transaction
     from levada.aio.scans import Scan, scan
     from levada.aio.share_consumer import KafkaShareConsumer
-    from levada.aio.transaction import Transaction
 
 _HOME = {
     "AckBuffer": "levada.aio.ack_buffer",
@@ -33,7 +32,7 @@ _HOME = {
     "KafkaProducer": "levada.aio.producer",
     "KafkaShareConsumer": "levada.aio.share_consumer",
     "Scan": "levada.aio.scans",
-    "Transaction": "levada.aio.transaction",
+    "Transaction": "levada.aio.producer",
     "scan": "levada.aio.scans",
 }
 

@@ -1,4 +1,4 @@
-"""KafkaProducer on asyncio: sends records and columns."""
+"""KafkaProducer on asyncio: sends records and columns, in transactions too."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from uuid import UUID
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
-from levada.aio.transaction import Transaction
 from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engine_setup import Connector
 from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import Producing
-from levada.api.record_offsets import OffsetsToCommit
-from levada.api.transacting import Transacting
+from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit
+from levada.api.transacting import Block, Transacting
 from levada.base.flow import CallerFlow
 from levada.base.unsupported_names import PRODUCER, lacks
 from levada.config import ProducerConfig
@@ -31,6 +30,7 @@ from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, Sealed
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from levada.aio.consumer import KafkaConsumer
     from levada.config.typed import ProducerSettings
 
 
@@ -270,4 +270,34 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         except BaseException:
             self._driver.close()
             self._producing.handed_over.close()
+            raise
+
+
+class Transaction:
+    """One transaction. Commits at the end of the block, aborts it on an exception or a cancellation."""
+
+    def __init__(self, driver: Driver, transacting: Transacting, timeout: float | None) -> None:
+        self._driver = driver
+        self._block = Block(transacting, timeout)
+
+    async def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
+        """Commit within the transaction how far a consumer has read, or up to the last of `records`, for its group.id.
+
+        As levada.Transaction.send_offsets().
+        """
+        await self._driver.call(self._block.send_offsets(consumer, records))
+
+    async def __aenter__(self) -> Self:
+        await self._run(self._block.enter())
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._run(self._block.leave(error))
+
+    async def _run(self, step: CallerFlow[None]) -> None:
+        try:
+            await self._driver.call(step)
+        except BaseException as broken_off:
+            if self._block.is_open:
+                await self._driver.call(self._block.leave(broken_off))
             raise
