@@ -19,7 +19,6 @@ from levada.types import (
     ConsumerGroupMetadata,
     HeadersIn,
     NewTopic,
-    OffsetAndMetadata,
     PartitionInfo,
     TopicPartition,
     TransactionHandle,
@@ -30,9 +29,6 @@ Word = TypeVar("Word", bound=StrEnum)
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
-MAX_OFFSET = 2**63 - 1
-NO_LEADER_EPOCH, MAX_LEADER_EPOCH = -1, 2**31 - 1
-MAX_METADATA_SIZE = 2**15 - 1
 
 
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
@@ -112,38 +108,6 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
     if negative := [tp for tp, offset in checked.items() if offset < 0]:
         raise ValueError(f"the end of {negative[0]} must be an offset, got {checked[negative[0]]}")
     return checked
-
-
-def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets by partition; a bare offset is one without a leader epoch and metadata."""
-    if not isinstance(offsets, Mapping):
-        raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
-    return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}
-
-
-def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
-    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(whole(f"the offset of {tp}", at))
-    offset, leader_epoch = whole(f"the offset of {tp}", given.offset), whole(f"the leader epoch of {tp}", given.leader_epoch)
-    if not 0 <= offset <= MAX_OFFSET:
-        raise ValueError(f"the offset of {tp} is that of the next record to read, from 0 to 2**63 - 1; got {offset}")
-    if not NO_LEADER_EPOCH <= leader_epoch <= MAX_LEADER_EPOCH:
-        raise ValueError(f"the leader epoch of {tp} is a number from 0 to 2**31 - 1, or -1 for none; got {leader_epoch}")
-    _check_metadata(tp, given.metadata)
-    return OffsetAndMetadata(offset, leader_epoch, given.metadata)
-
-
-def _check_metadata(tp: Any, metadata: Any) -> None:
-    if not isinstance(metadata, str):
-        raise TypeError(f"the metadata of {tp} is text, got {metadata!r}")
-    try:
-        size = len(metadata.encode())
-    except UnicodeEncodeError as error:
-        raise ValueError(f"the metadata of {tp} cannot be written as UTF-8: {error}") from None
-    if size > MAX_METADATA_SIZE:
-        raise ValueError(
-            f"the metadata of {tp} takes {size:,} bytes; requests carry at most {MAX_METADATA_SIZE:,}, and brokers take "
-            "offset.metadata.max.bytes, 4,096 by default"
-        )
 
 
 def ids(given: Any, what: str) -> list[str]:

@@ -1,16 +1,53 @@
-"""The offsets to commit for records that a program passes to commit(): of each partition the offset after the last of its records."""
+"""The offsets that a program commits: those that it names, or those after the last records of each partition that it passes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from levada.api.arguments import topic_partition, whole
 from levada.base.text import shown
-from levada.types import AnyRecord, ConsumerRecord, OffsetAndMetadata, ShareRecord, TopicPartition
+from levada.types import NO_LEADER_EPOCH, AnyRecord, ConsumerRecord, OffsetAndMetadata, ShareRecord, TopicPartition
+
+MAX_OFFSET = 2**63 - 1
+MAX_LEADER_EPOCH = 2**31 - 1
+MAX_METADATA_SIZE = 2**15 - 1
 
 OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
 RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]] | Iterator[ConsumerRecord[Any, Any]]
 """Not any Iterable, which a mapping is, too: mypy could not infer the type of one that is written out beside it."""
+
+
+def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets by partition; a bare offset is one without a leader epoch and metadata."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
+    return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}
+
+
+def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
+    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(whole(f"the offset of {tp}", at))
+    offset, leader_epoch = whole(f"the offset of {tp}", given.offset), whole(f"the leader epoch of {tp}", given.leader_epoch)
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"the offset of {tp} is that of the next record to read, from 0 to 2**63 - 1; got {offset}")
+    if not NO_LEADER_EPOCH <= leader_epoch <= MAX_LEADER_EPOCH:
+        raise ValueError(f"the leader epoch of {tp} is a number from 0 to 2**31 - 1, or -1 for none; got {leader_epoch}")
+    _check_metadata(tp, given.metadata)
+    return OffsetAndMetadata(offset, leader_epoch, given.metadata)
+
+
+def _check_metadata(tp: Any, metadata: Any) -> None:
+    if not isinstance(metadata, str):
+        raise TypeError(f"the metadata of {tp} is text, got {metadata!r}")
+    try:
+        size = len(metadata.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the metadata of {tp} cannot be written as UTF-8: {error}") from None
+    if size > MAX_METADATA_SIZE:
+        raise ValueError(
+            f"the metadata of {tp} takes {size:,} bytes; requests carry at most {MAX_METADATA_SIZE:,}, and brokers take "
+            "offset.metadata.max.bytes, 4,096 by default"
+        )
 
 
 class Span(NamedTuple):

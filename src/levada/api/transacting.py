@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from levada.api import arguments
 from levada.api.consumer.consuming import Consuming
 from levada.api.producing import CallbackHost
-from levada.api.record_offsets import RecordsToCommit
+from levada.api.record_offsets import RecordsToCommit, offsets_to_commit
 from levada.api.sent_offsets import Sending
 from levada.api.waiting import run_flow
 from levada.base.flow import CallerFlow, Flow
@@ -89,7 +89,7 @@ class Transacting:
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None
     ) -> CallerFlow[None]:
         """Make offsets part of the transaction."""
-        wanted, whose = arguments.offsets_to_commit(offsets), arguments.group_metadata(group)
+        wanted, whose = offsets_to_commit(offsets), arguments.group_metadata(group)
         call = "send_offsets_to_transaction()"
         return self.run(lambda transactions: transactions.send_offsets(wanted, whose), timeout, call)
 

@@ -10,6 +10,7 @@ from levada.api import arguments
 from levada.api.admin import admin_arguments
 from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
+from levada.api.record_offsets import offsets_to_commit
 from levada.client.requests.group_offsets import Committed
 from levada.types import OffsetAndMetadata, PartitionInfo, TopicPartition
 
@@ -46,7 +47,7 @@ def alter_consumer_group_offsets(
     admin: AdminCore, /, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
     """Commit offsets for a group without members. A group that does not exist is created. Raises GroupError if it has members."""
-    group, wanted = arguments.group_id(group_id), arguments.offsets_to_commit(offsets)
+    group, wanted = arguments.group_id(group_id), offsets_to_commit(offsets)
     flow = group_offsets.alter_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
     return admin.operation(flow, "alter consumer group offsets", timeout)
 
@@ -78,7 +79,7 @@ def alter_share_group_offsets(
 
     Raises GroupError if it has members.
     """
-    wanted = {tp: at.offset for tp, at in arguments.offsets_to_commit(offsets).items()}
+    wanted = {tp: at.offset for tp, at in offsets_to_commit(offsets).items()}
     flow = share_offsets.alter_share_offsets(arguments.group_id(group_id), wanted, admin.attempts(), admin.coordinators)
     return admin.operation(flow, "alter share group offsets", timeout)
 

@@ -13,7 +13,6 @@ from levada.api.arguments import (
     column_names,
     deadline_ms,
     end_offsets,
-    offsets_to_commit,
     positive,
     topic_name,
     topic_partition,
@@ -26,7 +25,7 @@ from levada.api.consumer.iterations import Iterations
 from levada.api.consumer.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
 from levada.api.interception import ConsumerInterceptors
 from levada.api.lifecycle import HandedOver
-from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit, Span, spans
+from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit, Span, offsets_to_commit, spans
 from levada.api.reporting import Reporting
 from levada.api.sent_offsets import Read, Sending, SentOffsets
 from levada.base.clock import epoch_ms
