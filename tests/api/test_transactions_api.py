@@ -21,6 +21,7 @@ import pytest
 
 import levada as lv
 from api_kit import WITH_SOCKETS, api_and_broker
+from committed_kit import settled
 from levada import aio
 from levada.api.waiting import run_flow
 from levada.broker.node.faults import Hold
@@ -223,8 +224,7 @@ class Shop:
     @property
     def done(self) -> list[int]:
         """Which orders are billed."""
-        found = lv.scan(self.bills, bootstrap_servers=self.kafka.bootstrap_servers, isolation_level="read_committed")
-        return sorted(int(record.value or b"") for record in found)
+        return sorted(int(value) for value in settled(self.kafka, self.bills).elements())
 
     @property
     def committed(self) -> Any:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import time
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-import levada as lv
 from levada.spark.datasource import LevadaDataSource
-from levada.types import TopicPartition
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
@@ -88,31 +84,6 @@ class Query:
 
     def run(self, number: int, *tasks: Sequence[bytes]) -> None:
         self.commit(number, self.run_tasks(number, tasks))
-
-
-def committed(kafka: Any, topic: str) -> Counter[bytes]:
-    records = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
-    return Counter(record.value or b"" for record in records)
-
-
-def is_settled(kafka: Any, topic: str) -> bool:
-    """Whether no open transaction holds readers of committed records back."""
-    with (
-        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as all_records,
-        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as readers,
-    ):
-        partitions = [TopicPartition(topic, info.partition) for info in readers.partitions_for(topic)]
-        ends: bool = all_records.end_offsets(partitions) == readers.end_offsets(partitions)
-        return ends
-
-
-def settled(kafka: Any, topic: str) -> Counter[bytes]:
-    """Return what is committed, once no transaction is open. Brokers answer EndTxn before records can be read."""
-    until_s = time.monotonic() + 20
-    while not is_settled(kafka, topic):
-        assert time.monotonic() < until_s, "a transaction stays open"
-        time.sleep(0.01)
-    return committed(kafka, topic)
 
 
 class Died(BaseException):

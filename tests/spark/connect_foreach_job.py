@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 30
 def main(servers: str, folder: Path, sink_id: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = SparkSession.builder.remote("local[2]").getOrCreate()
-    options = {"subscribe": f"for-{topic_of(sink_id)}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": ROWS_AT_ONCE}
+    options: dict[str, Any] = {"subscribe": f"for-{topic_of(sink_id)}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": ROWS_AT_ONCE}
     for _ in range(2):
         frame = read_kafka(session, servers, stream=True, **options)
         writer = frame.writeStream.foreachBatch(copier(servers, folder / "failed", sink_id)).trigger(availableNow=True)
@@ -42,7 +42,7 @@ def copier(servers: str, failed: Path, sink_id: str) -> Callable[[Any, int], Non
     """Return what writes a batch; it fails after the write of batch 1, once."""
 
     def copy(rows: Any, batch: int) -> None:
-        numbered = {} if sink_id == "-" else {"exactlyOnce_id": sink_id, "exactlyOnce_batchId": batch}
+        numbered: dict[str, Any] = {} if sink_id == "-" else {"exactlyOnce_id": sink_id, "exactlyOnce_batchId": batch}
         write_kafka(rows.select("key", "value"), servers, topic=topic_of(sink_id), delivery="exactly-once", **numbered).save()
         if batch == 1 and not failed.exists():
             failed.touch()

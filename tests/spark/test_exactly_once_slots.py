@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
+from committed_kit import committed, is_settled, settled
 from fork_kit import told_by_child
 from levada.base.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError
@@ -21,7 +22,7 @@ from levada.exactly_once.slots import Slots
 from levada.spark.sink.exactly_once import committing
 from levada.spark.sink.exactly_once.sealing import OpenSlot
 from levada.testing import EmbeddedKafka
-from spark_sink import ROWS, Died, Query, committed, dying, is_settled, settled
+from spark_sink import ROWS, Died, Query, dying
 from spark_strikes import SLOT_STEPS
 
 pytestmark = pytest.mark.usefixtures("no_idle_clients")

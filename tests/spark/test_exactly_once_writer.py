@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
+from committed_kit import committed, settled
 from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
 from levada.exactly_once.batch import BatchId, Rows
 from levada.exactly_once.ledger import Entry
@@ -24,7 +25,7 @@ from levada.spark.sink.exactly_once.settings import exactly_once
 from levada.spark.sink.writing import Written
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
-from spark_sink import ROWS, SCHEMA, Died, Query, committed, dying, is_settled, settled
+from spark_sink import ROWS, SCHEMA, Died, Query, dying
 from spark_strikes import STEPS
 
 pytestmark = pytest.mark.usefixtures("no_idle_clients")
@@ -49,8 +50,7 @@ def test_batches_are_written_once_however_often_they_are_repeated(kafka: Any, ne
     query.restart()
     query.run(3, [b"f", b"e"])
     query.run(4, [b"g"])
-    assert committed(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e", b"f", b"g"])
-    assert is_settled(kafka, topic)
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e", b"f", b"g"])
 
 
 def test_the_ledger_is_a_group_that_tools_can_read(kafka: Any, new_topic: Any) -> None:
@@ -103,7 +103,7 @@ def test_a_commit_that_fails_before_the_decision_leaves_nothing_behind(kafka: An
         broken.setattr(committing.Marker, "_commit", fails)
         with pytest.raises(KafkaError, match="the driver is broken"):
             query.run(1, [b"b"], [b"c"])
-    assert is_settled(kafka, topic), "the transaction was aborted at once"
+    settled(kafka, topic)
     query.restart()
     query.run(1, [b"b"], [b"c"])
     assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
@@ -118,7 +118,7 @@ def test_a_message_that_cannot_be_sent_leaves_nothing_open(embedded: Any, new_to
         damaged = replace(messages[1], batches=(batches[0]._replace(data=data),))
         with pytest.raises(error):
             query.commit(0, [messages[0], damaged])
-        assert is_settled(embedded, topic)
+        settled(embedded, topic)
     query.restart()
     query.run(0, [b"a"], [b"b"])
     assert committed(embedded, topic) == Counter([b"a", b"b"])
@@ -144,8 +144,7 @@ def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kaf
     with pytest.raises(KafkaError):
         dead[0]._commit()
     dead[0].close()
-    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
-    assert is_settled(kafka, topic)
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -164,7 +163,7 @@ def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch:
         query.run(number, *reversed(rows))
         expected.update(rows[0] + rows[1])
         assert settled(kafka, topic) == expected, name
-    assert is_settled(kafka, topic)
+    settled(kafka, topic)
 
 
 def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_topic: Any, monkeypatch: Any, caplog: Any) -> None:
@@ -185,8 +184,7 @@ def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_to
     assert "not asked about" not in caplog.text, "the error says it all"
 
     query.run(2, [b"c"])
-    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
-    assert is_settled(kafka, topic)
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
 
 
 def test_two_writes_of_one_batch_are_refused_unless_they_have_ids(kafka: Any, new_topic: Any) -> None:
@@ -316,8 +314,7 @@ def test_lost_answers_of_every_request_write_nothing_twice(new_topic: Any) -> No
             query.restart()
             query.run(number, [value], [value + b"-2"])
             expected.update([value, value + b"-2"])
-        assert committed(kafka, "t") == expected
-        assert is_settled(kafka, "t")
+        assert settled(kafka, "t") == expected
 
 
 LAST_EPOCH = 32_767
