@@ -199,11 +199,11 @@ class LoopTime:
 
 LOOP_READINGS: Sequence[Reading[Any]] = (
     *gauge("select-rate", "Waits for the network, per second", lambda loop, now_ms: loop.waits.frequency(now_ms)),
-    *gauge("select-total", "Waits for the network, in all", lambda loop, _: loop.waits.count),
-    *gauge("io-wait-time-ns-avg", "Nanoseconds of such a wait, on average", lambda loop, now_ms: loop.waits.average(now_ms)),
-    *gauge("io-wait-time-ns-total", "Nanoseconds of all of them", lambda loop, _: loop.waits.total),
-    *gauge("io-wait-ratio", "Share of the time that was spent in them", lambda loop, now_ms: loop.waits.rate(now_ms) / _NS_PER_S),
+    *gauge("select-total", "Waits for the network, in total", lambda loop, _: loop.waits.count),
+    *gauge("io-wait-time-ns-avg", "Nanoseconds of a wait for the network, on average", lambda loop, now_ms: loop.waits.average(now_ms)),
+    *gauge("io-wait-time-ns-total", "Nanoseconds of all waits for the network", lambda loop, _: loop.waits.total),
+    *gauge("io-wait-ratio", "Share of the time spent waiting for the network", lambda loop, now_ms: loop.waits.rate(now_ms) / _NS_PER_S),
     *gauge("io-time-ns-avg", "Nanoseconds of work after a wait, on average", lambda loop, now_ms: loop.work.average(now_ms)),
-    *gauge("io-time-ns-total", "Nanoseconds of all that work", lambda loop, _: loop.work.total),
-    *gauge("io-ratio", "Share of the time that was spent in it", lambda loop, now_ms: loop.work.rate(now_ms) / _NS_PER_S),
+    *gauge("io-time-ns-total", "Nanoseconds of all work after waits", lambda loop, _: loop.work.total),
+    *gauge("io-ratio", "Share of the time spent in work after waits", lambda loop, now_ms: loop.work.rate(now_ms) / _NS_PER_S),
 )
