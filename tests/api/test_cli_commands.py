@@ -833,7 +833,7 @@ def test_the_ledger_of_a_newer_levada_is_not_deleted_either(levada: Levada, topi
     admin.alter_consumer_group_offsets(group, {at: lv.OffsetAndMetadata(7, metadata='{"v":99}')})
     error = levada("groups", "delete", group, "--yes", code=1).err
     assert f"nothing was done: group {group} is a ledger" in error
-    assert "version 99 is not known to this levada" in error
+    assert "version 99 is not known to this version of levada" in error
     levada("groups", "delete", group, "--ledgers", "--yes")
 
 

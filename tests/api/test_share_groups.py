@@ -303,7 +303,7 @@ def test_every_record_is_to_be_acknowledged_before_more_are_asked_for(kafka: Any
             consumer.acknowledge(found, "done")
         consumer.acknowledge(found)
         consumer.commit()
-        with pytest.raises(IllegalStateError, match="or has acknowledged it"):
+        with pytest.raises(IllegalStateError, match="or has already sent an acknowledgement"):
             consumer.acknowledge(found)
 
 
