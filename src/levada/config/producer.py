@@ -68,7 +68,7 @@ class ProducerConfig(ClientConfig):
         INT32_MAX, "Maximum retries of a batch. Prefer delivery.timeout.ms as limit.", aliases=("message.send.max.retries",)
     )
     max_in_flight_requests_per_connection: int = integer(
-        5, "Maximum number of produce requests in flight to one broker. Idempotence allows at most 5.", low=1, aliases=("max.in.flight",)
+        5, "Maximum number of requests in flight to one broker. Idempotence allows at most 5.", low=1, aliases=("max.in.flight",)
     )
     delivery_timeout_ms: int = milliseconds(
         120_000,

@@ -517,7 +517,7 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Maximum retries of a batch. Prefer delivery.timeout.ms as limit. Default: 2147483647."""
 
     max_in_flight_requests_per_connection: int
-    """Maximum number of produce requests in flight to one broker. Idempotence allows at most 5. Default: 5."""
+    """Maximum number of requests in flight to one broker. Idempotence allows at most 5. Default: 5."""
 
     delivery_timeout_ms: int
     """Maximum time from send() until a record is acknowledged or fails, including retries (KIP-91). Default: 120000 ms."""
