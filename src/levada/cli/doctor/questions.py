@@ -25,7 +25,7 @@ def about_clocks(admin: KafkaAdmin, timeout: float, wall_ms: Callable[[], int]) 
     try:
         quorum = admin.describe_metadata_quorum(timeout=timeout)
     except UnsupportedVersionError:
-        yield Finding(Step.CLOCK, Status.OK, "cluster", "unknown: brokers report their clock since Kafka 3.3")
+        yield Finding(Step.CLOCK, Status.OK, "cluster", "unknown: brokers report their clock since Kafka 3.3, without ZooKeeper")
         return
     except KafkaError as error:
         yield Finding(Step.CLOCK, Status.WARNING, "cluster", f"unknown: {error}")
