@@ -136,6 +136,8 @@ class Membership(Protocol):
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
         """Leave the group; return the flow that sends the request for that.
 
-        tells: False sends nothing, and the session times out; None sends nothing, or leaves temporarily, if the member is static.
+        tells: True leaves for good. None leaves too, unless the member is static: it then sends nothing (classic protocol) or leaves
+        temporarily (consumer protocol, epoch -2). False sends nothing, so that the session expires; a static member of the consumer protocol
+        leaves temporarily with False, too, as in Java.
         """
         ...
