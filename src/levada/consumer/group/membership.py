@@ -137,7 +137,7 @@ class Membership(Protocol):
         """Leave the group; return the flow that sends the request for that.
 
         tells: True leaves for good. None leaves too, unless the member is static: it then sends nothing (classic protocol) or leaves
-        temporarily (consumer protocol, epoch -2). False sends nothing, so that the session expires; a static member of the consumer protocol
-        leaves temporarily with False, too, as in Java.
+        temporarily (consumer protocol, epoch -2). False sends nothing, so that the session expires. But a static member of the consumer
+        protocol leaves temporarily with False, too, as in Java.
         """
         ...
