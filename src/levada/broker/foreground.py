@@ -39,10 +39,11 @@ _WORDS: Mapping[str, bool] = {"true": True, "false": False}
 
 
 class Listening(NamedTuple):
-    """The address of a broker, and who may connect.
+    """The address of a broker and the rules for its clients.
 
-    certificate, key: PEM files, for TLS. client_authorities: a PEM file with the CAs of which clients need a certificate. users: passwords
-    by name; with them clients have to log in. insecure: allow a host that other machines can reach even if clients need not log in.
+    certificate, key: PEM files with the broker's certificate and private key, for TLS. client_authorities: a PEM file with CAs; clients
+    need a certificate of one of them. users: passwords by user name; if given, clients have to log in. insecure: whether other machines may
+    reach a broker whose clients need not log in.
     """
 
     host: str = "127.0.0.1"
@@ -55,10 +56,10 @@ class Listening(NamedTuple):
 
 
 def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM, which raise KeyboardInterrupt.
+    """Run a broker until Ctrl-C or SIGTERM, both of which raise KeyboardInterrupt.
 
-    data_dir: the folder for all data, None for memory only. settings: Kafka's names in snake_case, including node_id and broker_rack. tell:
-    called with the address once the broker listens.
+    data_dir: the folder for all data; None keeps all data in memory. settings: broker settings by Kafka's names in snake_case, including
+    node_id and broker_rack. tell: called with the broker's address when it accepts connections.
 
     Raises ConfigError, ConnectError if the port is taken, and IllegalStateError if another broker uses the folder. A TlsFileError
     (ConfigError) names the file that cannot be used; an InsecureListenError (ConfigError) says that the host is not allowed.
@@ -90,16 +91,16 @@ def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any
 
 
 def setting(text: str) -> tuple[str, object]:
-    """Parse NAME=VALUE: a broker setting by Kafka's name, and its value in the setting's type.
+    """Split NAME=VALUE into a setting's name in snake_case and its value, which is converted to the setting's type. NAME is Kafka's name.
 
-    Raises ConfigError for an invalid number, and for an unknown name as it was typed.
+    Raises ConfigError for an unknown name or an invalid value.
     """
     name, _, value = text.partition("=")
     return _setting(name.strip(), value)
 
 
 def properties(path: str) -> dict[str, object]:
-    """Read a file of Java properties with broker settings, as setting() does. Raises ConfigError."""
+    """Read broker settings from a Java properties file; return them like setting(). Raises ConfigError."""
     try:
         # Java keeps blanks at the end of a value. Kafka drops them when it parses numbers and the like.
         return dict(_setting(name, value.strip()) for name, value in read_properties(path))
@@ -137,7 +138,7 @@ def _node_id(text: str) -> int:
 
 
 def _check_home(kept: DataDir, node_id: int) -> None:
-    """Raise ConfigError for a folder that has replicas of other nodes only."""
+    """Raise ConfigError if a data folder has replicas of other nodes, but none of this node."""
     nodes = sorted({node for topic in kept.topics() for replicas in topic.assignment for node in replicas})
     if nodes and node_id not in nodes:
         raise ConfigError(

@@ -42,13 +42,15 @@ def binding_of(asked: AclCreation) -> AclBinding:
 
 
 def is_definite(binding: AclBinding) -> bool:
-    """Whether a binding has neither wildcards of filters (such as ANY) nor values that this broker does not know."""
+    """Return whether a binding can be stored as an ACL: none of its types and operations is UNKNOWN, or a value such as ANY that only
+    filters have.
+    """
     pattern, entry = binding
     return not _FOR_FILTERS.intersection((pattern.resource_type, pattern.pattern_type, entry.operation, entry.permission_type))
 
 
 def check_binding(binding: AclBinding) -> None:
-    """Raise INVALID_REQUEST (BrokerError) for a binding that cannot be created."""
+    """Raise INVALID_REQUEST (BrokerError) unless the binding can be created as an ACL."""
     pattern, principal = binding.pattern, binding.entry.principal
     if not pattern.name:
         raise _invalid("Resource name should not be empty")
@@ -59,7 +61,9 @@ def check_binding(binding: AclBinding) -> None:
 
 
 def filter_of(asked: Any) -> AclBindingFilter:
-    """Return the filter of a DescribeAcls request, or of a part of a DeleteAcls request. Raises INVALID_REQUEST (BrokerError)."""
+    """Return the ACL filter of a DescribeAcls request, or of one entry of a DeleteAcls request. Raises INVALID_REQUEST (BrokerError) if the
+    filter is invalid.
+    """
     wanted = AclBindingFilter(
         ResourcePatternFilter(
             ResourceType.of(asked.resource_type_filter), asked.resource_name_filter, PatternType.of(asked.pattern_type_filter)

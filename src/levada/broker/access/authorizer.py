@@ -33,7 +33,7 @@ IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
 
 
 class Requester(NamedTuple):
-    """Who sends a request. principal: such as "User:alice". host: an IP address."""
+    """The client that sends a request. principal: its type and name, such as "User:alice". host: its IP address."""
 
     principal: str
     host: str
@@ -43,7 +43,9 @@ _ByPrincipal: TypeAlias = dict[str, list[AccessControlEntry]]
 
 
 class _ByResource:
-    """Rules by resource and principal. With 100,000 rules, looking at each one for each topic of a request would take too long."""
+    """An index of all ACLs by resource pattern and principal. It is needed for speed: a cluster may have 100,000 ACLs, and a request may
+    name many topics.
+    """
 
     def __init__(self, bindings: Iterable[AclBinding]) -> None:
         self._rules: dict[ResourcePattern, _ByPrincipal] = {}
@@ -57,7 +59,7 @@ class _ByResource:
                 self._prefix_lengths.setdefault(pattern.resource_type, set()).add(len(pattern.name))
 
     def about(self, resource_type: ResourceType, name: str) -> list[_ByPrincipal]:
-        """Return the rules about a resource."""
+        """Return the ACLs whose pattern matches a resource: its own name, the wildcard, or a prefix of the name."""
         literal = [ResourcePattern(resource_type, one) for one in {name, WILDCARD}]
         lengths = (length for length in self._prefix_lengths.get(resource_type, ()) if length <= len(name))
         prefixed = (ResourcePattern(resource_type, name[:length], PatternType.PREFIXED) for length in lengths)
@@ -65,9 +67,10 @@ class _ByResource:
 
 
 class Authorizer:
-    """The ACLs of one cluster. super_users: principals such as "User:admin". allows_if_none: allow.everyone.if.no.acl.found.
+    """The ACLs of one cluster, and the decision whether they allow a request.
 
-    keep: called with all rules after each change.
+    super_users: principals that may do everything, such as "User:admin". allows_if_none: whether a resource without any ACL is open to
+    everybody (allow.everyone.if.no.acl.found). keep: a function that stores all ACLs; it is called after each change.
     """
 
     def __init__(
@@ -85,13 +88,13 @@ class Authorizer:
         self._keep = keep
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
-        """Add rules. A rule that exists already stays."""
+        """Add ACLs. An ACL that exists already is not added again."""
         new = {binding: None for binding in bindings if binding not in self._bindings}
         self._change({**self._bindings, **new})
         self._by_resource.add(new)
 
     def remove(self, bindings: Iterable[AclBinding]) -> None:
-        """Remove rules."""
+        """Remove ACLs."""
         gone = frozenset(bindings)
         self._change({known: None for known in self._bindings if known not in gone})
         self._by_resource = _ByResource(self._bindings)
@@ -102,11 +105,11 @@ class Authorizer:
         self._bindings = bindings
 
     def matching(self, wanted: AclBindingFilter) -> list[AclBinding]:
-        """Return the rules that match a filter."""
+        """Return the ACLs that match a filter."""
         return [binding for binding in self._bindings if wanted.matches(binding)]
 
     def allows(self, who: Requester, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Whether a requester may carry out an operation on a resource."""
+        """Return whether a requester may carry out an operation on a resource."""
         if who.principal in self._super_users:
             return True
         about = self._by_resource.about(resource_type, name)
@@ -117,9 +120,11 @@ class Authorizer:
         return permissions == {AclPermissionType.ALLOW}
 
     def allows_with_any(self, who: Requester, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether there may be a resource of this type on which a requester may carry out an operation (KIP-679).
+        """Return whether a requester may carry out an operation on at least one resource of a type, even if no such resource exists
+        (KIP-679).
 
-        A rule that allows the operation counts, unless another rule denies it for everything that the first one covers.
+        An ACL that allows the operation is sufficient, unless another ACL denies the operation for all resources that the first ACL is
+        about.
         """
         # A name that no rule is about: true for super users, and with allow.everyone.if.no.acl.found.
         if self.allows(who, operation, resource_type, _NO_NAME):

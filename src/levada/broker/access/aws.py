@@ -14,7 +14,9 @@ from levada.net.sasl import aws
 
 
 class AwsAccounts:
-    """The accounts that may log in. secrets: the secret access key by access key. The access key becomes the user's name."""
+    """The AWS accounts that may log in with AWS_MSK_IAM. secrets: secret access keys by access key. The access key is used as the user
+    name.
+    """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = dict(secrets)

@@ -28,9 +28,9 @@ _SEPARATOR = ":"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A delegation token. Principals are written as Type:name; times are milliseconds since the epoch.
+    """A delegation token. Principals are written as Type:name, times in milliseconds since the epoch.
 
-    expiry_ms: when it expires unless it is renewed; max_ms: the latest time to which it can be renewed.
+    expiry_ms: the time when the token expires unless it is renewed. max_ms: the latest time to which the token can be renewed.
     """
 
     id: str
@@ -42,23 +42,23 @@ class Token:
     max_ms: int
 
     def may_be_changed_by(self, principal: str) -> bool:
-        """Whether a principal may renew and expire it: its owner and its renewers."""
+        """Return whether a principal may renew or expire the token, because it is the token's owner or one of its renewers."""
         return principal in (self.owner, *self.renewers)
 
     def belongs_to(self, principal: str) -> bool:
-        """Whether a principal may see it: its owner, its renewers, and its requester."""
+        """Return whether a principal may see the token, because it is the token's owner, its requester, or one of its renewers."""
         return principal == self.requester or self.may_be_changed_by(principal)
 
     def has_ended(self, now_ms: int) -> bool:
-        """Whether it can neither be used nor renewed any more."""
+        """Return whether the token has expired, so that it can neither be used nor renewed. now_ms: milliseconds since the epoch."""
         return min(self.expiry_ms, self.max_ms) < now_ms
 
 
 class DelegationTokens:
-    """All tokens of a cluster.
+    """All delegation tokens of a cluster. Its methods raise BrokerError with Kafka's codes, such as DELEGATION_TOKEN_NOT_FOUND.
 
-    new_id: makes an id that no other token has. kept: what `keep` was called with last, before a restart. keep: called with all tokens
-    after each change. Raises BrokerError: DELEGATION_TOKEN_AUTH_DISABLED, _NOT_FOUND, _EXPIRED, _OWNER_MISMATCH.
+    new_id: returns an unused token id. keep: a function that stores all tokens; it is called after each change. kept: the last value passed
+    to `keep` before the broker was restarted, or None. Times (now_ms) are milliseconds since the epoch.
     """
 
     def __init__(self, settings: BrokerSettings, new_id: Callable[[], str], kept: Any, keep: Callable[[Any], None]) -> None:
@@ -76,7 +76,9 @@ class DelegationTokens:
         return bool(self._settings.delegation_token_secret_key)
 
     def create(self, owner: str, requester: str, renewers: tuple[str, ...], max_lifetime_ms: int, now_ms: int) -> Token:
-        """Create a token. max_lifetime_ms: the broker's maximum is taken for 0 and negative values."""
+        """Create a token. max_lifetime_ms: the longest lifetime to which the token can be renewed; for 0 or less, the broker's maximum is
+        used.
+        """
         self._check_enabled()
         max_ms = now_ms + _shorter(self._settings.delegation_token_max_lifetime_ms, max_lifetime_ms)
         token = Token(
@@ -92,14 +94,14 @@ class DelegationTokens:
         return token
 
     def renew(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Renew a token; return when it expires now. period_ms: the broker's default is taken for 0 and negative values."""
+        """Renew a token for a period from now; return its new expiry time. period_ms: for 0 or less, the broker's default is used."""
         token = self._found(token_hmac)
         self._check_alive(token, now_ms)
         _check_owner(token, principal)
         return self._set_expiry(token, now_ms + _shorter(self._settings.delegation_token_expiry_time_ms, period_ms))
 
     def expire(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Let a token expire after a period, at once if that is negative; return when it expires."""
+        """Let a token expire after a period, or at once if the period is negative. Returns the new expiry time."""
         token = self._found(token_hmac)
         _check_owner(token, principal)
         if period_ms < 0:
@@ -109,7 +111,7 @@ class DelegationTokens:
         return self._set_expiry(token, now_ms + period_ms)
 
     def forget_ended(self, now_ms: int) -> None:
-        """Remove expired tokens."""
+        """Remove the tokens that have expired."""
         self._change({name: token for name, token in self._tokens.items() if not token.has_ended(now_ms)})
 
     def hmac_of(self, token: Token) -> bytes:
@@ -117,12 +119,12 @@ class DelegationTokens:
         return hmac.digest(self._settings.delegation_token_secret_key.encode(), token.id.encode(), "sha512")
 
     def living(self, token_id: str, now_ms: int) -> Token | None:
-        """Return a token that can be used for a login, None if there is none with this id."""
+        """Return the token with this id; None if there is no such token or it has expired."""
         token = self._tokens.get(token_id)
         return None if token is None or token.has_ended(now_ms) else token
 
     def credential(self, mechanism: str, token: Token) -> ScramCredential:
-        """Return the SCRAM credential of a token. Its password is the HMAC in base64."""
+        """Return the SCRAM credential with which a client logs in by a token. The password is the token's HMAC in base64."""
         return ScramCredential.of(mechanism, base64.b64encode(self.hmac_of(token)).decode())
 
     def _check_enabled(self) -> None:
@@ -161,11 +163,11 @@ def _shorter(longest_ms: int, wanted_ms: int) -> int:
 
 
 def written(kind: str, name: str) -> str:
-    """Return a principal as text, Type:name."""
+    """Return a principal as text in the form Type:name."""
     return f"{kind}{_SEPARATOR}{name}"
 
 
 def parts_of(principal: str) -> tuple[str, str]:
-    """Return a principal's type and name."""
+    """Split a principal in the form Type:name; return its type and its name."""
     kind, _, name = principal.partition(_SEPARATOR)
     return kind, name

@@ -38,7 +38,7 @@ _ANY_MORE: Final = b"\x01"
 
 
 class ValidToken(NamedTuple):
-    """A token that was accepted. ends_ms: when it expires, in ms since the epoch."""
+    """A token that was accepted. user: its user. ends_ms: the time when the token expires, in ms since the epoch."""
 
     user: str
     ends_ms: int
@@ -66,11 +66,13 @@ def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
 
 
 class Logins:
-    """Who may log in to a cluster. mechanisms: the enabled SASL mechanisms.
+    """The users of a cluster and the SASL mechanisms with which they can log in.
 
-    users: passwords by user for PLAIN, None without PLAIN and SCRAM. scram: the users of SCRAM. tokens: delegation tokens, with which
-    clients log in by SCRAM as well. validate: validates tokens of OAUTHBEARER, None without it. accounts: those of AWS_MSK_IAM, None
-    without it. kerberos: begins GSSAPI for a connection, None without it.
+    users: passwords by user name, for PLAIN and SCRAM; None disables both. scram: the SCRAM credentials. tokens: delegation tokens, with
+    which clients can log in by SCRAM. validate: checks OAUTHBEARER tokens. accounts: the accounts for AWS_MSK_IAM. kerberos: returns a new
+    GSSAPI context for each login. If one of the last three is None, its mechanism is disabled.
+
+    mechanisms: the enabled mechanisms.
     """
 
     def __init__(
@@ -92,21 +94,24 @@ class Logins:
         self.mechanisms = [*(OF_PASSWORDS if users is not None else ()), *given]
 
     def check_password(self, user: str, password: str) -> bool:
-        """Whether a password is the user's. The comparison takes constant time."""
+        """Return whether the password is right. The comparison always takes the same time, so that its duration tells nothing about the
+        password.
+        """
         known = self._passwords.get(user, "")
         return hmac.compare_digest(known.encode(), password.encode()) and user in self._passwords
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return the SCRAM credential of a user."""
+        """Return the SCRAM credential of a user for a mechanism, None if the user has none."""
         return self._scram.credential(mechanism, user)
 
 
 @dataclass(slots=True)
 class Login:
-    """The login of one connection. mechanism: the one of SaslHandshake, "" before it. user: the authenticated user, "" before that.
+    """The state of the login on one connection.
 
-    credentials_end_ms: when the client's credentials expire, in ms since the epoch. session_ends_ms: until when the client has to log in
-    again, in the node's time.
+    mechanism: the mechanism that the client has chosen by SaslHandshake, "" before SaslHandshake. user: the authenticated user, "" before
+    the login. credentials_end_ms: when the client's credentials expire, in ms since the epoch. session_ends_ms: when the session ends
+    unless the client logs in again; a time of the node's clock.
     """
 
     logins: Logins
@@ -127,17 +132,22 @@ class Login:
 
     @property
     def principal(self) -> str:
-        """The authenticated principal."""
+        """The authenticated principal: the user, or the owner of the delegation token."""
         return written(USER, self.user) if self._token is None else self._token.owner
 
     def permits(self, api_key: int, now_ms: int) -> bool:
-        """Whether the client may send a request of this API now: only a login, before the first one and after the session has expired."""
+        """Return whether the client may send a request of this API now.
+
+        Before the login, and after the session has expired, only the APIs for logging in are permitted.
+        """
         if not self.user:
             return api_key in _BEFORE_LOGIN
         return now_ms <= self.session_ends_ms or api_key in _AFTER_SESSION
 
     def agree(self, mechanism: str) -> None:
-        """Choose a mechanism (SaslHandshake). Raises BrokerError if it is not enabled, or if one was chosen already."""
+        """Set the mechanism that the client has sent in SaslHandshake. Raises BrokerError if it is not enabled, or if one was chosen
+        before.
+        """
         if self.mechanism and not self.user:
             raise BrokerError("a SASL mechanism was chosen already", code=ErrorCode.ILLEGAL_SASL_STATE)
         if mechanism not in self.logins.mechanisms:
@@ -150,7 +160,10 @@ class Login:
         self.credentials_end_ms = NEVER_MS
 
     def take(self, message: bytes, wall_ms: int) -> bytes:
-        """Return the answer to a client's SASL message. Raises BrokerError with Kafka's message when the login fails."""
+        """Process a SASL message of the client; return the answer to send. Raises BrokerError with Kafka's message if the login fails.
+
+        wall_ms: the present time in milliseconds since the epoch.
+        """
         if not self.mechanism or self.user:
             raise BrokerError("SaslAuthenticate came before SaslHandshake", code=ErrorCode.ILLEGAL_SASL_STATE)
         try:
@@ -165,7 +178,10 @@ class Login:
         return answer
 
     def begin_session(self, max_reauth_ms: int, now_ms: int, wall_ms: int) -> int:
-        """The client has logged in: return the session's lifetime in ms, 0 for no limit. max_reauth_ms: 0 for no limit."""
+        """Begin the session of a client that has logged in; return the session's lifetime in ms, 0 for no limit.
+
+        max_reauth_ms: the setting connections.max.reauth.ms, 0 for no limit. wall_ms: the present time in milliseconds since the epoch.
+        """
         limits = [self.credentials_end_ms - wall_ms] if self.credentials_end_ms != NEVER_MS else []
         limits += [max_reauth_ms] if max_reauth_ms > 0 else []
         lifetime_ms = max(min(limits), 0) if limits else 0

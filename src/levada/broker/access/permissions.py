@@ -27,7 +27,7 @@ _NAMED_BY: Final = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_I
 
 
 def refusal(call: Call) -> ErrorCode:
-    """Return the error with which a request is refused as a whole, NONE if it is not."""
+    """Return the error code with which the whole request is refused, NONE if the request is permitted."""
     if call.state.cluster.authorizer is None:
         return ErrorCode.NONE
     for resource_type, need in NEEDS[call.api.request.NAME].items():
@@ -39,19 +39,20 @@ def refusal(call: Call) -> ErrorCode:
 
 
 def allows(call: Call, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-    """Whether the client may carry out an operation on a resource."""
+    """Return whether the client may carry out an operation on a resource. name: by default the cluster itself."""
     authorizer = call.state.cluster.authorizer
     return authorizer is None or authorizer.allows(_requester(call), operation, resource_type, name)
 
 
 def allows_with_any(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
-    """Whether there may be a resource of this type on which the client may carry out an operation (KIP-679)."""
+    """Return whether the client may carry out an operation on at least one resource of a type, even if no such resource exists (KIP-679).
+    """
     authorizer = call.state.cluster.authorizer
     return authorizer is None or authorizer.allows_with_any(_requester(call), operation, resource_type)
 
 
 def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-    """Whether the client has the permissions on a resource that its request needs."""
+    """Return whether the client may carry out, on a resource, the operations that this kind of request needs."""
     if call.state.cluster.authorizer is None:
         return True
     need = NEEDS[call.api.request.NAME][resource_type]
@@ -61,19 +62,19 @@ def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bo
 
 
 def check(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
-    """Raise AuthorizationError unless the client has the permissions on a resource that its request needs."""
+    """Raise AuthorizationError unless the client may carry out, on a resource, the operations that this kind of request needs."""
     if not may(call, resource_type, name):
         raise denied(resource_type)
 
 
 def check_each(call: Call, resource_type: ResourceType, names: Iterable[str]) -> None:
-    """Raise AuthorizationError unless the client has the permissions on all these resources that its request needs."""
+    """Raise AuthorizationError unless check() succeeds for each of these resources."""
     for name in names:
         check(call, resource_type, name)
 
 
 def denied(resource_type: ResourceType) -> BrokerError:
-    """Return the error of a client without permissions for a resource, with Kafka's message."""
+    """Return the error for a client that lacks permissions on a resource of this type, with Kafka's message."""
     code = CODES[resource_type]
     return broker_error(code, _WORDS.get(code, ""))
 
@@ -88,10 +89,10 @@ _WORDS: Final = {
 
 
 def find_topic(call: Call, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
-    """Return the topic that a request names, if its client may use it.
+    """Return the topic that a request names, if the client may use it. by_id: find the topic by `topic_id` instead of by `name`.
 
-    Raises TopicAuthorizationError, and what BrokerState.find_topic() raises. Only a client that may use a topic learns whether the name
-    exists. Topic ids need no such protection.
+    Raises TopicAuthorizationError, or the errors of BrokerState.find_topic(). A client without permission gets the same error whether or
+    not the name exists. Topic ids cannot be guessed and need no such protection.
     """
     if not by_id:
         check(call, ResourceType.TOPIC, name)
@@ -102,14 +103,18 @@ def find_topic(call: Call, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str, *, is_asked: bool) -> int:
-    """Return the operations on a resource that the client is authorized for, as bits; NOT_ASKED if the request has not asked."""
+    """Return the operations that the client may carry out on a resource, as a bit field. is_asked: whether the request asks for the
+    operations; if not, NOT_ASKED is returned.
+    """
     if not is_asked:
         return NOT_ASKED
     return _bits(operation for operation in OPERATIONS[resource_type] if allows(call, operation, resource_type, name))
 
 
 def operations_on_cluster(call: Call, *, is_asked: bool) -> int:
-    """Return the same for the cluster. A client that may not describe the cluster gets 0."""
+    """Return the operations that the client may carry out on the cluster, like authorized_operations(). The result is 0 for a client that
+    may not describe the cluster.
+    """
     if is_asked and not may(call, ResourceType.CLUSTER):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME, is_asked=is_asked)
@@ -120,7 +125,9 @@ def _bits(operations: Iterable[AclOperation]) -> int:
 
 
 def check_may_use_tokens(session: Session) -> None:
-    """Raise BrokerError (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) for clients that have not logged in, or with a token (KIP-48)."""
+    """Raise BrokerError (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) if the client has not logged in, or has logged in with a delegation token
+    (KIP-48).
+    """
     if session.listener.protocol == PLAINTEXT or session.principal == ANONYMOUS or session.is_by_token:
         raise BrokerError(
             "delegation tokens are for clients that have logged in, and not with a token",

@@ -17,9 +17,10 @@ Key: TypeAlias = tuple[str, str]
 
 
 class ScramUsers:
-    """The SCRAM credentials of all users.
+    """The SCRAM credentials of all users of a cluster.
 
-    kept: what `keep` was called with last, before a restart. keep: called with all credentials after each change.
+    keep: a function that stores all credentials; it is called after each change. kept: the last value passed to `keep` before the broker
+    was restarted, or None.
     """
 
     def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:
@@ -42,7 +43,7 @@ class ScramUsers:
         return self._credentials.get((user, mechanism))
 
     def set_passwords(self, passwords: Mapping[str, str]) -> None:
-        """Set the passwords of users for all mechanisms. A credential that matches the password already stays."""
+        """Set the passwords of users for all SCRAM mechanisms. A credential that already matches the password is not replaced."""
         self.change(
             {
                 (user, mechanism): ScramCredential.of(mechanism, password)
@@ -53,7 +54,7 @@ class ScramUsers:
         )
 
     def change(self, changes: Mapping[Key, ScramCredential | None]) -> None:
-        """Add or replace credentials; None removes one."""
+        """Add, replace or remove credentials by user and mechanism. None removes the credential."""
         changed = {**self._credentials, **changes}
         known = {key: credential for key, credential in changed.items() if credential is not None}
         if known != self._credentials:

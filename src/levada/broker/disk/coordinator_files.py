@@ -20,7 +20,7 @@ _NAMESPACE = UUID(int=0)
 
 
 class _NoCheckpoints:
-    """A Home without checkpoints: the log starts at 0, and is compacted again by the next broker."""
+    """A Home that stores no checkpoints. Its log starts at offset 0, and a restarted broker compacts the whole log again."""
 
     log_start = clean_until = 0
     was_finished = False
@@ -29,10 +29,10 @@ class _NoCheckpoints:
         self.folder = folder
 
     def keep_start(self, offset: int) -> None:
-        """Never needed: these logs are only compacted."""
+        """Do nothing: the log start offset never changes, because these logs are only compacted."""
 
     def keep_cleaned(self, offset: int) -> None:
-        """Do nothing: it is not stored."""
+        """Do nothing: the offset is not stored."""
 
     def take_in(self, files: ReplicaFolder) -> None:
         """Do nothing: CoordinatorFiles closes the files."""
@@ -41,12 +41,12 @@ class _NoCheckpoints:
         """Do nothing: CoordinatorFiles removes the replica."""
 
     def at(self, node_id: int) -> Self:
-        """Return the same: it belongs to no node."""
+        """Return this Home itself, because a coordinator's log belongs to no node."""
         return self
 
 
 class CoordinatorFiles(CoordinatorLogs):
-    """A CoordinatorLog in a folder. A partition gets its folder with its first record."""
+    """A CoordinatorLog in files. The folder of a partition is created with the partition's first record."""
 
     def __init__(self, path: Path, settings: BrokerSettings) -> None:
         super().__init__(settings)
@@ -62,7 +62,7 @@ class CoordinatorFiles(CoordinatorLogs):
         return super().read()
 
     def open(self, place: TopicPartition) -> Replica:
-        """Return the replica of a partition. The first call loads its files; from then on the replica stores all changes there."""
+        """Return the replica of a partition. The first call loads the replica's files; later changes of the replica are written to them."""
         replica = self.replica(place)
         if place not in self._files:
             files = ReplicaFolder(

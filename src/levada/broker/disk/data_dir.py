@@ -41,9 +41,9 @@ _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
 class DataDir:
-    """A ClusterStorage in a folder, which is created if needed.
+    """A ClusterStorage in a folder, which is created if it does not exist.
 
-    Raises IllegalStateError if another broker uses it or its content cannot be read, BrokerError if the system refuses access.
+    Raises IllegalStateError if another broker uses the folder or its content cannot be read, BrokerError if the system refuses access.
     """
 
     def __init__(self, path: Path | str, settings: BrokerSettings) -> None:
@@ -73,7 +73,7 @@ class DataDir:
     # ClusterStorage
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
-        """Return the stored cluster id; without one, store a new one and return it."""
+        """Return the stored cluster id. If none is stored, store the result of fresh() and return it."""
         if "id" not in self._kept:
             self._keep({"id": fresh()})
         return str(self._kept["id"])
@@ -121,11 +121,11 @@ class DataDir:
         return LogDir(str(folder.resolve()), volume.total, volume.free)
 
     def first_producer_id(self) -> int:
-        """Return the first producer id that has certainly never been used."""
+        """Return a producer id such that neither it nor any higher producer id was ever used."""
         return int(self._kept.get("next_producer_id", 0))
 
     def keep_producer_ids(self, end: int) -> None:
-        """Store that producer ids below this one may have been used."""
+        """Store that all producer ids below `end` may have been used."""
         self._keep({"next_producer_id": end})
 
     # Inside
@@ -177,9 +177,10 @@ def _acls_in(kept: Mapping[str, Any]) -> list[AclBinding]:
 
 
 class _NodeDir:
-    """The folder of one node, with the checkpoints of its logs. files: of its replicas, by partition.
+    """The folder of one node. It holds the node's replicas and the checkpoint files of their logs.
 
-    was_finished: whether the former broker was closed, so that all logs are flushed and have their indexes.
+    files: the replicas' files, by partition. was_finished: whether the broker that used the folder before was closed, so that all logs are
+    flushed and have their indexes.
     """
 
     def __init__(self, path: Path, node_id: int, cluster_id: str) -> None:
@@ -196,7 +197,7 @@ class _NodeDir:
         self.files: dict[TopicPartition, ReplicaFolder] = {}
 
     def close(self) -> None:
-        """Close all logs, even if some of them fail, and write the file that says so. Raises the last error."""
+        """Close all logs, even if some of them fail, and then write the file that marks a clean shutdown. Raises the last error."""
         with ExitStack() as closing:
             for files in self.files.values():
                 closing.callback(files.close)
@@ -206,16 +207,16 @@ class _NodeDir:
         write_whole(self.path / _CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": -1}).encode())
 
     def kept(self, checkpoint: str, name: TopicPartition) -> int:
-        """Return the offset of a log in a checkpoint, 0 if there is none."""
+        """Return the offset that a checkpoint file has for a log, 0 if it has none. checkpoint: the name of the file."""
         return self._checkpoints[checkpoint].get(name, 0)
 
     def keep(self, checkpoint: str, name: TopicPartition, offset: int) -> None:
-        """Store the offset of a log in a checkpoint."""
+        """Store the offset of a log in a checkpoint file. checkpoint: the name of the file."""
         if self.kept(checkpoint, name) != offset:
             self._change(checkpoint, {**self._checkpoints[checkpoint], name: offset})
 
     def forget(self, name: TopicPartition) -> None:
-        """Remove a replica from the files and checkpoints of this node, because the node does not host it any more."""
+        """Remove a replica from the node's files and checkpoints, because the replica was deleted or moved to another node."""
         self.files.pop(name, None)
         for checkpoint, offsets in self._checkpoints.items():
             if name in offsets:
@@ -238,7 +239,7 @@ class _NodeDir:
 
 
 class _Home:
-    """The Home of a replica in a node's folder. nodes: returns the folder of a node."""
+    """The Home of a replica in a node's folder. nodes: a function that returns the folder of a node."""
 
     def __init__(self, nodes: Callable[[int], _NodeDir], node_id: int, name: TopicPartition) -> None:
         self._nodes = nodes
@@ -248,7 +249,7 @@ class _Home:
 
     @property
     def was_finished(self) -> bool:
-        """Whether the former broker closed the log."""
+        """Whether the broker that wrote the log before was closed, so that the log is flushed."""
         return self._node.was_finished
 
     @property
@@ -270,13 +271,13 @@ class _Home:
         self._node.keep(_CLEANED, self._name, offset)
 
     def take_in(self, files: ReplicaFolder) -> None:
-        """Register the files, to be closed with those of the node."""
+        """Register the replica's files, so that they are closed together with the node's other files."""
         self._node.files[self._name] = files
 
     def leave(self) -> None:
-        """Remove the replica from this node's folder."""
+        """Remove the replica from the node's list of files and from its checkpoints, because the replica was deleted or moved."""
         self._node.forget(self._name)
 
     def at(self, node_id: int) -> Self:
-        """Return the Home of the replica at another node."""
+        """Return the Home that the replica has at another node."""
         return type(self)(self._nodes, node_id, self._name)

@@ -15,13 +15,15 @@ TEMPORARY = ".tmp"
 
 
 def storage_error(path: Path, fault: OSError) -> BrokerError:
-    """Return the error of a request for which a file cannot be used."""
+    """Return the error that a request gets if a file cannot be used."""
     return BrokerError(f"{path}: {fault.strerror or fault}", code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Turn OSErrors within this block into storage errors. path: the file or folder concerned."""
+    """Convert each OSError that is raised in the `with` block into a storage error (BrokerError). path: the file or folder that the error
+    message names.
+    """
     try:
         yield
     except OSError as fault:
@@ -29,7 +31,7 @@ def storing(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Replace a file as a whole: after a crash either the old or the new content is there.
+    """Replace the content of a file at once: after a crash the file has either its old or its new content.
 
     lasting: flush the file to the disk before returning. It may be False for content that can be computed again.
     """
@@ -46,7 +48,7 @@ def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file that only its owner may read; return its descriptor."""
+    """Open a file that only its owner may read; return its descriptor. flags: the flags of os.open()."""
     return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
 
 
@@ -56,7 +58,9 @@ def make_private(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the entries of a folder, after files in it were created, renamed or deleted. Windows has no such call and does not need it."""
+    """Flush the list of files in a folder to the disk, after files were created, renamed or deleted. Windows has no such call and does not
+    need it.
+    """
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -67,7 +71,9 @@ def sync_folder(path: Path) -> None:
 
 
 def lock(path: Path) -> IO[bytes]:
-    """Lock a file until the returned file is closed. Raises IllegalStateError if another broker holds the lock, in any process."""
+    """Lock a file. The lock ends when the returned file is closed. Raises IllegalStateError if another broker, in this or another process,
+    has the lock.
+    """
     with storing(path):
         file = os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+b")
     try:

@@ -25,24 +25,26 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return a checkpoint file with an offset for each partition."""
+    """Return the text of a checkpoint file with an offset for each partition."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
     return "\n".join([_VERSION, str(len(lines)), *lines, ""])
 
 
 def decode_offsets(text: str) -> dict[TopicPartition, int]:
-    """Read a checkpoint file. Raises ValueError if it is damaged."""
+    """Return the offsets in the text of a checkpoint file, by partition. Raises ValueError if the text is damaged."""
     return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in _entries(text, 3)}
 
 
 def encode_epochs(starts: Iterable[tuple[int, int]]) -> str:
-    """Return a leader-epoch-checkpoint: the start offset of each epoch."""
+    """Return the text of a leader-epoch-checkpoint file. starts: pairs of an epoch and its start offset."""
     lines = [f"{epoch} {start}" for epoch, start in starts]
     return "\n".join([_VERSION, str(len(lines)), *lines, ""])
 
 
 def decode_epochs(text: str) -> list[tuple[int, int]]:
-    """Read a leader-epoch-checkpoint. Raises ValueError if it is damaged."""
+    """Return pairs of an epoch and its start offset from the text of a leader-epoch-checkpoint file. Raises ValueError if the text is
+    damaged.
+    """
     return [(int(epoch), int(start)) for epoch, start in _entries(text, 2)]
 
 
@@ -55,8 +57,10 @@ def _entries(text: str, fields: int) -> list[list[str]]:
 
 
 class SnapshotEntry(NamedTuple):
-    """A producer's state in a snapshot. offset_delta: of its last batch. open_from: first offset of its open transaction, -1 without
-    one.
+    """The state of one producer in a producer snapshot.
+
+    offset_delta: the difference between the last and the first offset of the producer's last batch. open_from: the first offset of its open
+    transaction, -1 if none is open.
     """
 
     producer_id: int
@@ -70,7 +74,7 @@ class SnapshotEntry(NamedTuple):
 
 
 def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
-    """Return a producer snapshot."""
+    """Return the bytes of a producer snapshot file."""
     body = [_ENTRY.pack(*entry) for entry in entries]
     data = bytearray(_SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, 0, len(body)) + b"".join(body))
     struct.pack_into(">I", data, 2, checksum(bytes(data[_CHECKED_FROM:])))
@@ -78,7 +82,7 @@ def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
-    """Read a producer snapshot. Raises CorruptRecordError if it is damaged."""
+    """Return the entries in the bytes of a producer snapshot file. Raises CorruptRecordError if the bytes are damaged."""
     if len(data) < _SNAPSHOT_HEAD.size:
         raise CorruptRecordError(f"a producer snapshot of only {len(data)} bytes")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
@@ -89,21 +93,21 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 def short_id(uuid: UUID) -> str:
-    """Return an id in Kafka's text form."""
+    """Return a UUID in Kafka's text form, base64 without padding."""
     return base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
 
 
 def meta_properties(cluster_id: str, node_id: int, directory_id: UUID) -> str:
-    """Return the meta.properties of a node's folder."""
+    """Return the text of a node's meta.properties file. directory_id: the id of its log directory."""
     return f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={short_id(directory_id)}\n"
 
 
 def partition_metadata(topic_id: UUID) -> str:
-    """Return the partition.metadata of a partition's folder."""
+    """Return the text of a partition.metadata file."""
     return f"version: 0\ntopic_id: {short_id(topic_id)}"
 
 
 def topic_id_in(metadata: str) -> str | None:
-    """Return the topic id in a partition.metadata, in Kafka's text form; None if the file is damaged."""
+    """Return the topic id in the text of a partition.metadata file, in Kafka's text form; None if the text is damaged."""
     found = _METADATA.fullmatch(metadata)
     return found and found[1]

@@ -21,7 +21,10 @@ _TXN_VERSION = 0
 
 
 class SegmentIndexes:
-    """The indexes of a growing segment. offsets, times: their bytes so far."""
+    """Collects the offset index and the time index of a segment while batches are appended.
+
+    offsets, times: the bytes of the two index files so far.
+    """
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.offsets = bytearray()
@@ -34,7 +37,7 @@ class SegmentIndexes:
         self._last_time = -1
 
     def add(self, batch: RecordBatch) -> None:
-        """Add a batch that was appended to the segment."""
+        """Add the index entries for a batch that was appended to the segment."""
         if batch.max_timestamp > self._newest[0]:
             self._newest = (batch.max_timestamp, batch.last_offset)
         if self._since_last > self._interval_bytes:
@@ -46,7 +49,7 @@ class SegmentIndexes:
         self._since_last += batch.size_bytes
 
     def times(self) -> bytes:
-        """Return the time index so far, with the newest timestamp as its last entry."""
+        """The bytes of the time index so far. The last entry has the newest timestamp."""
         return bytes(self._times + self._time_entry())
 
     def _time_entry(self) -> bytes:
@@ -55,5 +58,5 @@ class SegmentIndexes:
 
 
 def transaction_index(aborted: Iterable[AbortedTransaction]) -> bytes:
-    """Return the index of the aborted transactions whose markers are in a segment."""
+    """Return the bytes of a segment's transaction index. aborted: the aborted transactions whose markers are in the segment."""
     return b"".join(encode_prefixed(AbortedTxn(**one._asdict()), _TXN_VERSION) for one in sorted(aborted, key=lambda one: one.last_offset))

@@ -15,7 +15,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values in their order. Raises ConfigError if the file cannot be read."""
+    """Yield the names and values in a Java properties file, in the order of the file. Raises ConfigError if the file cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as fault:
@@ -29,7 +29,7 @@ def read_properties(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _whole_lines(text: str) -> Iterator[str]:
-    """Yield the lines with content, each joined with its continuation lines. A line that ends with an unescaped backslash is continued."""
+    """Yield the lines that are neither empty nor comments. A line that ends with an unescaped backslash is joined with the next line."""
     whole = ""
     for line in text.split("\n"):
         line = line.lstrip(_BLANKS)
@@ -46,7 +46,9 @@ def _whole_lines(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    """Remove escapes: a backslash makes the next character literal, except before the few letters that stand for another character."""
+    """Replace the escape sequences in a text. A backslash before a letter such as n or t stands for a control character; any other
+    character after it is literal.
+    """
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else _character(found[2]), text)
 
 

@@ -25,7 +25,9 @@ NEWEST_MAGIC = 2
 
 
 class Found(NamedTuple):
-    """The content of a segment's file. size_bytes: of its whole batches. fault: what is wrong after them, None for a whole file."""
+    """The batches that were read from a segment's file. size_bytes: the total size of these batches. fault: why reading stopped before the
+    end of the file, None if it did not.
+    """
 
     batches: list[RecordBatch]
     size_bytes: int
@@ -33,7 +35,7 @@ class Found(NamedTuple):
 
 
 def read_segment(path: Path, first_offset: int) -> Found:
-    """Read a segment to its end, or to the first batch that is damaged or overlaps an offset that was read before."""
+    """Read the batches of a segment, up to the first batch that is damaged or whose offsets are below `first_offset` or not ascending."""
     data = path.read_bytes()
     batches: list[RecordBatch] = []
     size, fault = 0, None
@@ -59,7 +61,9 @@ def segments_in(folder: Path) -> list[int]:
 
 
 def finish_compaction(folder: Path) -> None:
-    """Finish a compaction that a crash has interrupted, or drop it."""
+    """Clean up after a crash during a compaction: finish replacing the old segments if all new ones were written, otherwise delete the new
+    ones.
+    """
     cleaned, swapped = sorted(folder.glob(f"*{CLEANED}")), sorted(folder.glob(f"*{SWAP}"))
     if cleaned:
         # Not all new segments were written, so the old ones still exist.
@@ -71,7 +75,7 @@ def finish_compaction(folder: Path) -> None:
 
 
 def put_in_place(folder: Path, swapped: list[Path]) -> None:
-    """Replace old segments by the new ones that were written from them."""
+    """Replace the old segments by the new segments that compaction has written. swapped: the files of the new segments."""
     first = int(swapped[0].name.removesuffix(SWAP))
     end = first
     for path in swapped:
@@ -84,7 +88,7 @@ def put_in_place(folder: Path, swapped: list[Path]) -> None:
 
 
 def remove_orphans(folder: Path) -> None:
-    """Delete segments and files that were being deleted or written at a crash."""
+    """Delete files that a crash has left behind: index files without a segment, and temporary files."""
     for path in folder.iterdir():
         is_orphan = path.suffix in (INDEX, TIME_INDEX, TXN_INDEX) and not path.with_suffix(LOG).exists()
         if is_orphan or path.suffix == TEMPORARY:
@@ -92,7 +96,9 @@ def remove_orphans(folder: Path) -> None:
 
 
 def tell_damage(path: Path, found: Found, *, cut: bool) -> None:
-    """Log what a damaged segment has lost."""
+    """Log what was lost by damage in a segment. cut: True if the file was cut after the last whole batch, False if the file is kept as it
+    is.
+    """
     reached = found.batches[-1].next_offset if found.batches else int(path.name.removesuffix(LOG))
     if cut:
         _log.warning("%s: cut at offset %d, behind the last whole batch: %s", path, reached, found.fault)

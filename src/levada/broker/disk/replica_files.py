@@ -41,16 +41,16 @@ _MAX_INT = 2**31 - 1
 
 
 class Home(Protocol):
-    """The place of a replica's folder, and the checkpoints of its log. Offsets are 0 if nothing is stored."""
+    """Tells where a replica's folder is and stores the checkpoints of its log. An offset that was never stored is 0."""
 
     @property
     def folder(self) -> Path:
-        """The folder."""
+        """The folder of the replica's files."""
         ...
 
     @property
     def was_finished(self) -> bool:
-        """Whether the former broker was closed, so that the log is flushed and has its indexes."""
+        """Whether the broker that wrote the log before was closed, so that the log is flushed and has its indexes."""
         ...
 
     @property
@@ -72,20 +72,20 @@ class Home(Protocol):
         ...
 
     def take_in(self, files: ReplicaFolder) -> None:
-        """Register the files, to be closed with the others."""
+        """Register the replica's files, so that they are closed together with the node's other files."""
         ...
 
     def leave(self) -> None:
-        """Remove the replica from here."""
+        """Stop tracking the replica's files and remove its checkpoints. The files themselves are not deleted."""
         ...
 
     def at(self, node_id: int) -> Self:
-        """Return the Home of the replica at another node."""
+        """Return the Home that the replica has at another node."""
         ...
 
 
 class ReplicaFolder:
-    """The ReplicaFiles of a replica in a folder."""
+    """The files of one replica (ReplicaFiles), in a folder of their own."""
 
     def __init__(self, home: Home, topic_id: UUID, *, flush_messages: int, index_interval_bytes: int) -> None:
         self._home = home
@@ -97,19 +97,19 @@ class ReplicaFolder:
 
     @property
     def folder(self) -> Path:
-        """The present folder."""
+        """The folder, which changes if the replica is moved to another node."""
         return self._home.folder
 
     @property
     def log(self) -> PartitionLog:
-        """The log in these files."""
+        """The log whose segments are stored in the folder."""
         assert self._replica is not None
         return self._replica.log
 
     # ReplicaFiles
 
     def load(self, replica: Replica) -> None:
-        """Repair the folder and fill a replica with its content."""
+        """Repair the files in the folder after a crash, and load them into a new replica."""
         self._replica = replica
         with storing(self.folder):
             self._claim()
@@ -136,9 +136,9 @@ class ReplicaFolder:
         replica.transactions.forget_before(replica.log.start_offset)
 
     def begin(self, base_offset: int) -> SegmentFile:
-        """Close the present segment, and begin the next one with a producer snapshot.
+        """Write a producer snapshot, close the active segment, and return the file of a new active segment.
 
-        If this fails, the present segment can still be appended to.
+        If this fails, batches can still be appended to the old active segment.
         """
         self._finish_active()
         self._snapshot(base_offset)
@@ -149,8 +149,9 @@ class ReplicaFolder:
         return fresh
 
     def rewrite(self, old: Sequence[SegmentFile], new: Sequence[Sequence[RecordBatch]], clean_until: int) -> list[SegmentFile]:
-        """Write new segments beside the old ones, then replace these. After a crash at any moment, either the old or the new ones are
-        there.
+        """Replace old segments by new ones with these batches. After a crash at any moment, either all old or all new segments exist.
+
+        new: the batches of each new segment. clean_until: the offset up to which the log is compacted afterwards.
         """
         first = min((segment.base_offset for segment in old if isinstance(segment, DiskSegment)), default=0)
         bases = [first, *(batches[-1].next_offset for batches in new[:-1])][: len(new)]
@@ -169,7 +170,9 @@ class ReplicaFolder:
         return list(segments)
 
     def _settle(self, segments: Iterable[DiskSegment], clean_until: int) -> None:
-        """Write what new segments can do without. The old segments are gone, so an error of the disk cannot undo the replacement."""
+        """Write the indexes of new segments and store `clean_until`. An error of the disk is only logged, because the old segments are
+        already deleted.
+        """
         try:
             with storing(self.folder):
                 sync_folder(self.folder)
@@ -180,8 +183,8 @@ class ReplicaFolder:
             _log.warning("%s was compacted, and will be again when the broker starts: %s", self.folder, fault)
 
     def _write_cleaned(self, bases: Sequence[int], new: Sequence[Sequence[RecordBatch]]) -> None:
-        """Write new segments under temporary names, all or none: recovery takes a single one as a sign that the others were written as
-        well.
+        """Write new segments under temporary names. If one of them fails, all are deleted, because recovery takes any of them as a sign
+        that all were written.
         """
         try:
             for base_offset, batches in zip(bases, new, strict=True):
@@ -196,7 +199,7 @@ class ReplicaFolder:
         self._home.keep_start(offset)
 
     def move_to(self, node_id: int) -> None:
-        """Move the folder and the checkpoints of the log to another node."""
+        """Move the folder and the log's checkpoints to another node."""
         before, home = self._home, self._home.at(node_id)
         home.keep_start(before.log_start)
         home.keep_cleaned(before.clean_until)
@@ -220,7 +223,7 @@ class ReplicaFolder:
     # For CoordinatorFiles and DataDir
 
     def close(self) -> None:
-        """Close all segments, and write a producer snapshot if anything was appended since the last one."""
+        """Close all segments. If batches were appended since the last producer snapshot, write another one."""
         try:
             self._finish_active()
             if self._replica is not None and not self._has_snapshot:
@@ -231,7 +234,7 @@ class ReplicaFolder:
     # Inside
 
     def _claim(self) -> None:
-        """Create the folder. A folder of a former topic of this name, whose deletion a crash has interrupted, is renamed."""
+        """Create the folder. If it exists, but belongs to a deleted topic of the same name, rename the old folder before."""
         path = self.folder / _METADATA
         kept_id = topic_id_in(path.read_text(errors="replace")) if path.exists() else None
         if kept_id is not None and kept_id != short_id(self._topic_id):
@@ -296,7 +299,9 @@ class ReplicaFolder:
                 _log.error("%s: the batch at offset %d has no valid producer state: %s", path, batch.base_offset, fault)
 
     def _recall_producers(self, replica: Replica) -> None:
-        """Load the producer snapshot at the first segment. The producers' later state follows from the batches."""
+        """Load the producer snapshot that belongs to the start of the first segment. Reading the batches then brings the producers up to
+        date.
+        """
         snapshots = sorted(self.folder.glob(f"*{SNAPSHOT}"))
         bases = segments_in(self.folder)
         path = self.folder / file_name(bases[0], SNAPSHOT) if bases else (snapshots or [self.folder / SNAPSHOT])[-1]

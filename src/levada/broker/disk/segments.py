@@ -23,8 +23,8 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class DiskSegment:
-    """A SegmentFile. folder: called each time, since the folder may be renamed. flush_messages: after how many records the file is
-    flushed.
+    """A SegmentFile on the disk. folder: returns the present folder of the replica, which may be renamed. flush_messages: the number of
+    records after which the file is flushed.
     """
 
     def __init__(self, base_offset: int, folder: Callable[[], Path], *, index_interval_bytes: int, flush_messages: int) -> None:
@@ -39,21 +39,21 @@ class DiskSegment:
         self.is_deleted = False
 
     def create(self) -> None:
-        """Create an empty file. It may exist already, from a failed attempt."""
+        """Create an empty file. A file that a failed attempt has left behind is overwritten."""
         with storing(self.path(LOG)):
             self._file = open_private(self.path(LOG), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def adopt(self, batches: Iterable[RecordBatch]) -> None:
-        """Take over a file with these batches, to which nothing will be appended."""
+        """Use an existing file that holds these batches. No batch can be appended to it."""
         for batch in batches:
             self._note(batch)
 
     def path(self, suffix: str) -> Path:
-        """Return the path of one of the segment's files."""
+        """Return the path of the segment's file with this suffix."""
         return self._folder() / file_name(self.base_offset, suffix)
 
     def append(self, batch: RecordBatch) -> None:
-        """Write a batch at the end."""
+        """Write a batch at the end of the file."""
         assert self._file is not None
         # If this fails, the next batch overwrites what was written of this one.
         with storing(self.path(LOG)):
@@ -68,13 +68,13 @@ class DiskSegment:
         self.size_bytes += batch.size_bytes
 
     def read(self, start: int, end: int) -> Bytes:
-        """Return bytes of the file."""
+        """Return the bytes of the file between two positions."""
         with storing(self.path(LOG)), self.path(LOG).open("rb") as file:
             file.seek(start)
             return file.read(end - start)
 
     def truncate(self, size: int) -> None:
-        """Cut the file. Nothing will be appended to it afterwards."""
+        """Cut the file to a size in bytes. No batch can be appended afterwards."""
         with storing(self.path(LOG)), self.path(LOG).open("r+b") as file:
             file.truncate(size)
             kept = file.read()
@@ -87,14 +87,14 @@ class DiskSegment:
             self.close()
 
     def finish(self) -> None:
-        """Flush the file and write its indexes. It can still be appended to, in case a later step fails."""
+        """Flush the file and write its indexes, before it is closed. If a later step fails, batches can still be appended."""
         if self._file is not None:
             with storing(self.path(LOG)):
                 self._flush(self._file)
         self.write_indexes()
 
     def close(self) -> None:
-        """Close the file: nothing will be appended."""
+        """Close the file. No batch can be appended afterwards."""
         if self._file is not None:
             file, self._file = self._file, None
             os.close(file)
@@ -105,17 +105,17 @@ class DiskSegment:
         return self.path(INDEX).exists() and self.path(TIME_INDEX).exists()
 
     def write_indexes(self) -> None:
-        """Write the indexes of the batches."""
+        """Write the offset index and the time index of the segment."""
         write_whole(self.path(INDEX), bytes(self._indexes.offsets), lasting=False)
         write_whole(self.path(TIME_INDEX), self._indexes.times(), lasting=False)
 
     def flush(self) -> None:
-        """Flush a file that is not open, as needed after a crash."""
+        """Flush the closed file, because it may not have been flushed before a crash."""
         with storing(self.path(LOG)), self.path(LOG).open("rb+") as file:
             self._flush(file.fileno())
 
     def delete(self) -> None:
-        """Delete the segment's files."""
+        """Delete the segment's file and its indexes."""
         self.is_deleted = True
         self.close()
         for suffix in _BELONG_TO_IT:

@@ -8,7 +8,7 @@ from levada.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaft
 
 
 def handle(call: Call) -> AddRaftVoterResponse:
-    """Refuse: the voters are fixed."""
+    """Refuse the request, because the voters of the embedded cluster cannot be changed."""
     request: AddRaftVoterRequest = call.request
     if request.cluster_id not in (None, call.state.cluster.id):
         return AddRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)

@@ -14,7 +14,7 @@ from levada.protocol.messages.alter_replica_log_dirs import (
 
 
 def handle(call: Call) -> AlterReplicaLogDirsResponse:
-    """Handle each replica separately."""
+    """Check each replica separately. No replica moves, because a node has only one log directory."""
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

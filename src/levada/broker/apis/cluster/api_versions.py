@@ -24,7 +24,7 @@ _KNOWS_LEVEL_0 = 4
 
 
 def handle(call: Call) -> ApiVersionsResponse:
-    """Return all served version ranges."""
+    """Return the version range of every API that this broker serves."""
     request: ApiVersionsRequest = call.request
     if call.version >= _HAS_SOFTWARE and not (_names_software(request) and _names_node_and_cluster_or_neither(request)):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
@@ -42,12 +42,14 @@ def handle(call: Call) -> ApiVersionsResponse:
 
 
 def refuse(request: ApiVersionsRequest | None, version: int, code: ErrorCode) -> ApiVersionsResponse:
-    """Return a response with this error and without ranges."""
+    """Return a response with this error and without version ranges."""
     return ApiVersionsResponse(error_code=code)
 
 
 def unsupported(own_range: VersionRange) -> ApiVersionsResponse:
-    """Return the response to a version that is not served, to be encoded as version 0. It has the range of ApiVersions only (KIP-511)."""
+    """Return the response to an ApiVersions request of an unknown version. It must be encoded as version 0 and lists only ApiVersions
+    (KIP-511).
+    """
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own_range)])
 
 
@@ -60,7 +62,7 @@ def _names_node_and_cluster_or_neither(request: ApiVersionsRequest) -> bool:
 
 
 def _means_this_node(call: Call, request: ApiVersionsRequest) -> bool:
-    """Whether the client has reached the cluster and node that it names (version 5)."""
+    """Return whether the cluster id and node id in the request, if given (version 5), are those of this node."""
     right_cluster = request.cluster_id in (None, call.state.cluster.id)
     return right_cluster and request.node_id in (_ANY_NODE, call.state.node_id)
 

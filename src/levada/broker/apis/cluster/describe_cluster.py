@@ -11,7 +11,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(call: Call) -> DescribeClusterResponse:
-    """Return the brokers that are up, and on request those that are down, which are fenced."""
+    """Return the brokers that are up. If the request asks for fenced brokers, the response also has the brokers that are down."""
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS

@@ -19,7 +19,8 @@ _HAS_ERROR_CODE = 3
 
 
 def handle(call: Call) -> DescribeLogDirsResponse:
-    """Return the node's one log directory, with its replicas of the named partitions. If none are named, return all."""
+    """Return the node's only log directory with its replicas of the named partitions. If the request names none, all replicas are returned.
+    """
     node_id, cluster = call.state.node_id, call.state.cluster
     topics = call.request.topics
     wanted = cluster.partitions(None if topics is None else ((topic.topic, topic.partitions) for topic in topics))
@@ -34,7 +35,7 @@ def handle(call: Call) -> DescribeLogDirsResponse:
 
 
 def refuse(request: DescribeLogDirsRequest, version: int, code: ErrorCode) -> DescribeLogDirsResponse:
-    """Return a response with this error. Versions without an error of their own get it in a log directory without a name."""
+    """Return a response with this error. Versions without a top-level error code report it for a log directory with an empty name."""
     return DescribeLogDirsResponse(error_code=code, results=[] if version >= _HAS_ERROR_CODE else [DescribeLogDirsResult(error_code=code)])
 
 

@@ -21,7 +21,7 @@ _HAS_NODES = 2
 
 
 def handle(call: Call) -> DescribeQuorumResponse:
-    """Return the quorum of the metadata partition; there is no other."""
+    """Return the quorum of the metadata partition, the only partition that has a quorum."""
     request: DescribeQuorumRequest = call.request
     cluster = call.state.cluster
     is_known = all((topic.topic_name, wanted.partition_index) == _KNOWN for topic in request.topics for wanted in topic.partitions)

@@ -10,7 +10,7 @@ from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySub
 
 
 def handle(call: Call) -> GetTelemetrySubscriptionsResponse:
-    """Return the subscription."""
+    """Return the metrics that the client is to push, the push interval, and the client's instance id."""
     request: GetTelemetrySubscriptionsRequest = call.request
     telemetry = call.state.cluster.telemetry
     try:

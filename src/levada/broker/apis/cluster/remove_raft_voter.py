@@ -8,7 +8,7 @@ from levada.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, R
 
 
 def handle(call: Call) -> RemoveRaftVoterResponse:
-    """Refuse: the voters are fixed."""
+    """Refuse the request, because the voters of the embedded cluster cannot be changed."""
     request: RemoveRaftVoterRequest = call.request
     if request.cluster_id not in (None, call.state.cluster.id):
         return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)

@@ -9,7 +9,7 @@ from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 
 
 def handle(call: Call) -> UnregisterBrokerResponse:
-    """Unregister it until it is started again."""
+    """Unregister a broker that is down, until it is started again."""
     try:
         call.state.cluster.unregister(call.request.broker_id)
     except BrokerError as error:

@@ -37,7 +37,7 @@ _PRECISION = 1e-6
 
 
 def handle(call: Call) -> AlterClientQuotasResponse:
-    """Handle each entity separately. The whole request is refused if an entity names a type twice."""
+    """Change the quotas of each entity separately. The whole request is refused if an entity has the same entity type twice."""
     request: AlterClientQuotasRequest = call.request
     if any(len({part.entity_type for part in entry.entity}) < len(entry.entity) for entry in request.entries):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
@@ -65,7 +65,7 @@ def _alter(call: Call, entity: Entity, entry: EntryData) -> EntryResponse:
 
 
 def _changes(entity: Entity, ops: list[OpData]) -> dict[str, float | None]:
-    """Return an entity's new limits; None removes one. Raises BrokerError with the reason."""
+    """Return the new limits of an entity by quota name; None removes the limit. Raises BrokerError with the reason."""
     if len({op.key for op in ops}) < len(ops):
         raise _invalid("Duplicate quota key")
     keys = _keys_for(dict(entity))
@@ -73,7 +73,9 @@ def _changes(entity: Entity, ops: list[OpData]) -> dict[str, float | None]:
 
 
 def _keys_for(names: Mapping[str, str | None]) -> frozenset[str]:
-    """Return the quotas that an entity can have."""
+    """Return the names of the quotas that an entity can have. names: its entity names by entity type. Raises BrokerError if one of them is
+    invalid.
+    """
     if not names:
         raise _invalid("Invalid empty client quota entity")
     for kind, name in names.items():

@@ -20,7 +20,7 @@ C = TypeVar("C", bound=ResourceConfig)
 
 
 def handle(call: Call) -> AlterConfigsResponse:
-    """Handle each resource separately; its changes are applied all or none."""
+    """Replace the settings of each resource separately. If one setting of a resource is invalid, none of that resource is changed."""
     outcomes = single.alter_each(call, call.request.resources, _replaced)
     return AlterConfigsResponse(responses=[_answer(wanted, *outcome) for wanted, outcome in outcomes])
 

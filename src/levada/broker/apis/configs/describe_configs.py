@@ -35,7 +35,7 @@ _ANSWERS_KEPT = 16
 
 
 def handle(call: Call) -> DescribeConfigsResponse:
-    """Handle each resource separately."""
+    """Describe the settings of each resource separately."""
     # Each resource once: a small request that names a broker a thousand times must not cause a thousand descriptions.
     resources = {_key(wanted): wanted for wanted in call.request.resources}
     return DescribeConfigsResponse(results=[_describe(call, wanted) for wanted in resources.values()])
@@ -65,7 +65,7 @@ def _describe(call: Call, wanted: DescribeConfigsResource) -> DescribeConfigsRes
 
 
 def check_config(call: Call, resource_type: int, name: str) -> None:
-    """Raise AuthorizationError unless the client has the permissions on a resource's settings that the request needs."""
+    """Raise AuthorizationError unless the client may read or change, as the request does, the settings of a resource."""
     protected = _PROTECTED_AS.get(resource_type)
     if protected is not None:
         check(call, protected, CLUSTER_NAME if protected is ResourceType.CLUSTER else name)
@@ -89,7 +89,9 @@ def _settings(call: Call, wanted: DescribeConfigsResource) -> Iterator[DescribeC
 
 
 def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synonyms: bool) -> Iterator[DescribeConfigsResourceResult]:
-    """Yield the settings of a topic or a group, with the defaults of these broker settings."""
+    """Yield the settings of a topic, a group or a client metrics subscription. Settings without an override have the defaults that follow
+    from the broker settings.
+    """
     for name, text, overridden in config.under(settings).effective():
         broker_name = config.SETTINGS[name].broker_setting
         synonyms = origins(settings.layers, dotted(broker_name)) if broker_name else []
@@ -112,7 +114,10 @@ def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synon
 def _of_brokers(
     layers: tuple[frozenset[tuple[str, str]], ...], is_one: bool, with_synonyms: bool, with_documentation: bool
 ) -> list[DescribeConfigsResourceResult]:
-    """Return the settings of a broker, or the dynamic ones of all brokers. layers: of its settings."""
+    """Return the settings of a broker, or the settings that were changed for all brokers.
+
+    layers: the contents of the Layers of the broker's settings. is_one: True for one broker, False for all brokers.
+    """
     known = Layers(*map(dict, layers))
     return [
         DescribeConfigsResourceResult(

@@ -26,7 +26,7 @@ C = TypeVar("C", bound=ResourceConfig)
 
 
 class ResourceChange(Protocol):
-    """The part of a request about one resource."""
+    """The part of a request that changes the settings of one resource."""
 
     resource_type: int
     resource_name: str
@@ -37,15 +37,17 @@ W_contra = TypeVar("W_contra", contravariant=True)
 
 
 class Changed(Protocol[W_contra]):
-    """Returns the settings of a resource after the changes of a request. Raises BrokerError or ConfigError; then nothing is changed."""
+    """A function that applies the changes of a request to the settings of a resource. It raises BrokerError or ConfigError if a change is
+    invalid.
+    """
 
     def __call__(self, config: C, wanted: W_contra, /) -> C:
-        """Return the settings."""
+        """Return the settings after the changes. config: the settings before."""
         ...
 
 
 class Outcome(NamedTuple):
-    """The result for one resource."""
+    """The error code and message for one resource."""
 
     code: ErrorCode
     message: str | None
@@ -55,7 +57,10 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 def handle(call: Call) -> IncrementalAlterConfigsResponse:
-    """Handle each resource separately; its changes are applied all or none. A resource that occurs twice is refused both times."""
+    """Change the settings of each resource separately. If one change of a resource is invalid, none is applied to that resource.
+
+    A resource that the request names twice is refused both times.
+    """
     outcomes = alter_each(call, call.request.resources, lambda config, wanted: changed(config, wanted.configs))
     return IncrementalAlterConfigsResponse(responses=[_answer(wanted, *outcome) for wanted, outcome in outcomes])
 
@@ -66,7 +71,9 @@ def refuse(request: IncrementalAlterConfigsRequest, version: int, code: ErrorCod
 
 
 def alter_each(call: Call, resources: Sequence[W], changed: Changed[W]) -> list[tuple[W, Outcome]]:
-    """Change each resource separately; return the results. changed: returns the settings of one after the changes of the request."""
+    """Change the settings of each resource separately; return the resources with their results. changed: returns the settings of a resource
+    after its changes.
+    """
     counts = Counter((wanted.resource_type, wanted.resource_name) for wanted in resources)
     return [
         (wanted, _alter(call, wanted, changed, repeated=counts[wanted.resource_type, wanted.resource_name] > 1)) for wanted in resources
@@ -89,7 +96,7 @@ def _alter(call: Call, wanted: W, changed: Changed[W], *, repeated: bool) -> Out
 
 
 def _change(call: Call, wanted: W, changed: Changed[W]) -> Callable[[], None]:
-    """Check the changes of one resource; return the function that applies them."""
+    """Check the changes of one resource; return a function that applies them."""
     cluster, name = call.state.cluster, wanted.resource_name
     if wanted.resource_type == TOPIC:
         topic = call.state.find_topic(name, ZERO_UUID, by_id=False)
@@ -109,7 +116,7 @@ def _change(call: Call, wanted: W, changed: Changed[W]) -> Callable[[], None]:
 
 
 def changed(config: C, changes: list[AlterableConfig]) -> C:
-    """Return a resource's settings after changes. Raises BrokerError or ConfigError with the reason; then none is applied."""
+    """Return the settings of a resource after changes. Raises BrokerError or ConfigError with the reason if one of them is invalid."""
     if len({change.name for change in changes}) < len(changes):
         raise BrokerError("a setting is changed more than once", code=ErrorCode.INVALID_REQUEST)
     overrides: dict[str, str | None] = dict(config.overrides)

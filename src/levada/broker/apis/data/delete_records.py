@@ -25,7 +25,9 @@ _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Delete at once if this node leads. Answer when the logs of all nodes that are up start there, or after the request's timeout."""
+    """Delete the records at once in partitions that this node leads. Answer when all live replicas have deleted them, or after the
+    request's timeout.
+    """
     deletion = _Deletion(call)
     if deletion.is_done():
         return deletion.response
@@ -55,7 +57,7 @@ def _failure(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPa
 
 
 class _Waiting(NamedTuple):
-    """A partition whose replicas do not all start at an offset yet."""
+    """A partition with at least one replica whose log start offset is still below the requested offset."""
 
     partition: Partition
     offset: int
@@ -63,7 +65,7 @@ class _Waiting(NamedTuple):
 
 
 class _Deletion:
-    """One request, and the partitions that it waits for."""
+    """A DeleteRecords request, and the partitions whose replicas have not all deleted the records yet."""
 
     def __init__(self, call: Call) -> None:
         self._cluster = call.state.cluster
@@ -78,7 +80,7 @@ class _Deletion:
         )
 
     def is_done(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """Update the low watermarks in the response; return whether the replicas of all partitions have deleted the records."""
         for waiting in list(self.waiting):
             waiting.result.low_watermark = waiting.partition.low_watermark(self._cluster.alive)
             if waiting.result.low_watermark >= waiting.offset:
@@ -86,7 +88,7 @@ class _Deletion:
         return not self.waiting
 
     def time_out(self) -> None:
-        """The timeout has passed: records are deleted, but not on all replicas yet."""
+        """Set REQUEST_TIMED_OUT for the partitions whose replicas have not all deleted the records within the timeout."""
         for waiting in self.waiting:
             waiting.result.low_watermark, waiting.result.error_code = _UNKNOWN, ErrorCode.REQUEST_TIMED_OUT
 

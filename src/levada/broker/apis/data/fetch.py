@@ -43,7 +43,9 @@ _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Answer at once if there are enough bytes, nothing to wait for, or an error to report. Otherwise wait for up to max_wait_ms."""
+    """Answer at once if there are enough bytes, if there is an error to report, or if the request names no partitions. Otherwise wait for
+    up to max_wait_ms.
+    """
     request: FetchRequest = call.request
     try:
         fetch = _Fetch(call, call.state.fetch_sessions.context(request, call.version, call.now_ms))
@@ -58,7 +60,7 @@ def handle(call: Call) -> Answer:
 
 
 def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
-    """Answer with an error in every partition, and at the top where the version has one."""
+    """Answer with an error in every partition, and in the top-level error code if the version has one."""
     return FetchResponse(
         error_code=code,
         responses=[_refuse_topic(topic, code) for topic in request.topics],
@@ -75,7 +77,9 @@ def _refuse_topic(topic: FetchTopic, code: ErrorCode) -> FetchableTopicResponse:
 
 
 class _Place(NamedTuple):
-    """The replica to read from. preferred: the node to fetch from instead, -1 for this one."""
+    """The replica from which to read. preferred: the preferred read replica, a node from which the client should fetch instead; -1 for
+    none.
+    """
 
     partition: Partition
     replica: Replica
@@ -83,7 +87,9 @@ class _Place(NamedTuple):
 
 
 class _Fetch:
-    """One request. Partitions are looked up again for the response: a topic may be deleted meanwhile."""
+    """One Fetch request. Its partitions are looked up again when the response is made, because a topic may be deleted while the request
+    waits.
+    """
 
     def __init__(self, call: Call, context: Context) -> None:
         self._call = call
@@ -100,12 +106,14 @@ class _Fetch:
         self._min_bytes = min(self._request.min_bytes, self._max_bytes)
 
     def names(self) -> Iterator[TopicPartition]:
-        """The partitions whose appends wake the request."""
+        """Yield the partitions of the request: an append to one of them may complete the request."""
         for wanted in self._context.wanted:
             yield self._found(wanted).partition.name
 
     def is_ready(self) -> bool:
-        """Whether min_bytes are there, an error has to be reported, or no partition was asked for."""
+        """Return whether to answer now: min_bytes can be read, an error or a preferred read replica has to be reported, or no partition was
+        requested.
+        """
         available = 0
         for wanted in self._context.wanted:
             try:
@@ -118,7 +126,9 @@ class _Fetch:
         return not self._context.wanted or available >= self._min_bytes
 
     def answer(self, now_ms: int) -> FetchResponse:
-        """Read within the limits. The first batch is returned even if it exceeds them (KIP-74)."""
+        """Read the records within the size limits of the request and make the response. The first batch is returned even if it exceeds the
+        limits (KIP-74).
+        """
         budget = _Budget(self._max_bytes)
         answers = [(wanted, self._read(wanted, budget)) for wanted in self._context.wanted]
         answers.sort(key=lambda told: told[1].error_code in _NOT_THERE)
@@ -130,7 +140,7 @@ class _Fetch:
         return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._leaders_named(responses))
 
     def _may_be_given(self, answers: Sequence[Answered], now_ms: int) -> bool:
-        """Count the bytes against the client's quota; return whether they are sent."""
+        """Count the read bytes against the client's quota; return whether the quota allows sending them now."""
         if not self._counts:
             return True
         read = sum(len(data.records or b"") for _, data in answers)
@@ -139,7 +149,9 @@ class _Fetch:
         return given
 
     def _nothing(self, now_ms: int) -> tuple[int, Sequence[Answered]]:
-        """Answer without partitions, as Kafka does for a throttled client. A session continues; a new one is not opened."""
+        """Return a response without partitions, as Kafka does for a throttled client. A fetch session is continued, but no new one is
+        opened.
+        """
         return self._context.respond((), now_ms) if self._context.is_incremental else (NO_SESSION, ())
 
     def _bytes_for(self, replica: Replica, offset: int) -> int:
@@ -167,7 +179,9 @@ class _Fetch:
         )
 
     def _aborted(self, replica: Replica, offset: int) -> list[AbortedTransaction] | None:
-        """Return the aborted transactions that the records may belong to, up to the log's end, as Kafka does for small logs."""
+        """Return the aborted transactions with records or markers from an offset to the log's end, as Kafka does for small logs. None
+        unless read_committed.
+        """
         if self._request.isolation_level != IsolationLevel.READ_COMMITTED:
             return None
         aborted = replica.transactions.aborted_between(offset, replica.log.end_offset)
@@ -199,14 +213,14 @@ class _Fetch:
         return _Place(partition, replica, self._preferred(partition, offset))
 
     def _readable(self, topic: Topic, index: int) -> Partition:
-        """Return a partition that this node leads, or, with replica.selector.class, has a replica of."""
+        """Return a partition that this node leads. With replica.selector.class, a partition that it follows is allowed as well."""
         partition = self._state.hosted_partition(topic, index)
         if self._chooses_replicas and partition.leader != NO_LEADER and self._state.node_id in partition.replicas:
             return partition
         return self._state.lead_partition(topic, index)
 
     def _preferred(self, partition: Partition, offset: int) -> int:
-        """Return the node to fetch from instead of this one, which is the leader; -1 for none."""
+        """Return the node from which the client should fetch instead of this leader (KIP-392), -1 for none."""
         if not self._chooses_replicas or not self._request.rack_id or partition.leader != self._state.node_id:
             return _UNKNOWN
         nodes = self._state.cluster.nodes
@@ -216,7 +230,7 @@ class _Fetch:
 
 
 class _Budget:
-    """How many more bytes one response may have."""
+    """The number of bytes that can still be added to one response."""
 
     def __init__(self, size: int) -> None:
         self.left = max(size, 0)
@@ -232,7 +246,7 @@ def _failure(index: int, code: ErrorCode) -> PartitionData:
 
 
 def _by_topic(told: Sequence[Answered]) -> list[FetchableTopicResponse]:
-    """Group consecutive partitions of the same topic."""
+    """Make one entry per topic of consecutive answers for partitions of the same topic."""
     return [
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=[data for _, data in answers])
         for (topic, topic_id), answers in groupby(told, lambda one: (one[0].topic, one[0].topic_id))

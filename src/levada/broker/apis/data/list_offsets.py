@@ -23,7 +23,7 @@ _HAS_LEADER_EPOCH = 4
 
 
 def handle(call: Call) -> ListOffsetsResponse:
-    """Handle each partition separately. As in Kafka, a partition that occurs twice is refused."""
+    """Look up the offset for each partition separately. As in Kafka, a partition that the request names twice is refused."""
     request: ListOffsetsRequest = call.request
     counts = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     topics: dict[str, dict[int, ListOffsetsPartition]] = {}

@@ -19,7 +19,7 @@ API_NAME = OffsetForLeaderEpochRequest.NAME
 
 
 def handle(call: Call) -> OffsetForLeaderEpochResponse:
-    """Handle each partition separately."""
+    """Return the end offset of a leader epoch for each partition separately."""
     request: OffsetForLeaderEpochRequest = call.request
     return OffsetForLeaderEpochResponse(
         topics=[_topic(topic, answer_each(call, topic.topic, topic.partitions, _answer, _failure)) for topic in request.topics]

@@ -48,7 +48,7 @@ _FOUND_AT_THE_LOG = (
 
 
 def handle(call: Call) -> Answer:
-    """Append each partition's batch. Partitions succeed and fail separately."""
+    """Append the batch of each partition. An error in one partition does not affect the others."""
     request: ProduceRequest = call.request
     if request.acks not in (0, 1, ALL_IN_SYNC):
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -90,7 +90,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
 
 
 def is_silent(request: ProduceRequest) -> bool:
-    """Whether the request has no response, that is, acks=0."""
+    """Return whether the request gets no response, because it has acks=0."""
     return request.acks == 0
 
 
@@ -102,8 +102,10 @@ def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceRes
 
 
 class _Writer:
-    """Appends the batches of one request. refused: errors of partitions that must not be written to. appended: batches, with their
-    answers.
+    """Appends the batches of one Produce request.
+
+    refused: the errors of partitions to which the request must not write. appended: the appended batches, each with its entry in the
+    response.
     """
 
     def __init__(self, call: Call, refused: Mapping[TopicPartition, BrokerError]) -> None:
@@ -112,7 +114,7 @@ class _Writer:
         self.appended: list[tuple[PendingAppend, PartitionProduceResponse]] = []
 
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
-        """Append to the partitions of one topic."""
+        """Append the batches of one topic's partitions; return the topic's part of the response."""
         try:
             topic = find_topic(self._call, data.name, data.topic_id, by_id=self._call.version >= _USES_TOPIC_IDS)
         except BrokerError as error:

@@ -11,7 +11,7 @@ from levada.protocol.messages.create_acls import AclCreationResult, CreateAclsRe
 
 
 def handle(call: Call) -> CreateAclsResponse:
-    """Create each ACL separately. One that exists already is no error."""
+    """Create each ACL separately. Creating an ACL that exists already is no error."""
     request: CreateAclsRequest = call.request
     try:
         authorizer = authorizer_of(call)

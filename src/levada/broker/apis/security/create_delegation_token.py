@@ -12,7 +12,7 @@ from levada.protocol.messages.create_delegation_token import CreateDelegationTok
 
 
 def handle(call: Call) -> CreateDelegationTokenResponse:
-    """Create a token."""
+    """Create a delegation token for the client's principal or, if permitted, for another owner."""
     request: CreateDelegationTokenRequest = call.request
     asker = call.session.principal
     owner = written(request.owner_principal_type or "", request.owner_principal_name) if request.owner_principal_name else asker

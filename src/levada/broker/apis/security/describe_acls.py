@@ -10,7 +10,7 @@ from levada.protocol.messages.describe_acls import AclDescription, DescribeAclsR
 
 
 def handle(call: Call) -> DescribeAclsResponse:
-    """Return the matching ACLs, by resource."""
+    """Return the ACLs that match the request's filter, grouped by resource."""
     try:
         found = authorizer_of(call).matching(filter_of(call.request))
     except BrokerError as error:

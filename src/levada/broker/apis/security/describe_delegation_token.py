@@ -19,7 +19,7 @@ from levada.protocol.messages.describe_delegation_token import (
 
 
 def handle(call: Call) -> DescribeDelegationTokenResponse:
-    """Return the tokens that belong to one of the owners."""
+    """Return the delegation tokens of the requested owners that the client may see."""
     request: DescribeDelegationTokenRequest = call.request
     try:
         check_may_use_tokens(call.session)

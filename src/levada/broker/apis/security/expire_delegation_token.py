@@ -10,7 +10,7 @@ from levada.protocol.messages.expire_delegation_token import ExpireDelegationTok
 
 
 def handle(call: Call) -> ExpireDelegationTokenResponse:
-    """Find the token by its HMAC, and return its new expiry time."""
+    """Set when the token with this HMAC expires; return its new expiry time."""
     request: ExpireDelegationTokenRequest = call.request
     tokens = call.state.cluster.access.delegation_tokens
     code, expiry_ms = new_expiry(call, tokens.expire, bytes(request.hmac), request.expiry_time_period_ms)

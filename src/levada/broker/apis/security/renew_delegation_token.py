@@ -13,7 +13,7 @@ from levada.protocol.messages.renew_delegation_token import RenewDelegationToken
 
 
 def handle(call: Call) -> RenewDelegationTokenResponse:
-    """Find the token by its HMAC, and return its new expiry time."""
+    """Renew the token with this HMAC; return its new expiry time."""
     request: RenewDelegationTokenRequest = call.request
     tokens = call.state.cluster.access.delegation_tokens
     code, expiry_ms = new_expiry(call, tokens.renew, bytes(request.hmac), request.renew_period_ms)
@@ -26,7 +26,11 @@ def refuse(request: RenewDelegationTokenRequest, version: int, code: ErrorCode) 
 
 
 def new_expiry(call: Call, change: Callable[[bytes, int, str, int], int], token_hmac: bytes, period_ms: int) -> tuple[ErrorCode, int]:
-    """Change a token's expiry time; return the response's error code and time. The time is 0 if the token or the user is refused."""
+    """Renew or expire a token; return the error code and the expiry time for the response.
+
+    change: DelegationTokens.renew or DelegationTokens.expire. period_ms: passed to `change`. If the token is not found or the client may
+    not change it, the time is 0.
+    """
     try:
         check_may_use_tokens(call.session)
     except BrokerError as error:

@@ -12,7 +12,9 @@ _OLDEST = 1
 
 
 def handle(call: Call) -> SaslHandshakeResponse:
-    """Choose the mechanism. If it is not enabled, return the enabled ones."""
+    """Set the SASL mechanism of the connection. The response lists the enabled mechanisms, with an error if the mechanism is not among
+    them.
+    """
     request: SaslHandshakeRequest = call.request
     login = call.session.login
     if login is None:
