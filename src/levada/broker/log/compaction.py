@@ -29,7 +29,7 @@ from levada.record.rewriting import rewritten
 
 
 def clean(replica: Replica, config: TopicConfig, now_ms: int) -> bool:
-    """Compact a replica's log if it is due; return whether it was. now_ms: milliseconds since the epoch."""
+    """Compact a replica's log if compaction is due; return whether it was. now_ms: milliseconds since the epoch."""
     log = replica.log
     until = log.sealed_until(replica.last_stable_offset, newest_timestamp_ms=now_ms - config.min_compaction_lag_ms)
     if not _is_due(log, until, config, now_ms):
@@ -59,7 +59,9 @@ def _is_due(log: PartitionLog, until: int, config: TopicConfig, now_ms: int) -> 
 
 
 def newest_offsets(batches: Iterable[RecordBatch], aborted: Sequence[AbortedTransaction]) -> Mapping[bytes, int]:
-    """Return the newest offset of each key, without the records of aborted transactions that end within these batches."""
+    """Return the newest offset of each key in these batches. Records of aborted transactions are ignored. aborted: the transactions whose
+    abort markers are in the batches.
+    """
     transactions = _TransactionsMet(aborted)
     newest: dict[bytes, int] = {}
     for batch in batches:
@@ -71,7 +73,9 @@ def newest_offsets(batches: Iterable[RecordBatch], aborted: Sequence[AbortedTran
 
 
 class _TransactionsMet:
-    """The transactions that one pass over a log has met. seen: aborted ones that still have a batch."""
+    """Follows the transactions of a log while its batches are visited in order. seen: the aborted transactions of which a batch was
+    visited.
+    """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self.seen: set[AbortedTransaction] = set()
@@ -80,7 +84,7 @@ class _TransactionsMet:
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
-        """Whether a batch belongs to an aborted transaction."""
+        """Visit a batch of records; return whether it belongs to an aborted transaction."""
         self._advance_to(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -92,7 +96,7 @@ class _TransactionsMet:
         return aborted is not None
 
     def is_obsolete(self, marker: RecordBatch) -> bool:
-        """Whether no batch is left of the transaction that a marker ends."""
+        """Visit a marker; return whether the log has no more batches of the transaction that the marker ends."""
         self._advance_to(marker.last_offset)
         kind = marker.control_type()
         if kind == ABORT:
@@ -111,7 +115,11 @@ class _TransactionsMet:
 
 @dataclass(slots=True)
 class _Cleaning:
-    """One cleaning of a log. newest: newest offset by key in the dirty part. delete_horizon_ms: for tombstones without a delete horizon."""
+    """The state of one compaction of a log.
+
+    newest: the newest offset of each key in the part that was not compacted before. delete_horizon_ms: the delete horizon that is set for
+    tombstones without one.
+    """
 
     newest: Mapping[bytes, int]
     producers: Mapping[int, ProducerEntry]
@@ -120,7 +128,7 @@ class _Cleaning:
     now_ms: int
 
     def keep(self, batch: RecordBatch) -> RecordBatch | None:
-        """Return what remains of a batch, None if nothing does."""
+        """Return the batch with the records that compaction keeps, None if the whole batch is removed."""
         if batch.is_control:
             return self._keep_marker(batch)
         found = batch.records()

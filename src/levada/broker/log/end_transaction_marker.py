@@ -18,9 +18,10 @@ _NO_SEQUENCE = -1
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a producer's transaction. coordinator_epoch: of the coordinator that has decided it.
+    """A control record that commits or aborts the transaction of a producer.
 
-    strict: its epoch must be above that of the records that it ends (transaction.version 2).
+    coordinator_epoch: the epoch of the transaction coordinator that wrote the marker. strict: whether the marker's producer epoch must be
+    higher than that of the transaction's records (transaction.version 2).
     """
 
     producer_id: int
@@ -30,7 +31,7 @@ class EndTransactionMarker(NamedTuple):
     strict: bool = False
 
     def encode(self, timestamp: int) -> RecordBatch:
-        """Return the control batch, sealed."""
+        """Return the marker as a control batch with its checksum. timestamp: milliseconds since the epoch."""
         builder = RecordBatchBuilder()
         kind = ControlRecordTypeSchema(type=COMMIT if self.committed else ABORT)
         end = EndTxnMarker(coordinator_epoch=self.coordinator_epoch)
@@ -43,7 +44,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """Return the marker in a batch, None if the batch is not a marker."""
+    """Return the marker in a batch, None if the batch has no transaction marker."""
     kind = batch.control_type()
     if kind not in (ABORT, COMMIT):
         return None

@@ -12,14 +12,16 @@ _EPOCH, _START = itemgetter(0), itemgetter(1)
 
 
 class EpochEnd(NamedTuple):
-    """An epoch and the offset after its last record; -1 if unknown."""
+    """A leader epoch and its end offset, the offset after its last record. Both are -1 if the epoch is unknown."""
 
     epoch: int = UNKNOWN
     end_offset: int = UNKNOWN
 
 
 class LeaderEpochs:
-    """Pairs of epoch and start offset, both ascending. A replica that has neither led nor copied a record has none."""
+    """The leader epochs in a replica's log, as pairs of an epoch and its start offset, in ascending order. They are empty for a replica
+    that was never leader and has copied no record.
+    """
 
     def __init__(self) -> None:
         self._starts: list[tuple[int, int]] = []
@@ -31,11 +33,11 @@ class LeaderEpochs:
         return self._starts
 
     def watch(self, changed: Callable[[Sequence[tuple[int, int]]], None]) -> None:
-        """Register a callback, which is called with all pairs after each change."""
+        """Register a callback. It is called with all pairs of epoch and start offset after each change."""
         self._changed = changed
 
     def load(self, starts: Sequence[tuple[int, int]]) -> None:
-        """Load stored pairs."""
+        """Set the pairs of epoch and start offset to the stored ones."""
         self._starts = list(starts)
 
     @property
@@ -44,19 +46,21 @@ class LeaderEpochs:
         return self._starts[-1][0] if self._starts else UNKNOWN
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Begin an epoch. Epochs before it without records are removed."""
+        """Add an epoch that begins at an offset. Epochs before it that have no records are removed."""
         self._starts = [entry for entry in self._starts if entry[1] < start_offset] + [(epoch, start_offset)]
         self._changed(self._starts)
 
     def truncate(self, end_offset: int) -> None:
-        """Remove the epochs that begin at an offset or after it, since the log ends there now."""
+        """Remove the epochs that begin at or after the log's new end offset."""
         kept = [entry for entry in self._starts if entry[1] < end_offset]
         if kept != self._starts:
             self._starts = kept
             self._changed(kept)
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
-        """Return the newest epoch up to this one, and its end offset; -1 for epochs that do not exist."""
+        """Return an epoch and its end offset, as in OffsetForLeaderEpoch. If the epoch has no records, an earlier epoch may be returned.
+        log_end: the log end offset.
+        """
         if epoch == self.current != UNKNOWN:
             return EpochEnd(epoch, log_end)
         after = bisect_right(self._starts, epoch, key=_EPOCH)

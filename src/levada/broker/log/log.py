@@ -26,9 +26,9 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """Batches with ascending offsets from start_offset to end_offset. high_watermark: the offset up to which consumers can read.
+    """The log of one replica: batches with ascending offsets from start_offset to end_offset, in segments.
 
-    clean_until: the offset up to which the log is compacted.
+    high_watermark: the offset up to which consumers can read. clean_until: the offset up to which the log is compacted.
     """
 
     def __init__(self, *, segment_bytes: int = CHUNK_BYTES, segment_ms: int = MAX_INT64) -> None:
@@ -42,20 +42,23 @@ class PartitionLog:
         self.clean_until = 0
 
     def configure(self, *, segment_bytes: int, segment_ms: int) -> None:
-        """Set when a new segment begins: before segment_bytes are exceeded, or times within a segment differ by more than segment_ms."""
+        """Set the limits of a segment. A new segment begins if a batch does not fit in segment_bytes, or if timestamps would differ by more
+        than segment_ms.
+        """
         self._max_capacity = min(segment_bytes, CHUNK_BYTES)
         self._capacity = min(self._capacity, self._max_capacity)
         self._segment_ms = segment_ms
 
     @property
     def size_bytes(self) -> int:
-        """The size of all segments."""
+        """The size of all segments in bytes."""
         return self._end_position - self._segments[0].base_position
 
     def append(self, batch: RecordBatch, *, leader_epoch: int, log_append_time_ms: int | None = None) -> int:
-        """Append a checked batch and return its base offset.
+        """Append a batch that was validated; return the base offset that the batch gets.
 
-        log_append_time_ms: replaces the records' timestamps (message.timestamp.type=LogAppendTime).
+        log_append_time_ms: the broker's time, which replaces the timestamps of the records (message.timestamp.type=LogAppendTime). None
+        keeps the timestamps.
         """
         base_offset = self.end_offset
         timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
@@ -66,7 +69,7 @@ class PartitionLog:
         return base_offset
 
     def copy(self, batch: RecordBatch) -> None:
-        """Append a batch of another replica's log, with the offsets that it has there."""
+        """Append a batch from the leader's log without changing its offsets."""
         segment = self._active(batch.size_bytes, batch.max_timestamp)
         segment.place(batch.data)
         self._add(segment, batch)
@@ -76,11 +79,11 @@ class PartitionLog:
         self.end_offset = batch.next_offset
 
     def keep_in(self, files: LogFiles) -> None:
-        """Write segments to files from now on. For a log without records."""
+        """Write all segments to files from now on. The log must be empty."""
         self._files = files
 
     def load(self, segments: list[Segment], start_offset: int, clean_until: int) -> None:
-        """Load stored segments, and begin a new segment after them: stored segments are not appended to.
+        """Load stored segments and begin a new active segment after them, because nothing is appended to stored segments.
 
         start_offset: the log start offset. clean_until: the offset up to which the log is compacted.
         """
@@ -90,11 +93,13 @@ class PartitionLog:
         self.clean_until = min(clean_until, self.end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Advance the high watermark to an offset, at most to the log's end."""
+        """Raise the high watermark to an offset, or to the log end offset if that is lower."""
         self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
 
     def restart(self, offset: int) -> None:
-        """Drop everything and continue at an offset. A follower does so if the leader has deleted the records that it would copy next."""
+        """Delete all records and continue at an offset. A follower does this if the leader has deleted the records that the follower would
+        copy next.
+        """
         position = self._end_position
         for segment in self._segments:
             segment.delete()
@@ -103,9 +108,10 @@ class PartitionLog:
         self._files.start_at(offset)
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> memoryview:
-        """Return whole batches from the one that holds `offset` on; nothing at the log's end.
+        """Return whole batches, from the batch that contains `offset` on; no bytes if `offset` is the log end offset.
 
-        The caller has checked that start_offset <= offset <= end_offset. The first batch may begin before `offset`.
+        The first batch may begin before `offset`, which must be between start_offset and end_offset. at_least_one: return the first batch
+        even if it is larger than max_bytes.
         """
         index = self._index_at(offset)
         first = self._segments[index]
@@ -124,14 +130,18 @@ class PartitionLog:
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def bytes_between(self, offset: int, end_offset: int) -> int:
-        """Return how many bytes a reader at `offset` has left, up to the batch that begins at `end_offset`, or to the log's end."""
+        """Return the size in bytes of the batches from the one that contains `offset` up to the one that begins at `end_offset`, or to the
+        end of the log.
+        """
         return max(self._position_of(end_offset) - self._position_of(offset), 0)
 
     def _position_of(self, offset: int) -> int:
         return self._segments[self._index_at(offset)].position_of(offset)
 
     def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
-        """Yield every readable batch with a record at or after `timestamp`, in order. The index finds the first one."""
+        """Yield, in order, the batches after the log start offset that have a record with this timestamp or a later one. An index finds the
+        first of these batches.
+        """
         for segment in self._segments:
             for batch in read_batches(segment.reaching(timestamp)):
                 if batch.max_timestamp >= timestamp and batch.next_offset > self.start_offset:
@@ -148,7 +158,7 @@ class PartitionLog:
             yield from read_batches(segment.batches())
 
     def advance_start(self, offset: int) -> None:
-        """Raise the log start offset, and drop the segments before it (DeleteRecords, retention)."""
+        """Raise the log start offset, and delete the segments that end before the new offset."""
         start_offset = min(offset, self.end_offset)
         if start_offset <= self.start_offset:
             return
@@ -158,7 +168,7 @@ class PartitionLog:
             self._segments.pop(0).delete()
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches that reach beyond an offset, as a follower does if its leader does not have them."""
+        """Delete the batches that have records at or after `end_offset`. A follower does this with batches that its leader does not have."""
         while len(self._segments) > 1 and self._segments[-1].base_offset >= end_offset:
             self._segments.pop().delete()
         self._segments[-1].truncate(end_offset)
@@ -173,9 +183,10 @@ class PartitionLog:
         self.high_watermark = min(self.high_watermark, self.end_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
-        """Drop the oldest segments: while the rest is at least retention_bytes (-1: no limit), or if all their records are too old.
+        """Delete the oldest segments, as retention.bytes and retention.ms require.
 
-        The active segment is dropped only by age, as in Kafka.
+        The oldest segment is deleted if the log without it still has at least `retention_bytes` (-1: no limit), or if all its timestamps
+        are before `oldest_timestamp_ms`. The active segment is deleted only because of its timestamps, as in Kafka.
         """
         while len(self._segments) > 1 and self._is_surplus(self._segments[0], retention_bytes, oldest_timestamp_ms):
             self.advance_start(self._segments[0].next_offset)
@@ -191,7 +202,11 @@ class PartitionLog:
     # Compaction
 
     def sealed_until(self, end_offset: int, *, newest_timestamp_ms: int) -> int:
-        """Return the end offset of the last closed segment, before an offset and without records newer than a timestamp."""
+        """Return the offset up to which the log may be compacted.
+
+        This is the end offset of the last closed segment that ends at or before `end_offset`, if neither it nor a segment before it has a
+        timestamp after `newest_timestamp_ms`.
+        """
         until = self._segments[0].base_offset
         for segment in self._segments[:-1]:
             if segment.next_offset > end_offset or segment.newest_timestamp > newest_timestamp_ms:
@@ -200,11 +215,11 @@ class PartitionLog:
         return until
 
     def first_timestamp_at(self, offset: int) -> int:
-        """Return the first timestamp of the segment that holds an offset, -1 for an empty segment."""
+        """Return the largest timestamp in the first batch of the segment that contains an offset, -1 for an empty segment."""
         return self._segments[self._index_at(offset)].first_timestamp
 
     def replace(self, until: int, kept: Sequence[RecordBatch]) -> None:
-        """Replace all segments before an offset by these batches, which keep their offsets."""
+        """Replace all segments before the offset `until` by new segments with the batches `kept`, whose offsets do not change."""
         old, rest = self._segments[: self._index_at(until)], self._segments[self._index_at(until) :]
         position = rest[0].base_position - sum(batch.size_bytes for batch in kept)
         base_offset = self._segments[0].base_offset
@@ -248,7 +263,7 @@ def _end_of(segment: Segment) -> int:
 
 
 def _segment_of(batches: Sequence[RecordBatch], base_offset: int, position: int, file: SegmentFile | None) -> Segment:
-    """Return a segment that holds these batches."""
+    """Return a closed segment with these batches. position: the position of the segment in the log, in bytes."""
     if file is not None:
         return Segment.stored(base_offset, position, file, batches)
     segment = Segment(base_offset, position, sum(batch.size_bytes for batch in batches))
@@ -259,7 +274,7 @@ def _segment_of(batches: Sequence[RecordBatch], base_offset: int, position: int,
 
 
 def _pieces(batches: Sequence[RecordBatch], size: int) -> Iterator[list[RecordBatch]]:
-    """Yield consecutive batches in groups of up to a total size."""
+    """Yield the batches in consecutive groups. The total size of a group is at most `size` bytes, unless it has a single batch."""
     piece: list[RecordBatch] = []
     left = size
     for batch in batches:

@@ -14,7 +14,7 @@ _SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, L
 
 
 class Found(NamedTuple):
-    """An offset and the timestamp of its record; -1 for none."""
+    """An offset and the timestamp of its record. Both are -1 if no record was found."""
 
     offset: int = -1
     timestamp: int = -1
@@ -24,9 +24,10 @@ NOTHING = Found()
 
 
 def find(partition: Partition, timestamp: int, version: int, isolation_level: int) -> Found:
-    """Return the offset of a (special) timestamp. Raises UNSUPPORTED_VERSION for a special one that this version does not have.
+    """Return the offset for a timestamp in ListOffsets, which may be one of the special negative values such as LATEST.
 
-    Records that are not visible at this isolation level are not found.
+    version: the version of the request; raises UNSUPPORTED_VERSION if it does not have this special value. Records that cannot be read at
+    the isolation level are not found.
     """
     if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
         raise BrokerError(f"timestamp {timestamp} in ListOffsets v{version}", code=ErrorCode.UNSUPPORTED_VERSION)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction. Its first record is at first_offset, its marker at last_offset.
+    """An aborted transaction in a partition. first_offset: the offset of its first record. last_offset: the offset of its marker.
 
-    last_stable_offset: that of the partition when the marker was appended.
+    last_stable_offset: the partition's last stable offset after the marker was appended.
     """
 
     producer_id: int
@@ -25,21 +25,25 @@ class AbortedTransaction(NamedTuple):
 
 
 class EndedTransaction(NamedTuple):
-    """A transaction that has ended. Its first record is at first_offset, its marker at last_offset."""
+    """A committed or aborted transaction in a partition. first_offset: the offset of its first record. last_offset: the offset of its
+    marker.
+    """
 
     first_offset: int
     last_offset: int
 
 
 class Announced(NamedTuple):
-    """A producer's epoch, and the lowest sequence with which its transaction can begin."""
+    """The epoch of a producer that is about to begin a transaction, and the lowest sequence number that it has sent for the transaction."""
 
     epoch: int
     lowest_sequence: int
 
 
 class PartitionTransactions:
-    """Open transactions by producer id, in the order of their first records, and aborted ones in the order of their markers."""
+    """The transactions in a partition's log: the open ones, in the order of their first records, and the aborted ones, in the order of
+    their markers.
+    """
 
     def __init__(self) -> None:
         self._announced: dict[int, Announced] = {}
@@ -48,22 +52,26 @@ class PartitionTransactions:
         self._aborted: list[AbortedTransaction] = []
 
     def first_offset_of(self, producer_id: int) -> int | None:
-        """Return the first offset of a producer's open transaction, None without one."""
+        """Return the first offset of a producer's open transaction, None if none is open."""
         return self._open.get(producer_id)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of the oldest transaction that is open or whose marker is not committed, None if there is none."""
+        """Return the lowest first offset of all transactions that are open, or whose marker is not below the high watermark yet; None if
+        there are none.
+        """
         if self._unstable:
             self._unstable = [ended for ended in self._unstable if ended.last_offset >= high_watermark]
         return min([*(ended.first_offset for ended in self._unstable), *self._open.values()], default=None)
 
     @property
     def open_producers(self) -> Collection[int]:
-        """The producers with an open transaction."""
+        """The ids of the producers with an open transaction in the partition."""
         return self._open.keys()
 
     def announce(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Note a batch that may begin a transaction, which its coordinator has not verified yet."""
+        """Remember a batch that may begin a transaction, before the coordinator has verified the transaction. sequence: the batch's first
+        sequence number.
+        """
         known = self._announced.get(producer_id)
         if known is None or epoch > known.epoch:
             self._announced[producer_id] = Announced(epoch, sequence)
@@ -71,17 +79,19 @@ class PartitionTransactions:
             self._announced[producer_id] = Announced(epoch, min(sequence, known.lowest_sequence))
 
     def may_begin_with(self, producer_id: int, sequence: int) -> bool:
-        """Whether a transaction may begin with this sequence: the producer has sent no lower one for it."""
+        """Return whether a producer's transaction may begin with this sequence number. It may not if the producer has announced a batch
+        with a lower one.
+        """
         known = self._announced.get(producer_id)
         return known is None or sequence <= known.lowest_sequence
 
     def write(self, producer_id: int, offset: int) -> None:
-        """A transactional batch was appended. The first one begins the transaction."""
+        """Update the transactions after a transactional batch was appended. A producer's first batch begins its transaction."""
         self._announced.pop(producer_id, None)
         self._open.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
-        """A marker was appended. It has no effect if no transaction of the producer is open."""
+        """Update the transactions after a marker was appended. Without an open transaction of the producer, nothing changes."""
         self._announced.pop(producer_id, None)
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
@@ -92,19 +102,19 @@ class PartitionTransactions:
             self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset, last_stable_offset))
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records or their marker in a range of offsets; `end` is excluded."""
+        """Return the aborted transactions with records or their marker at offsets from `start` to `end` (excluded)."""
         return [aborted for aborted in self._aborted if aborted.last_offset >= start and aborted.first_offset < end]
 
     def forget_before(self, offset: int) -> None:
-        """Remove aborted transactions that end before an offset, since the records before it are deleted."""
+        """Remove the aborted transactions that end before an offset, because the log now starts at this offset."""
         self._aborted = [aborted for aborted in self._aborted if aborted.last_offset >= offset]
 
     def forget_aborted(self, gone: Collection[AbortedTransaction]) -> None:
-        """Remove aborted transactions that have no records left. Their markers may be deleted, and readers must not wait for these."""
+        """Remove aborted transactions of which compaction has deleted all records. Compaction may delete their markers, too."""
         self._aborted = [aborted for aborted in self._aborted if aborted not in gone]
 
     def forget_all(self) -> None:
-        """Remove everything, before the log is read again."""
+        """Remove all transactions, before they are read from the log again."""
         self._announced.clear()
         self._open.clear()
         self._unstable.clear()

@@ -23,7 +23,7 @@ NO_COORDINATOR = -1
 
 
 class AppendedBatch(NamedTuple):
-    """A batch that was appended. timestamp: the largest of its records."""
+    """The sequence numbers, offsets and timestamp of a batch that was appended. timestamp: the largest timestamp of its records."""
 
     first_sequence: int
     last_sequence: int
@@ -33,9 +33,10 @@ class AppendedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """A producer's epoch and last batches. timestamp: of its newest record or marker. last_write_ms: when that was appended.
+    """The state of one producer in a partition: its epoch and its last batches.
 
-    coordinator_epoch: of its last marker, -1 before the first one.
+    timestamp: the timestamp of its newest record or marker. last_write_ms: when that record or marker was appended. coordinator_epoch: the
+    coordinator epoch of its last marker, -1 if there is none.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_write_ms", "timestamp")
@@ -49,18 +50,18 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence in this epoch, -1 if there is none."""
+        """The last sequence number of the producer in its epoch, -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def adopt(self, epoch: int) -> None:
-        """Continue in an epoch. Sequences begin again in a new one."""
+        """Set the producer's epoch. If the epoch is a new one, sequence numbers begin again."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
 
 
 class ProducerStates:
-    """The producers of one partition, by producer id."""
+    """The states of the producers that write to one partition, by producer id."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
@@ -72,12 +73,13 @@ class ProducerStates:
         return iter(self._entries.items())
 
     def epoch_of(self, producer_id: int) -> int | None:
-        """Return a producer's epoch, None if it is unknown."""
+        """Return a producer's epoch, None if the producer is unknown."""
         entry = self._entries.get(producer_id)
         return None if entry is None else entry.epoch
 
     def check(self, batch: RecordBatch) -> AppendedBatch | None:
-        """Return the original if the batch is a duplicate, None if it may be appended.
+        """Check the producer epoch and sequence numbers of a batch before it is appended. Returns None, or, for a duplicate, the batch that
+        was appended first.
 
         Raises OutOfOrderSequenceError for a gap, and BrokerError (INVALID_PRODUCER_EPOCH) for an old epoch.
         """
@@ -96,9 +98,9 @@ class ProducerStates:
         return None
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, strict: bool) -> None:
-        """Raise INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that is out of date.
+        """Raise INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker with an old epoch.
 
-        strict: the marker's epoch must be above that of the records that it ends (transaction.version 2).
+        strict: whether the marker's producer epoch must be higher than that of the transaction's records (transaction.version 2).
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -114,14 +116,14 @@ class ProducerStates:
             )
 
     def record_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, timestamp: int, now_ms: int) -> None:
-        """Update a producer for a marker that was appended at now_ms."""
+        """Update the producer's state after a marker was appended at now_ms."""
         entry = self._entries.setdefault(producer_id, ProducerEntry(epoch))
         entry.adopt(epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Update a producer for a batch that was appended at now_ms."""
+        """Update the producer's state after a batch was appended at now_ms."""
         if batch.producer_id == NO_PRODUCER_ID:
             return
         entry = self._entries.setdefault(batch.producer_id, ProducerEntry(batch.producer_epoch))
@@ -131,7 +133,7 @@ class ProducerStates:
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def restore(self, producer_id: int, epoch: int, last: AppendedBatch | None, coordinator_epoch: int, timestamp: int) -> None:
-        """Restore a stored producer. last: its last batch, None if it has written none in its epoch."""
+        """Set a producer's state to the stored one. last: its last batch, None if it has written none in its epoch."""
         entry = self._entries[producer_id] = ProducerEntry(epoch)
         if last is not None:
             entry.batches.append(last)
@@ -139,11 +141,13 @@ class ProducerStates:
         entry.timestamp = entry.last_write_ms = timestamp
 
     def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
-        """Remove producers whose last write was before `before_ms` (producer.id.expiration.ms), except those with an open transaction."""
+        """Remove producers that have written nothing since `before_ms` (producer.id.expiration.ms). keep: ids of producers with an open
+        transaction, which stay.
+        """
         self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms or pid in keep}
 
     def forget_all(self) -> None:
-        """Remove all producers, as when a broker's snapshot was deleted; for tests."""
+        """Remove all producers, for tests of producers that become unknown to the broker."""
         self._entries.clear()
 
 

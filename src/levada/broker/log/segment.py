@@ -17,7 +17,7 @@ from levada.record.batch import RecordBatch
 
 
 class Segment:
-    """Batches of one partition from base_offset on, in a buffer of fixed size."""
+    """A part of a replica's log: batches from base_offset on, in a buffer of fixed size."""
 
     __slots__ = ("_buffer", "_ends", "_newest", "_next_offsets", "base_offset", "base_position", "file", "size_bytes")
 
@@ -34,7 +34,9 @@ class Segment:
 
     @classmethod
     def stored(cls, base_offset: int, base_position: int, file: SegmentFile, batches: Iterable[RecordBatch]) -> Self:
-        """Return the closed segment of a file with these batches."""
+        """Return a closed segment with the batches that were read from its file. base_position: the position of the segment in the log, in
+        bytes.
+        """
         segment = cls(base_offset, base_position, 0, file)
         segment._buffer = None
         for batch in batches:
@@ -62,18 +64,20 @@ class Segment:
         return not self._ends
 
     def has_space_for(self, size: int) -> bool:
-        """Whether a batch of this size fits."""
+        """Return whether a batch of this size in bytes fits in the segment."""
         return self._buffer is not None and self.size_bytes + size <= len(self._buffer)
 
     def place(self, data: bytes | bytearray | memoryview) -> memoryview:
-        """Copy a batch to the place where add() will append it; return that place, in which header fields can be set."""
+        """Copy a batch behind the last one in the buffer; return the copy, in which header fields can still be changed. add() then appends
+        it.
+        """
         assert self._buffer is not None
         place = self._buffer[self.size_bytes : self.size_bytes + len(data)]
         place[:] = data
         return place
 
     def add(self, batch: RecordBatch) -> None:
-        """Append the batch that place() has copied."""
+        """Append a batch that place() has copied to the buffer."""
         if self.file is not None:
             self.file.append(batch)
         self._note(self.size_bytes + batch.size_bytes, batch.next_offset, batch.max_timestamp)
@@ -85,12 +89,12 @@ class Segment:
         self.size_bytes = end
 
     def seal(self) -> None:
-        """Close the segment: nothing will be appended."""
+        """Close the segment, so that nothing can be appended."""
         if self.file is not None:
             self._buffer = None
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches that reach beyond an offset, and close the segment."""
+        """Delete the batches that have records at or after `end_offset`, and close the segment."""
         kept = bisect_right(self._next_offsets, end_offset)
         del self._next_offsets[kept:], self._newest[kept:], self._ends[kept:]
         self.size_bytes = self._end_of(kept - 1)
@@ -99,12 +103,12 @@ class Segment:
         self.seal()
 
     def delete(self) -> None:
-        """Delete the file."""
+        """Delete the segment's file, if it has one."""
         if self.file is not None:
             self.file.delete()
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> memoryview:
-        """Return whole batches from the one that holds `offset` on, up to max_bytes, in one slice.
+        """Return whole batches of up to max_bytes together, from the batch that contains `offset` on.
 
         at_least_one: return the first batch even if it is larger than max_bytes (KIP-74).
         """
@@ -116,16 +120,16 @@ class Segment:
         return self._bytes(start, max(start, self._end_of(last - 1)))
 
     def position_of(self, offset: int) -> int:
-        """Return the position, within the whole log, of the batch that holds `offset`."""
+        """Return the position of the batch that contains `offset`, in bytes from the beginning of the log."""
         return self.base_position + self._end_of(bisect_right(self._next_offsets, offset) - 1)
 
     def reaching(self, timestamp: int) -> memoryview:
-        """Return the segment's batches from the first one whose largest timestamp is at or after `timestamp`."""
+        """Return the bytes of the segment's batches, from the first batch whose largest timestamp is at least `timestamp`."""
         index = bisect_left(self._newest, timestamp)
         return self._bytes(self._end_of(index - 1), self.size_bytes)
 
     def batches(self) -> memoryview:
-        """Return all batches of the segment."""
+        """Return the bytes of all batches in the segment."""
         return self._bytes(0, self.size_bytes)
 
     def _bytes(self, start: int, end: int) -> memoryview:

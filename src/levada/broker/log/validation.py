@@ -30,7 +30,7 @@ MAGIC = 2
 
 
 class RefusedRecordsError(BrokerError):
-    """Some records of a batch are invalid, so the batch was not appended. indexes: their positions in the batch."""
+    """The batch was not appended because some of its records are invalid. indexes: the positions of these records in the batch."""
 
     def __init__(self, message: str, code: ErrorCode, indexes: list[int]) -> None:
         super().__init__(message, code=code)
@@ -38,9 +38,9 @@ class RefusedRecordsError(BrokerError):
 
 
 def validated(data: RecordBytes, name: TopicPartition, config: TopicConfig, now_ms: int, *, allow_zstd: bool) -> RecordBatch:
-    """Check what was produced to a partition, and return its only batch.
+    """Check the records that were produced to a partition; return them as a batch. They must be exactly one batch.
 
-    now_ms: milliseconds since the epoch. allow_zstd: the request's version allows it. Raises BrokerError with Kafka's error code.
+    now_ms: milliseconds since the epoch. allow_zstd: whether the request's version allows zstd. Raises BrokerError with Kafka's error code.
     """
     batch = _only_batch(data)
     if batch.codec is Codec.ZSTD and not allow_zstd:
@@ -65,7 +65,9 @@ def _check_size(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -
 
 
 def _check_record_sizes(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> None:
-    """Check the sizes of compressed records against max.decompressed.message.bytes, unless that is no limit in practice."""
+    """Raise InvalidRecordError for a compressed record larger than max.decompressed.message.bytes. With a limit of at least
+    DEFAULT_MAX_DECOMPRESSED nothing is checked.
+    """
     limit = config.max_decompressed_bytes
     if batch.codec is Codec.NONE or limit >= DEFAULT_MAX_DECOMPRESSED:
         return
@@ -93,7 +95,9 @@ def _check_keys(batch: RecordBatch, name: TopicPartition) -> None:
 
 
 def _records_of(batch: RecordBatch, name: TopicPartition) -> Iterator[LazyRecord]:
-    """Yield the records. Raises Kafka's errors for damaged ones: the checksum is right, so the producer has written them like this."""
+    """Yield the records of a batch. Raises BrokerError if they are damaged: the checksum is right, so the producer has damaged them, not
+    the network.
+    """
     try:
         yield from batch
     except DecompressionError as fault:
@@ -123,7 +127,7 @@ def _code_of_contradiction(data: RecordBytes) -> ErrorCode:
 
 
 def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> RecordBatch:
-    """Return a batch with the codec of the topic's compression.type; the same batch if it has that codec already.
+    """Return a batch with the codec of the topic's compression.type. If the batch already has this codec, it is returned unchanged.
 
     As in Kafka, a batch with the right codec keeps its compression level. Raises BrokerError if the records cannot be decompressed, or if
     the batch is too large afterwards.
@@ -142,7 +146,7 @@ def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig
 
 
 def stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
-    """Return a batch without the flag that the broker has set its timestamps. Kafka accepts such a batch and stores it without the flag."""
+    """Return a batch without the LogAppendTime flag. Kafka accepts a produced batch with this flag and stores it without the flag."""
     data = bytearray(batch.data)
     data[FLAGS_AT] &= ~LOG_APPEND_TIME
     seal(data)
@@ -150,12 +154,12 @@ def stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
 
 
 def is_transactional(data: RecordBytes) -> bool:
-    """Whether produced records, valid or not, claim to belong to a transaction."""
+    """Return whether the header of produced records has the transactional flag. The records may be invalid otherwise."""
     return len(data) > FLAGS_AT and data[MAGIC_AT] == MAGIC and bool(data[FLAGS_AT] & TRANSACTIONAL)
 
 
 def _is_sealed(data: RecordBytes) -> bool:
-    """Whether the checksum of a batch is right, so that its producer has written the contradiction in it."""
+    """Return whether the checksum of an invalid batch is right. If it is, the producer has made the batch invalid, not the network."""
     if len(data) < HEADER_SIZE or data[MAGIC_AT] != MAGIC:
         return False
     sealed = bytearray(data)

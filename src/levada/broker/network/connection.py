@@ -20,9 +20,9 @@ Frame: TypeAlias = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listener, the same on every node of a cluster.
+    """A listener, with the same name and protocol on every node of a cluster.
 
-    name: unique within the broker. protocol: one of PROTOCOLS; TLS itself is done by the driver. logins: who may log in, None if clients
+    name: unique within the broker. protocol: one of PROTOCOLS; the driver handles TLS. logins: the users who may log in, None if clients
     need not log in.
     """
 
@@ -35,11 +35,12 @@ class Listener:
 class Session:
     """The client of one connection.
 
-    address: host:port of the client, "" if the driver has none. listener: the one that it has connected to. principal: the authenticated
-    one. login: the state of its login, None on a listener without logins. is_refused: the login has failed, and the connection is closed
-    after the response. is_by_token: the client has logged in with a delegation token.
-    client_id: of its latest request, None before the first one and for a client that sends none. software_name, software_version: from
-    ApiVersions (KIP-511), "" if they were not sent.
+    address: host:port of the client, "" if the driver does not know it. listener: the listener to which the client has connected.
+    principal: the authenticated principal. login: the state of the login, None on a listener without logins. is_refused: whether the login
+    has failed, so that the connection is closed after the response. is_by_token: whether the client has logged in with a delegation token.
+
+    client_id: the client id in the latest request, None before the first request or if it has none. software_name, software_version: the
+    client's software, from ApiVersions (KIP-511); "" if unknown.
     """
 
     connection_id: int
@@ -55,7 +56,7 @@ class Session:
 
     @property
     def host(self) -> str:
-        """The client's address without the port."""
+        """The client's host name or IP address, without the port."""
         return self.address.rsplit(":", 1)[0].strip("[]")
 
     def __str__(self) -> str:
@@ -65,7 +66,9 @@ class Session:
 
 
 class Connection:
-    """A connection. muted: a request is in process or its response is withheld. waiting: requests that were received meanwhile."""
+    """A connection and its requests. muted: whether no further request is processed now, because the response to the last one was not sent.
+    waiting: requests that were received while the connection was muted.
+    """
 
     __slots__ = ("id", "muted", "session", "waiting")
 

@@ -15,8 +15,8 @@ _OF_IPV4: Final = "::ffff:"
 
 
 class Peer:
-    """An accepted connection. events: those that the selector watches, 0 while it is not registered. memory: counts its unfinished
-    request.
+    """A connection that the server has accepted. events: the events for which the selector watches its socket, 0 while the socket is not
+    registered. memory: counts the bytes of its unfinished request.
     """
 
     __slots__ = ("accepted_ms", "active_ms", "closing", "events", "frames", "id", "memory", "reader", "socket", "transport", "unsent")
@@ -36,7 +36,9 @@ class Peer:
         self.accepted_ms = self.active_ms = now_ms
 
     def receive(self, limit: int | None) -> bool:
-        """Read up to a limit of what has arrived; False if the client has closed the connection."""
+        """Read bytes that have arrived; return False if the client has closed the connection. limit: the most bytes per read, None for no
+        limit.
+        """
         while received := self.transport.read_into(self.reader.get_buffer()[:limit]):
             self.frames.extend(self.reader.received(received))
             if not self.transport.has_buffered:
@@ -45,14 +47,14 @@ class Peer:
         return received != 0
 
     def logged_in(self, max_frame_bytes: int, memory: ReceiveMemory) -> None:
-        """Apply other limits after the login. A part of the next request may be here already."""
+        """Replace the limits of the login phase by those for other requests. Bytes of the next request may have been received already."""
         self.reader.max_frame_bytes = max_frame_bytes
         self.memory.hold(self.id, 0)
         self.memory = memory
         memory.hold(self.id, self.reader.large_bytes)
 
     def send(self, limit: int | None) -> None:
-        """Write as much as the socket accepts, with at most `limit` bytes per call to the system."""
+        """Write as many bytes as the socket accepts. limit: the most bytes per write, None for no limit."""
         self.unsent.write(self.transport, limit)
 
 

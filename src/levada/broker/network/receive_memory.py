@@ -22,7 +22,9 @@ are too small to be counted, so only tokens of many KiB can ever wait."""
 
 
 class ReceiveMemory:
-    """The memory of the unfinished requests. limit_bytes: -1 for no limit. name: the setting with the limit, for log lines."""
+    """Counts and limits the memory of unfinished requests. limit_bytes: -1 for no limit. name: the name of the setting with the limit, for
+    log lines.
+    """
 
     def __init__(self, limit_bytes: int, name: str = "queued_max_request_bytes") -> None:
         self.name = name
@@ -34,7 +36,7 @@ class ReceiveMemory:
         self._turn_ends_ms = NEVER_MS
 
     def hold(self, conn_id: int, size_bytes: int) -> None:
-        """Set the memory of a connection's unfinished request, 0 for none."""
+        """Set the number of bytes that a connection's unfinished request uses; 0 if it has none."""
         before = self._held.get(conn_id, 0)
         if size_bytes == before:
             return
@@ -45,11 +47,13 @@ class ReceiveMemory:
             del self._held[conn_id]
 
     def may_read(self, conn_id: int) -> bool:
-        """Whether a connection may be read now."""
+        """Return whether bytes may be read from a connection now. If the memory is used up, only the oldest unfinished request may be read."""
         return conn_id not in self._held or not self._is_short or conn_id == next(iter(self._held))
 
     def late(self, now_ms: int) -> int | None:
-        """Return the connection that has blocked the others for too long, None if there is none."""
+        """Return the connection that is to be closed, because the others have waited too long for the end of its request; None if there is
+        none.
+        """
         others_wait = self._is_short and len(self._held) > 1
         turn = next(iter(self._held)) if others_wait else None
         if turn != self._turn:
@@ -58,7 +62,7 @@ class ReceiveMemory:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When late() has to be called again, as far as is known now."""
+        """The time at which late() has to be called again. Another call of hold() may make it earlier."""
         return self._turn_ends_ms
 
     @property

@@ -40,10 +40,10 @@ _CLOSE_TIMEOUT_S = 10.0
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """The address of a listener.
+    """The port at which a server serves one listener.
 
-    listener: its name; "" for the node's first one. port: 0 for any free one, which start() puts here. transport: creates the transport
-    layer of a connection.
+    listener: the listener's name, "" for the node's first listener. port: 0 for any free port; start() replaces 0 by the actual port.
+    transport: creates the transport layer of an accepted connection.
     """
 
     listener: str = ""
@@ -53,7 +53,9 @@ class Endpoint:
 
 
 class InsecureListenError(ConfigError):
-    """A broker without logins would be reachable from other machines. reason: the message without the advice for programs."""
+    """The server refuses to listen: other machines could reach a broker whose clients need not log in. reason: the message without the
+    advice for programs.
+    """
 
     def __init__(self, host: str) -> None:
         self.reason = f"{host} can be reached from other machines, and clients need not log in to this broker over TLS"
@@ -61,10 +63,11 @@ class InsecureListenError(ConfigError):
 
 
 class BrokerServer:
-    """Serves a node on a host's ports, which it advertises.
+    """Serves a node on ports of a host.
 
-    endpoints: by default one, for the node's first listener. insecure_listen: allow an address that other machines can reach although
-    clients need not log in over TLS; ConfigError without it. lock: the same one for all servers whose nodes share a cluster.
+    endpoints: by default one, for the node's first listener. advertised_host: the host in Metadata responses, by default `host`.
+    insecure_listen: whether to allow a host that other machines can reach although clients need not log in over TLS; if not, ConfigError is
+    raised. lock: all servers whose nodes share a cluster need the same lock.
     """
 
     def __init__(
@@ -129,16 +132,18 @@ class BrokerServer:
 
     @property
     def address(self) -> str:
-        """host:port of the first endpoint, as advertised."""
+        """The first endpoint as host:port, with the advertised host."""
         return self.address_of(self.endpoints[0])
 
     def address_of(self, endpoint: Endpoint) -> str:
-        """Return host:port of an endpoint, as advertised."""
+        """Return an endpoint as host:port, with the advertised host."""
         host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
         return f"{host}:{endpoint.port}"
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function that reads or changes the node, at the present time, while the server's thread does not use the node."""
+        """Call a function that reads or changes the node, and return its result. Meanwhile the server's thread does not use the node, and
+        the node's clock is up to date.
+        """
         with self.lock:
             self.node.advance(self._now_ms())
             result = function()
@@ -146,12 +151,12 @@ class BrokerServer:
         return result
 
     def wait(self) -> None:
-        """Block until the server has ended; for a process that does nothing else."""
+        """Wait until the server has been closed, for a process that does nothing else."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Close all connections and ports and end the thread. Repeating it has no effect."""
+        """Close all connections and ports, and end the thread. Further calls have no effect."""
         self._stopping = True
         if self._thread is None:
             self._close_sockets()
@@ -228,7 +233,7 @@ class BrokerServer:
             self._drop(peer, "closed by the client")
 
     def _exchange(self) -> bool:
-        """Exchange requests and responses between node and sockets until neither has more for the other; return whether there were
+        """Pass received requests to the node and its responses to the sockets, until neither has any left. Returns whether there were
         requests.
         """
         any_requests = False
@@ -297,7 +302,9 @@ class BrokerServer:
         self._watch(peer, events)
 
     def _may_be_read(self, peer: Peer) -> bool:
-        """Whether there is memory for the client's next bytes. Large requests are not read ahead while another one is in process."""
+        """Return whether more bytes may be read from a client. Bytes of a large request are read only if there is memory for them and no
+        other request of the client is processed.
+        """
         return not peer.reader.large_bytes or (peer.memory.may_read(peer.id) and not self.node.is_busy(peer.id))
 
     def _watch(self, peer: Peer, events: int) -> None:
@@ -370,7 +377,7 @@ class BrokerServer:
         self._watch(peer, selectors.EVENT_READ)
 
     def _run_due(self, now_ms: int) -> int:
-        """Accept again after a pause, and close idle connections; return when to be called again."""
+        """Resume accepting connections after a pause, and close idle or late connections. Returns when to be called again, in ms."""
         if self._accept_again_ms and self._accept_again_ms <= now_ms:
             self._accept_again_ms = 0
             self._accept_from_now_on()
@@ -382,7 +389,7 @@ class BrokerServer:
         return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms, next_login_ms, next_turn_ms)
 
     def _end_late_logins(self, now_ms: int) -> int:
-        """Close connections whose time for handshake and login is over; return when the next one's is."""
+        """Close connections whose TLS handshake and login take too long. Returns the time limit of the next connection, in ms."""
         limit_ms = self.node.settings.connections_max_login_ms
         for peer in list(self._logging_in.values()):
             if now_ms < peer.accepted_ms + limit_ms:
@@ -391,7 +398,7 @@ class BrokerServer:
         return NEVER_MS
 
     def _end_late_request(self, memory: ReceiveMemory, now_ms: int) -> int:
-        """Close the connection whose request blocks the others' memory for too long; return when to check again."""
+        """Close the connection whose unfinished request has blocked the memory for too long. Returns when to check again, in ms."""
         late = memory.late(now_ms)
         if late is not None:
             text = "connection %d is closed: its request is not complete, and others wait for memory: %s=%d"
@@ -439,7 +446,7 @@ class BrokerServer:
                 sock.close()
 
     def wakeup(self) -> None:
-        """Wake the thread, so that it runs its next step; from any thread, also after close()."""
+        """Wake the server's thread from another thread, so that it runs its next step. It may also be called after close()."""
         try:
             self._wake_write.send(b"\0")
         except BlockingIOError:

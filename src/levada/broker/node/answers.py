@@ -23,7 +23,10 @@ Answered = TypeVar("Answered")
 
 
 def deferred_answer(ask: Callable[[], Promise[R]], refuse: Callable[[BrokerError], Response]) -> Answer:
-    """Return the promised response of `ask`. A BrokerError, raised or in the promise, becomes the response that `refuse` makes of it."""
+    """Call `ask` and return a promise of its response.
+
+    refuse: makes the response for a BrokerError, which `ask` may raise or its promise may have.
+    """
     try:
         asked = ask()
     except BrokerError as error:
@@ -44,7 +47,9 @@ def answer_each(
     answer: Callable[[Call, Topic, Wanted], Answered],
     failure: Callable[[Wanted, ErrorCode], Answered],
 ) -> list[Answered]:
-    """Return the answers for a topic's partitions, in order. failure: makes the answer for a BrokerError of the topic or of `answer`."""
+    """Return one answer for each of a topic's partitions, in order. answer: makes the answer for a partition. failure: makes the answer if
+    the topic is not found or `answer` raises BrokerError.
+    """
     try:
         topic = find_topic(call, name, ZERO_UUID, by_id=False)
     except BrokerError as error:
@@ -59,10 +64,7 @@ def answer_each(
 
 
 def by_topic(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> list[tuple[Topic, list[int]]]:
-    """Return the partitions of each topic, in order. Deleted topics are left out.
-
-    Groups know topics by their ids.
-    """
+    """Group partitions by topic, in order; return each topic with its partition numbers. Partitions of deleted topics are left out."""
     found: dict[Topic, list[int]] = {}
     for owned in sorted(partitions):
         topic = cluster.topic_by_id(owned.topic_id)
@@ -72,13 +74,15 @@ def by_topic(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> list[t
 
 
 def check_topics(call: Call, partitions: Iterable[TopicIdPartition]) -> None:
-    """Raise TopicAuthorizationError if the client may not describe one of the topics, whose use by the group it would otherwise see."""
+    """Raise TopicAuthorizationError if the client may not describe one of these topics. It must not learn from a group's description that
+    the topic exists.
+    """
     if not all(may(call, ResourceType.TOPIC, topic.name) for topic, _ in by_topic(call.state.cluster, set(partitions))):
         raise TopicAuthorizationError("The group has topics that the client is not authorized to describe.")
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the partitions of each topic by its name, in the order given."""
+    """Group partitions by topic; return the partition numbers by topic name, in the order given."""
     found: dict[str, list[int]] = {}
     for name, index in partitions:
         found.setdefault(name, []).append(index)

@@ -20,7 +20,7 @@ Act = Callable[[int], None]
 
 
 class Hold:
-    """Responses that are held until release(). release() may be called while the broker runs in another thread."""
+    """Responses that a test holds back until it calls release(). This may happen while the broker runs in another thread."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -29,20 +29,22 @@ class Hold:
 
     @property
     def waiting(self) -> int:
-        """How many responses are held now."""
+        """The number of responses that are held now."""
         return len(self._kept)
 
     def release(self) -> None:
-        """Release the held responses, and hold no others from now on."""
+        """Release the held responses. Later responses are not held any more."""
         self.is_released = True
         self._wake()
 
     def keep(self, node_id: int, act: Act) -> None:
-        """Hold a response: the node calls `act` after release(), which sends it. Only the node uses this method."""
+        """Hold a response. After release(), the node calls `act`, which sends the response. Only the node uses this method."""
         self._kept.append((node_id, act))
 
     def take(self, node_id: int) -> list[Act]:
-        """Remove and return the functions that a node has to call now; none before release(). Only the node uses this method."""
+        """Remove and return the functions that send a node's released responses; before release() there are none. Only the node uses this
+        method.
+        """
         taken = [act for node, act in self._kept if node == node_id and self.is_released]
         self._kept = [entry for entry in self._kept if entry[0] != node_id or not self.is_released]
         return taken
@@ -50,7 +52,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The fault of one request, or, with `partition`, of one partition in it. cut_at: how many bytes of the response are sent."""
+    """A fault that a test has requested for one request, or for one partition of a request if `partition` is given.
+
+    applied: whether the request is carried out. drop: send no response. cut_at: the number of bytes of the response that are sent before
+    the connection is closed.
+    """
 
     error_code: ErrorCode = ErrorCode.NONE
     applied: bool = False
@@ -68,7 +74,7 @@ SWALLOWED = Fault(drop=True)
 
 
 class RequestCounts(Mapping[str, int]):
-    """The number of requests by API name. Raises ConfigError for an API that the broker does not serve, whose number could only be 0."""
+    """The number of requests by API name. Getting the number for an API that the broker does not serve raises ConfigError."""
 
     def __init__(self, apis: Iterable[str]) -> None:
         self._counts = dict.fromkeys(sorted(apis), 0)
@@ -87,23 +93,23 @@ class RequestCounts(Mapping[str, int]):
         return repr({api: count for api, count in self._counts.items() if count})
 
     def check(self, api: str) -> None:
-        """Raise ConfigError for an API that is not served."""
+        """Raise ConfigError unless the broker serves this API."""
         if api not in self._counts:
             hint = did_you_mean(api, self._counts) if isinstance(api, str) else ""
             raise ConfigError(f"the broker serves no API {api!r}{hint or '; it serves ' + ', '.join(self._counts)}")
 
     def add(self, api: str) -> None:
-        """Count a request. Only the node uses this method."""
+        """Count a request of an API. Only the node uses this method."""
         self._counts[api] += 1
 
 
 class Faults:
-    """The faults that a test has requested, by API name ("Produce"). It may be used while the broker runs in another thread.
+    """The faults that a test has requested, by API name such as "Produce". A test may use it while the broker runs in another thread.
 
     known_apis: the APIs that the broker serves. by_partition: the APIs in which a single partition can fail.
 
-    requests: the number of requests so far, by API name. bytes_at_a_time: how many bytes the server reads and writes at most at once; None
-    for no limit.
+    requests: the number of requests so far, by API name. bytes_at_a_time: the most bytes that the server reads or writes at once; None for
+    no limit.
     """
 
     def __init__(self, known_apis: frozenset[str], by_partition: frozenset[str]) -> None:
@@ -127,11 +133,12 @@ class Faults:
         partition: int = 0,
         applied: bool = False,
     ) -> None:
-        """Answer the next `times` requests with an error, in all partitions or only in one. They are not carried out.
+        """Answer the next `times` requests of an API with an error. They are not carried out.
 
-        error_code: a levada.error_codes.ErrorCode, its name ("NOT_COORDINATOR") or its number (16). applied: carry the request out all the
-        same, as when an acknowledgement is lost inside the cluster; not for a single partition. Raises ValueError for a code that Kafka
-        does not have, ConfigError for an API that cannot fail like this.
+        topic, partition: return the error only for this partition; without a topic, for all partitions. error_code: a
+        levada.error_codes.ErrorCode, its name ("NOT_COORDINATOR") or its number (16). applied: carry out the request although it is
+        answered with an error, as when an acknowledgement is lost inside the cluster; not possible for a single partition. Raises
+        ValueError for a code that Kafka does not have, ConfigError for an API that cannot fail like this.
         """
         code = ErrorCode.named(error_code)
         if topic is None:
@@ -145,21 +152,23 @@ class Faults:
         self._partition_faults.setdefault(api, deque()).extend([fault] * times)
 
     def drop_response(self, api: str, nth: int = 1) -> None:
-        """Carry out the nth next request and never answer it. The connection stays open and muted, so its client has to time out."""
+        """Carry out the nth request of an API from now on, but never answer it. The connection stays open and its later requests are not
+        answered either, so the client has to time out.
+        """
         self._add(api, [NO_FAULT] * (nth - 1) + [Fault(applied=True, drop=True)])
 
     def disconnect(self, api: str, nth: int = 1, *, applied: bool = False) -> None:
-        """Close the connection instead of answering the nth next request. applied: carry the request out first."""
+        """Close the connection instead of answering the nth request of an API from now on. applied: carry out the request first."""
         self._add(api, [NO_FAULT] * (nth - 1) + [Fault(applied=applied, disconnect=True)])
 
     def delay(self, api: str, ms: int, times: int = 1) -> None:
-        """Delay the responses to the next `times` requests by `ms` milliseconds."""
+        """Delay the responses to the next `times` requests of an API by `ms` milliseconds."""
         self._add(api, [Fault(applied=True, delay_ms=ms)] * times)
 
     def hold(self, api: str, times: int = 1) -> Hold:
-        """Carry out the next `times` requests and hold their responses until release() of the returned Hold.
+        """Carry out the next `times` requests of an API, but hold back their responses until release() of the returned Hold is called.
 
-        Holding WriteTxnMarkers keeps transactions in PrepareCommit or PrepareAbort.
+        For example, a hold of WriteTxnMarkers keeps transactions in PrepareCommit or PrepareAbort.
         """
         hold = Hold(self._wake)
         self._holds.append(hold)
@@ -167,29 +176,35 @@ class Faults:
         return hold
 
     def blackhole(self, api: str | None = None, *, node: int | None = None) -> None:
-        """From now on ignore requests, until clear(). api: None for every API. node: None for every node."""
+        """Ignore all requests from now on until clear(). api: the API whose requests are ignored, None for every API. node: the id of the
+        node that ignores them, None for every node.
+        """
         if api is not None:
             self.requests.check(api)
         self._blackholes.add((api, node))
 
     def close_mid_frame(self, api: str, nth: int = 1, *, after_bytes: int = 10) -> None:
-        """Carry out the nth next request, send the first bytes of its response (size included) and close the connection."""
+        """Carry out the nth request of an API from now on, send only the first bytes of its response and close the connection.
+
+        after_bytes: the number of bytes that are sent, including the size prefix.
+        """
         self._add(api, [NO_FAULT] * (nth - 1) + [Fault(applied=True, cut_at=after_bytes)])
 
     def throttle(self, api: str, ms: int, times: int = 1) -> None:
-        """Report in the next `times` responses that the client exceeds its quota, and do not read its connection for `ms` (KIP-219).
+        """Report in the next `times` responses of an API that the client exceeds its quota, and do not read its connection for `ms`
+        milliseconds (KIP-219).
 
         Responses without a field for the throttle time are not throttled.
         """
         self._add(api, [Fault(applied=True, throttle_ms=ms)] * times)
 
     def cap_version(self, api: str, max_version: int) -> None:
-        """From now on serve the API only up to this version, as an older broker would; -1 removes the API."""
+        """Serve the API only up to this version from now on, like an older broker. -1 stands for no version: the API is not served at all."""
         self.requests.check(api)
         self._caps[api] = max_version
 
     def clear(self) -> None:
-        """Remove all pending faults, version caps, blackholes and limits of bytes_at_a_time. Held responses stay held."""
+        """Remove all pending faults, version caps, blackholes and the limit bytes_at_a_time. Responses that are held stay held."""
         self.bytes_at_a_time = None
         self._waiting.clear()
         self._partition_faults.clear()
@@ -197,17 +212,17 @@ class Faults:
         self._blackholes.clear()
 
     def release_all(self) -> None:
-        """Release everything that is held."""
+        """Release the responses of all holds."""
         for hold in self._holds:
             hold.release()
         self._holds = [hold for hold in self._holds if hold.waiting]
 
     def max_version(self, api: str, served: int) -> int:
-        """Return the highest version to serve."""
+        """Return the highest version of an API to serve. served: the highest version that the broker supports."""
         return min(served, self._caps.get(api, served))
 
     def next_fault(self, api: str, node_id: int) -> Fault:
-        """Remove and return the fault for this request of a node."""
+        """Count a request, and remove and return the fault for it. If there is none, NO_FAULT is returned."""
         self.requests.add(api)
         if any(wanted in (None, api) and at in (None, node_id) for wanted, at in self._blackholes):
             return SWALLOWED
@@ -215,7 +230,7 @@ class Faults:
         return waiting.popleft() if waiting else NO_FAULT
 
     def partition_error(self, api: str, partition: TopicPartition) -> ErrorCode:
-        """Remove and return the error for this partition, NONE if there is none."""
+        """Remove and return the next error for a partition in a request of an API, NONE if there is none."""
         faults = self._partition_faults.get(api)
         for fault in list(faults or ()):
             if faults is not None and fault.partition == partition:
@@ -224,15 +239,17 @@ class Faults:
         return ErrorCode.NONE
 
     def on_release(self, wakeup: Callable[[], None]) -> None:
-        """Register a callback. It is called, from any thread, when held responses are released and nodes have to send them."""
+        """Register a callback that is called, on any thread, after held responses were released. It has to wake the nodes, which send the
+        responses.
+        """
         self._wakeups.append(wakeup)
 
     def off_release(self, wakeup: Callable[[], None]) -> None:
-        """Remove a callback that on_release() registered. No effect if it is not registered."""
+        """Remove a callback that was registered by on_release(). A callback that is not registered is ignored."""
         self._wakeups = [known for known in self._wakeups if known != wakeup]
 
     def released(self, node_id: int) -> list[Act]:
-        """Return the functions that send released responses of this node, and remove them. The node has to call them now."""
+        """Remove and return the functions that send a node's released responses. The node has to call them."""
         return [act for hold in self._holds for act in hold.take(node_id)]
 
     def _wake(self) -> None:

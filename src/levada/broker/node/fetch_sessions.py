@@ -28,7 +28,7 @@ _NOTHING_TOLD = -1
 
 
 class RequestedPartition(NamedTuple):
-    """A partition to be fetched. topic: its name, "" if topics are given by id."""
+    """A partition in a Fetch request. topic: the topic's name, "" if the request names topics by id."""
 
     topic: str
     topic_id: UUID
@@ -42,7 +42,7 @@ _Key: TypeAlias = tuple[str, UUID, int]
 
 
 class _Cached:
-    """A partition of a session. high_watermark, log_start_offset: as the client was last sent; -1 after an error."""
+    """A partition of a fetch session. high_watermark, log_start_offset: the last values that were sent to the client; -1 after an error."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -52,18 +52,22 @@ class _Cached:
         self.log_start_offset = _NOTHING_TOLD
 
     def is_news(self, data: PartitionData) -> bool:
-        """Whether a response has something that the client was not sent yet."""
+        """Return whether the data has something to send: records, an error, or another high watermark or log start offset than was sent
+        before.
+        """
         known = (self.high_watermark, self.log_start_offset)
         return bool(data.records) or data.error_code != ErrorCode.NONE or known != (data.high_watermark, data.log_start_offset)
 
     def tell(self, data: PartitionData) -> None:
-        """Note what the client is sent. After an error the partition is sent again even if nothing has changed."""
+        """Remember the values that are sent to the client. After an error, the next answer for the partition is sent even if nothing has
+        changed.
+        """
         self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else _NOTHING_TOLD
         self.log_start_offset = data.log_start_offset
 
 
 class FetchSession:
-    """A session. epoch: of the next request."""
+    """A fetch session (KIP-227). epoch: the epoch that its next request must have. by_id: whether its requests name topics by id."""
 
     def __init__(self, session_id: int, by_id: bool, now_ms: int) -> None:
         self.id = session_id
@@ -76,7 +80,7 @@ class FetchSession:
         return len(self._partitions)
 
     def update(self, wanted: Iterable[RequestedPartition], forgotten: Iterable[_Key]) -> None:
-        """Apply the partitions that a request adds or changes, and those that it removes."""
+        """Add or change the partitions that a request names, and remove the forgotten ones."""
         for key in forgotten:
             self._partitions.pop(key, None)
         for one in wanted:
@@ -84,12 +88,12 @@ class FetchSession:
             cached.wanted = one
 
     def wanted(self) -> list[RequestedPartition]:
-        """Return the partitions to be fetched, in order."""
+        """Return the partitions to fetch, in order."""
         return [cached.wanted for cached in self._partitions.values()]
 
     def tell(self, answers: Iterable[Answered]) -> list[Answered]:
-        """Return the answers that have changes for the client. Partitions with records move behind all others, so that each gets its
-        turn.
+        """Return the answers that have something new for the client. Partitions with records move behind all others, so that the others
+        come first next time.
         """
         news = []
         for one, data in answers:
@@ -103,7 +107,7 @@ class FetchSession:
 
 
 class Context(NamedTuple):
-    """One request: the partitions to be fetched, and how their answers become a response."""
+    """The partitions that one Fetch request is about, and a function that selects the answers to send."""
 
     wanted: Sequence[RequestedPartition]
     respond: Callable[[Sequence[Answered], int], tuple[int, Sequence[Answered]]]
@@ -113,7 +117,7 @@ class Context(NamedTuple):
 
 
 class FetchSessions:
-    """The sessions of one node, at most `slots`. random: source of their ids."""
+    """The fetch sessions of one node. slots: the maximum number of sessions. random: the source of session ids."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots
@@ -128,7 +132,7 @@ class FetchSessions:
         self._sessions.clear()
 
     def context(self, request: FetchRequest, version: int, now_ms: int) -> Context:
-        """Find the session of a request, or prepare a new one.
+        """Find the session that a request continues, or prepare a new session.
 
         Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
@@ -164,7 +168,9 @@ class FetchSessions:
         return session
 
     def _open(self, answers: Sequence[Answered], by_id: bool, now_ms: int) -> int:
-        """Open a session after a full response; return its id, 0 if there is no room."""
+        """Open a session with the partitions of a full response; return its id. Returns 0 if all slots are taken and no session may be
+        evicted.
+        """
         if not self._make_room(len(answers), now_ms):
             return NO_SESSION
         session_id = self._random.randint(1, MAX_ID)
@@ -219,5 +225,5 @@ def _key(wanted: RequestedPartition) -> _Key:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the next epoch. It is never 0, which opens a session."""
+    """Return the session epoch after this one. It is never 0, because epoch 0 requests a new session."""
     return 1 if epoch == MAX_EPOCH else epoch + 1

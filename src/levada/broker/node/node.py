@@ -55,12 +55,12 @@ NOT_SERVED = -1
 
 
 class BrokerNode:
-    """A broker. Its settings are Kafka's in snake_case (BrokerSettings).
+    """A broker without sockets. Keyword arguments are Kafka's broker settings in snake_case (BrokerSettings).
 
-    listeners: the same on every node of a cluster. rack: of the node, for consumers with client.rack. cluster, faults: to share them
-    between nodes; without them the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get milliseconds since the epoch.
-    random: source of ids; with a fixed seed they are the same every time. storage: of a cluster of its own; then call cluster.restore()
-    before the node serves.
+    listeners: all nodes of a cluster need the same ones. rack: the node's rack, for consumers with client.rack. cluster, faults: the
+    objects that this node shares with the other nodes of a cluster; without them the node is a cluster of its own. wall_offset_ms: the
+    difference between milliseconds since the epoch and now_ms. random: the source of ids; the same seed gives the same ids. storage: the
+    storage of a cluster of its own; if given, call cluster.restore() before the node serves.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class BrokerNode:
 
     @property
     def settings(self) -> BrokerSettings:
-        """The node's present settings."""
+        """The node's broker settings as they are now, after dynamic changes."""
         return self._state.settings
 
     @property
@@ -135,12 +135,12 @@ class BrokerNode:
         return self._state.node_id
 
     def measure_work(self, work_ns: Callable[[], int]) -> None:
-        """Set the clock for request_percentage. work_ns: returns the processor time used so far, in nanoseconds."""
+        """Set the clock for the quota request_percentage. work_ns: returns the processor time used so far, in nanoseconds."""
         self._state.work_ns = work_ns
 
     @property
     def wall_offset_ms(self) -> int:
-        """What to add to now_ms to get milliseconds since the epoch."""
+        """The difference between milliseconds since the epoch and the node's time now_ms."""
         return self._state.wall_offset_ms
 
     @wall_offset_ms.setter
@@ -150,19 +150,19 @@ class BrokerNode:
     # For tests and tools
 
     def advertise(self, host: str, port: int, listener: str = "") -> None:
-        """Advertise this address to clients of a listener, by default the first one."""
+        """Set the address of a listener in Metadata responses. listener: its name, by default the first listener."""
         self.cluster.join(Node(self.id, host, port, self._rack), self._listener(listener).name)
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> Topic:
-        """Create a topic as CreateTopics does; raises BrokerError or ConfigError with the reason."""
+        """Create a topic like CreateTopics. Raises BrokerError or ConfigError with the reason."""
         return self.cluster.add(self.cluster.plan(name, partitions, config=_texts(config or {})))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic as DeleteTopics does. Raises UnknownTopicOrPartitionError."""
+        """Delete a topic like DeleteTopics. Raises UnknownTopicOrPartitionError."""
         self.cluster.remove(self._state.find_topic(name, ZERO_UUID, by_id=False))
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
-        """Change settings of a group as IncrementalAlterConfigs does; None restores the default. Raises ConfigError with the reason."""
+        """Change settings of a group like IncrementalAlterConfigs; None restores the default. Raises ConfigError with the reason."""
         known = self.cluster.group_config(group)
         overrides = {name: text for name, text in {**known.overrides, **_texts(config)}.items() if text is not None}
         self.cluster.configure_group(group, known.with_overrides(overrides))
@@ -176,11 +176,11 @@ class BrokerNode:
         self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
 
     def sessions(self) -> list[Session]:
-        """Return a copy of each connection's session, in the order in which they connected."""
+        """Return copies of the sessions of all connections, in the order in which the clients connected."""
         return [replace(connection.session) for connection in self._connections.values()]
 
     def forget_fetch_sessions(self) -> None:
-        """Remove all fetch sessions: clients get FETCH_SESSION_ID_NOT_FOUND, and open new ones."""
+        """Remove all fetch sessions. Clients then get FETCH_SESSION_ID_NOT_FOUND and open new sessions."""
         self._state.fetch_sessions.clear()
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
@@ -190,19 +190,23 @@ class BrokerNode:
     # For drivers
 
     def connect(self, conn_id: int, address: str = "", listener: str = "") -> None:
-        """A client has connected. address: its host:port, if it has one. listener: the one it has connected to, "" for the first one."""
+        """Add the connection of a client. address: the client's host:port, "" if unknown. listener: the name of the listener to which it
+        has connected, "" for the first one.
+        """
         found = self._listener(listener)
         login = None if found.logins is None else Login(found.logins)
         self._connections[conn_id] = Connection(Session(connection_id=conn_id, address=address, listener=found, login=login))
 
     def identify(self, conn_id: int, name: str) -> None:
-        """A client has sent a certificate with this subject, "" for none. On listeners with logins, the login decides instead."""
+        """Set the principal of a client that has sent a TLS certificate. name: the subject of the certificate, "" if there is none. On a
+        listener with logins, the login sets the principal.
+        """
         connection = self._connections.get(conn_id)
         if connection is not None and name and connection.session.login is None:
             connection.session.principal = f"User:{name}"
 
     def disconnect(self, conn_id: int) -> None:
-        """A client has disconnected: drop its waiting requests, and close its share sessions."""
+        """Remove the connection of a client: its waiting requests are dropped, and its share sessions are closed."""
         self._connections.pop(conn_id, None)
         self._purgatory.cancel(conn_id)
         if self._state.shares.sessions.of_connection(conn_id):
@@ -210,17 +214,17 @@ class BrokerNode:
             self._state.call_at(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
     def has_to_log_in(self, conn_id: int) -> bool:
-        """Whether the client of a connection still has to log in."""
+        """Return whether the client of a connection must log in, and has not done so yet."""
         connection = self._connections.get(conn_id)
         return connection is not None and connection.session.login is not None and not connection.session.login.user
 
     def is_busy(self, conn_id: int) -> bool:
-        """Whether a request of the connection is in process, so that the next one must not be read yet."""
+        """Return whether a request of the connection is in process, so that its next request is not processed yet."""
         connection = self._connections.get(conn_id)
         return connection is not None and connection.muted
 
     def receive(self, conn_id: int, frame: Frame, now_ms: int) -> None:
-        """A whole frame was received; it is passed without its size."""
+        """Process a request that was received. frame: the whole request without its size prefix."""
         connection = self._connections.get(conn_id)
         if connection is not None:
             self._begin(now_ms)
@@ -230,16 +234,18 @@ class BrokerNode:
             self._state.groups.keep(now_ms)
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
-        """Remove and return what is to be sent, in order: (connection, frame with its size), or None to close the connection."""
+        """Remove and return the responses to send, in order, as pairs of a connection id and a frame with its size prefix. None instead of
+        a frame means that the connection has to be closed.
+        """
         return [(conn_id, None if pieces is None else b"".join(pieces)) for conn_id, pieces in self.outgoing_pieces()]
 
     def outgoing_pieces(self) -> list[tuple[int, list[Bytes] | None]]:
-        """Return the same as outgoing(), each frame in pieces, with slices of the log as records."""
+        """Do the same as outgoing(), but return each frame as a list of pieces. Records are slices of the log, which are not copied."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
     def advance(self, now_ms: int) -> int:
-        """Do what is due, and return when to be called again."""
+        """Do all work that is due at now_ms; return when to be called again, in ms."""
         self._begin(now_ms)
         self._now_ms = self.cluster.now_ms = now_ms
         for act in self.faults.released(self.id):
@@ -257,7 +263,7 @@ class BrokerNode:
     # Inside
 
     def _begin(self, now_ms: int) -> None:
-        """On the first call, start the sessions of stored groups: they were loaded when the current time was not known yet."""
+        """Start the sessions of stored group members in the first call. When the groups were loaded, the current time was not known."""
         if not self._has_begun:
             self._has_begun = True
             self._state.groups.begin(now_ms)
@@ -270,7 +276,7 @@ class BrokerNode:
         self._cleaning.interval_ms = self.settings.log_cleaner_backoff_ms
 
     def _settings_of_start(self) -> dict[str, str]:
-        """Return the settings that follow from how the node was started, by Kafka's names."""
+        """Return the settings that are not given but follow from the node's arguments, such as its listeners, by Kafka's names."""
         at = {name: self.cluster.nodes_at(name)[self.id] for name in self._listeners}
         addresses = ",".join(f"{name}://{_host_and_port(node)}" for name, node in at.items())
         mechanisms = [one for listener in self._listeners.values() if listener.logins is not None for one in listener.logins.mechanisms]
@@ -430,7 +436,7 @@ class BrokerNode:
 
 
 class _Exchange:
-    """One request from decoding to response, with the faults that a test has requested."""
+    """Processes one request, from the decoded request to its response, including the fault that a test has requested."""
 
     def __init__(self, node: BrokerNode, connection: Connection, frame: RequestFrame, api: Api, size_bytes: int) -> None:
         self._node = node
@@ -450,7 +456,7 @@ class _Exchange:
         )
 
     def run(self) -> None:
-        """Handle the request, unless a fault prevents it, and answer now or when its promise resolves."""
+        """Handle the request unless its fault prevents this, and send the response, at once or when its promise is resolved."""
         answer = self._handle() if self._fault.applied else None
         if self._fault.error_code is not ErrorCode.NONE:
             answer = self._refusal(self._fault.error_code)
@@ -521,7 +527,9 @@ def _texts(config: Mapping[str, str | float | None]) -> dict[str, str | None]:
 
 @contextmanager
 def _logging_errors_of(partition: Partition, what: str) -> Iterator[None]:
-    """Log errors of one partition (a damaged log, a failing disk) within this block, so that the other partitions are still served."""
+    """Log an error of one partition, such as a damaged log or a failing disk, that is raised in the `with` block. The other partitions are
+    still served.
+    """
     try:
         yield
     except (BrokerError, CorruptRecordError) as fault:

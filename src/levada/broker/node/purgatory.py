@@ -18,9 +18,10 @@ _log = Log("levada.broker")
 
 
 class Delayed:
-    """An operation that waits.
+    """An operation that waits until it is ready, or until its deadline.
 
-    is_ready: whether it can be completed before its deadline. complete: completes it; called once. owner: for cancel().
+    is_ready: returns whether the operation can be completed before its deadline. complete: completes the operation, with the current time;
+    called at most once. keys: the keys by which wake() finds it. owner: the owner by which cancel() finds it.
     """
 
     __slots__ = ("complete", "done", "is_ready", "keys", "owner")
@@ -34,7 +35,7 @@ class Delayed:
 
 
 class Purgatory:
-    """The waiting operations, by key, by owner and by deadline."""
+    """Operations that wait. They are found by key, by owner and by deadline."""
 
     def __init__(self) -> None:
         self._watchers: dict[Hashable, dict[Delayed, None]] = {}
@@ -46,24 +47,24 @@ class Purgatory:
         return sum(len(operations) for operations in self._owned.values())
 
     def add(self, operation: Delayed, deadline_ms: int) -> None:
-        """Add an operation that the caller has found not to be ready."""
+        """Add an operation that is not ready yet."""
         heappush(self._deadlines, (deadline_ms, next(self._sequence), operation))
         self._owned.setdefault(operation.owner, {})[operation] = None
         for key in operation.keys:
             self._watchers.setdefault(key, {})[operation] = None
 
     def has(self, owner: Hashable) -> bool:
-        """Whether an owner has a waiting operation."""
+        """Return whether an operation of this owner waits."""
         return owner in self._owned
 
     def wake(self, key: Hashable, now_ms: int) -> None:
-        """Complete those operations with this key that are ready now."""
+        """Complete the waiting operations that have this key and are ready."""
         for operation in list(self._watchers.get(key, ())):
             if not operation.done and operation.is_ready():
                 self._complete(operation, now_ms)
 
     def expire(self, now_ms: int) -> None:
-        """Complete every operation whose deadline has passed."""
+        """Complete the operations whose deadline has passed."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             operation = heappop(self._deadlines)[2]
             if not operation.done:
@@ -76,7 +77,7 @@ class Purgatory:
         return self._deadlines[0][0] if self._deadlines else NEVER_MS
 
     def cancel(self, owner: Hashable) -> None:
-        """Remove all operations of an owner without completing them."""
+        """Remove the operations of an owner without completing them."""
         for operation in list(self._owned.get(owner, ())):
             self._forget(operation)
 
@@ -101,27 +102,29 @@ def _discard(index: dict[Hashable, dict[Delayed, None]], key: Hashable, operatio
 
 
 class Timers:
-    """Timers of one node, at most one per key. Purgatory.expire() calls the functions of due timers, and passes them the current time."""
+    """The timers of one node, at most one per key. Purgatory.expire() calls the function of each timer that is due."""
 
     def __init__(self, purgatory: Purgatory) -> None:
         self._purgatory = purgatory
 
     def schedule(self, key: Hashable, at_ms: int, act: Callable[[int], None]) -> None:
-        """Set the timer of a key: call a function at a time. A timer that the key already has is replaced."""
+        """Set the timer of a key, in place of the timer that it may have. act: the function to call at the time `at_ms`; it gets the
+        current time.
+        """
         self._purgatory.cancel(key)
         self._purgatory.add(Delayed(lambda: False, act, (), key), at_ms)
 
     def is_scheduled(self, key: Hashable) -> bool:
-        """Whether a key has a timer."""
+        """Return whether a timer is set for a key."""
         return self._purgatory.has(key)
 
     def cancel(self, key: Hashable) -> None:
-        """Remove the timer of a key, if it has one."""
+        """Remove the timer of a key, if there is one."""
         self._purgatory.cancel(key)
 
 
 class PeriodicTask:
-    """A function that is called at once and then every interval_ms, with the node's time."""
+    """A function that is called at the first run() and then once per interval_ms. It gets the node's time."""
 
     def __init__(self, interval_ms: int, do: Callable[[int], None]) -> None:
         self.interval_ms = interval_ms
@@ -129,7 +132,7 @@ class PeriodicTask:
         self._next_ms: int | None = None
 
     def run(self, now_ms: int) -> int:
-        """Call the function if it is due; return the time when it is due next. After a BrokerError, it is called again at that time."""
+        """Call the function if it is due; return when it is due next. If it raises BrokerError, it is called again after another interval."""
         if self._next_ms is None or self._next_ms <= now_ms:
             try:
                 self._do(now_ms)

@@ -24,7 +24,7 @@ _NS_PER_S = 1_000_000_000
 
 
 def chain(steps: Sequence[Step], serve: Handler) -> Handler:
-    """Return the handler that passes a request through these steps, in order, and then serves it."""
+    """Return a handler that passes a request through these steps, in order, and then to `serve`."""
     return reduce(lambda rest, step: partial(_take, step, rest), reversed(steps), serve)
 
 
@@ -34,7 +34,7 @@ def serve(call: Call) -> Answer:
 
 
 def note_client(call: Call, rest: Handler) -> Answer:
-    """Note the client's id, and its software after a successful ApiVersions, which checks the names."""
+    """Store the client id in the session and, after a successful ApiVersions request, the name and version of the client software."""
     call.session.client_id = call.client_id
     answer = rest(call)
     if isinstance(answer, ApiVersionsResponse) and answer.error_code == ErrorCode.NONE and call.version >= _HAS_SOFTWARE:
@@ -44,13 +44,17 @@ def note_client(call: Call, rest: Handler) -> Answer:
 
 
 def authorize(call: Call, rest: Handler) -> Answer:
-    """Refuse a request that the client may not make. If it names several resources, its handler checks each of them."""
+    """Answer a request with an error if the client may not make it. Permissions on each of several resources are checked by the handler of
+    the API.
+    """
     code = refusal(call)
     return rest(call) if code is ErrorCode.NONE else call.api.refuse(call.request, call.version, code)
 
 
 def count(call: Call, rest: Handler) -> Answer:
-    """Count the request's processing time against the client's quota (KIP-124). A request without a response is not counted."""
+    """Count the processing time of a request against the client's quota request_percentage (KIP-124). A request without a response is not
+    counted.
+    """
     state = call.state
     if state.throttles.are_off or not state.throttles.has_quota(REQUEST_PERCENTAGE, call.quoted):
         return rest(call)

@@ -37,7 +37,7 @@ def _no_time_used() -> int:
 
 
 class VersionRange(NamedTuple):
-    """The advertised versions of an API."""
+    """The lowest and the highest version of an API that the broker advertises."""
 
     api_key: int
     min_version: int
@@ -46,11 +46,11 @@ class VersionRange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BrokerState:
-    """The state of a node. wall_offset_ms: added to the node's now_ms, it gives milliseconds since the epoch.
+    """The state of a node, which the handlers of all APIs use.
 
-    settings: the present ones. started: returns the settings that follow from how the broker was started, by Kafka's names.
-
-    work_ns: returns the processor time used so far, in nanoseconds, for request_percentage.
+    wall_offset_ms: the difference between milliseconds since the epoch and the node's time now_ms. settings: the settings as they are now.
+    started: returns the settings that follow from how the broker was started, by Kafka's names. work_ns: returns the processor time used so
+    far, in nanoseconds, for the quota request_percentage.
     """
 
     settings: BrokerSettings
@@ -69,11 +69,13 @@ class BrokerState:
 
     @property
     def described_settings(self) -> BrokerSettings:
-        """The settings, including those that only DescribeConfigs needs."""
+        """The broker settings, including those that have no effect and are only shown by DescribeConfigs."""
         return self.settings.beside(self.started())
 
     def is_one_broker(self, name: str) -> bool:
-        """Whether a resource names this broker, or all brokers (""). Raises INVALID_REQUEST (BrokerError) for another broker."""
+        """Return True if a resource name is this broker's id, False if it is "", which means all brokers. Raises INVALID_REQUEST
+        (BrokerError) for another broker.
+        """
         if name and not _WHOLE.fullmatch(name):
             raise BrokerError(f"a broker resource is named by the broker's id, not by {name!r}", code=ErrorCode.INVALID_REQUEST)
         if name and int(name) != self.node_id:
@@ -81,21 +83,21 @@ class BrokerState:
         return name != ""
 
     def broker_config(self, name: str) -> BrokerConfig:
-        """Return the dynamic settings of this broker, or of all brokers ("")."""
+        """Return the dynamic settings of a resource: of this broker, or, for the name "", of all brokers."""
         settings, is_shared = self.described_settings, not self.is_one_broker(name)
         own, shared, _ = settings.layers
         return BrokerConfig(settings, shared if is_shared else own, is_shared=is_shared)
 
     def wall_ms(self, now_ms: int) -> int:
-        """Return a node's time in milliseconds since the epoch."""
+        """Convert a time of the node's clock to milliseconds since the epoch."""
         return now_ms + self.wall_offset_ms
 
     def call_at(self, at_ms: int, act: Callable[[int], None]) -> None:
-        """Call a function at a time, with that time; for work that no client waits for."""
+        """Call a function at a time of the node's clock; the function gets this time. For work on which no client waits."""
         self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
 
     def find_topic(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
-        """Return the topic of a request. The error depends on whether it is given by name or by id."""
+        """Return a topic by its id or by its name. Raises BrokerError (UNKNOWN_TOPIC_ID) or UnknownTopicOrPartitionError if there is none."""
         topic = self.cluster.topic_by_id(topic_id) if by_id else self.cluster.topic(name)
         if topic is None and by_id:
             raise BrokerError("this server does not host this topic id", code=ErrorCode.UNKNOWN_TOPIC_ID)
@@ -104,14 +106,16 @@ class BrokerState:
         return topic
 
     def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
-        """Return a partition to read from, whichever node leads it. Raises UnknownTopicOrPartitionError."""
+        """Return a partition to read from, even if another node leads it. Raises UnknownTopicOrPartitionError."""
         partition = self.cluster.partition(topic, index)
         if partition.is_internal:
             self.cluster.internal_topics.observe(self.wall_ms(self.cluster.now_ms))
         return partition
 
     def lead_partition(self, topic: Topic, index: int) -> Partition:
-        """Return a partition that this node leads. Raises Kafka's errors for one that it does not lead."""
+        """Return a partition that this node leads. Raises UnknownTopicOrPartitionError, or BrokerError (NOT_LEADER_OR_FOLLOWER) if another
+        node leads it.
+        """
         partition = self.hosted_partition(topic, index)
         if partition.leader != self.node_id:
             led_by = "no node" if partition.leader == NO_LEADER else f"node {partition.leader}"
@@ -119,14 +123,16 @@ class BrokerState:
         return partition
 
     def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
-        """Return a partition with another leader, if the error is about leaders: the response then names the leader (KIP-951)."""
+        """Return a partition whose leader the response should name (KIP-951). None unless the error code is about leaders and another node
+        leads the partition.
+        """
         if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
             return None
         partition = topic.partitions[index]
         return partition if partition.leader not in (self.node_id, NO_LEADER) else None
 
     def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
-        """Raise the error that a test has requested for this partition, if any."""
+        """Raise the error that a test has requested for this partition in requests of this API, if there is one."""
         code = self.faults.partition_error(api, partition)
         if code is not ErrorCode.NONE:
             raise broker_error(code, f"{partition}: planned by a test")
@@ -134,9 +140,10 @@ class BrokerState:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request.
+    """One request that is processed.
 
-    client_id: from its header. size_bytes: of the request. throttle_ms: for how long the client is muted after the response.
+    client_id: the client id in the request's header. size_bytes: the size of the request. throttle_ms: how long no further request of the
+    client is read after the response.
     """
 
     state: BrokerState
@@ -151,43 +158,43 @@ class Call:
 
     @property
     def connection_id(self) -> int:
-        """The id of its connection, which owns whatever waits for it."""
+        """The id of the connection on which the request arrived. Waiting operations of the request have it as their owner."""
         return self.session.connection_id
 
     def check_writable(self, topic: Topic) -> None:
-        """Raise InvalidTopicError for a topic that this client may not write to, whatever its permissions."""
+        """Raise InvalidTopicError if the topic is internal, unless the client is ADMIN_CLIENT_ID. Permissions are not checked."""
         if topic.is_internal and self.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopicError(f"{topic.name} is an internal topic, which only coordinators write to")
 
     @property
     def nodes(self) -> Mapping[int, Node]:
-        """All nodes, with their addresses at the client's listener."""
+        """All nodes of the cluster by id, with the addresses of the listener to which the client is connected."""
         return self.state.cluster.nodes_at(self.session.listener.name)
 
     @property
     def origin(self) -> ClientOrigin:
-        """The client, as descriptions of groups show it."""
+        """The client id and the host of the client, for descriptions of groups."""
         return ClientOrigin(self.client_id or "", "/" + self.session.host)
 
     @property
     def wall_ms(self) -> int:
-        """Now, in milliseconds since the epoch."""
+        """The time of the request in milliseconds since the epoch."""
         return self.state.wall_ms(self.now_ms)
 
     @property
     def quoted(self) -> QuotaClient:
-        """The client whose quotas the request counts against."""
+        """The user and the client id whose quotas the request counts against."""
         return QuotaClient(self.session.principal.partition(":")[2], self.client_id or "")
 
     def throttle(self, pause_ms: int) -> None:
-        """Mute the client for at least this long after the response."""
+        """Do not read further requests of the client for at least this time after the response."""
         self.throttle_ms = max(self.throttle_ms, pause_ms)
 
     def mutate(self, partitions: int, *, strict_since: int) -> None:
-        """Count created or deleted partitions against the client's quota.
+        """Count created or deleted partitions against the client's quota controller_mutation_rate.
 
-        If it is used up, requests of versions from strict_since on are refused; older ones are carried out and mute the client for longer.
-        Raises BrokerError (THROTTLING_QUOTA_EXCEEDED).
+        If the quota is used up, requests of version `strict_since` or later are refused. Earlier versions are carried out, and the client
+        is throttled after the response. Raises BrokerError (THROTTLING_QUOTA_EXCEEDED).
         """
         try:
             strict = self.version >= strict_since
@@ -198,7 +205,9 @@ class Call:
 
 
 class Unanswered(NamedTuple):
-    """The request has no response (acks=0). close: it has failed, and closing the connection is the only way to tell the client."""
+    """The result of a request that gets no response (acks=0). close: whether to close the connection, because the request has failed and
+    the client cannot be told otherwise.
+    """
 
     close: bool
 
@@ -207,10 +216,11 @@ Answer: TypeAlias = Response | Promise[Response] | Unanswered
 
 
 class Api(NamedTuple):
-    """One API and its handler.
+    """An API and the functions that handle its requests.
 
-    oldest: the lowest version that is served. advertised_oldest: the lowest one in ApiVersions. refuse: returns a response for a request of
-    this version, with an error code in every place that clients read. is_silent: whether a request has no response at all.
+    oldest: the lowest version that is served. advertised_oldest: the lowest version in ApiVersions responses. refuse: returns a response to
+    a request of a version, with an error code in every place that clients read. is_silent: returns whether a request gets no response at
+    all.
     """
 
     request: type[Request]

@@ -29,16 +29,17 @@ Meter: TypeAlias = tuple[str | None, str | None]
 
 
 class Quota(NamedTuple):
-    """A limit, and the meter whose use counts against it."""
+    """A limit, and the meter against which the use is counted."""
 
     limit: float
     meter: Meter
 
 
 class ClientQuotas:
-    """All quotas, by entity.
+    """The quotas of all entities of a cluster.
 
-    kept: what `keep` was called with last, before a restart. keep: called with all quotas after each change.
+    keep: a function that stores all quotas; it is called after each change. kept: the last value passed to `keep` before the broker was
+    restarted, or None.
     """
 
     def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:
@@ -50,14 +51,14 @@ class ClientQuotas:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no quotas."""
+        """Whether no quota is set."""
         return not self._limits
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         return iter(self._limits.items())
 
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
-        """Set limits of an entity; None removes one."""
+        """Set limits of an entity by quota name. None removes the limit."""
         limits = {key: limit for key, limit in {**self._limits.get(entity, {}), **changes}.items() if limit is not None}
         changed = {**self._limits, entity: limits}
         if not limits:
@@ -68,7 +69,7 @@ class ClientQuotas:
             self._found.clear()
 
     def of(self, key: str, user: str, client_id: str) -> Quota | None:
-        """Return the effective quota of a kind for a client, None if there is no limit."""
+        """Return the quota that applies to a client, None if it has no limit. key: the name of the quota, such as producer_byte_rate."""
         asked = key, user, client_id
         if asked not in self._found:
             if len(self._found) >= _MOST_REMEMBERED:
@@ -85,7 +86,7 @@ class ClientQuotas:
 
 
 def _by_precedence(user: str, client_id: str) -> Iterable[tuple[Entity, Meter]]:
-    """Yield the entities that match a client, the most specific one first, each with its meter."""
+    """Yield the entities to which a client belongs, the most specific one first. Each comes with the meter that its clients share."""
     for named_user in (user, None):
         for named_client in (client_id, None):
             yield frozenset({(USER, named_user), (CLIENT_ID, named_client)}), (user, client_id)

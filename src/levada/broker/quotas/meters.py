@@ -11,9 +11,9 @@ LONGEST_MS: Final = 2**31 - 1
 
 
 class SampledRate:
-    """The use per second over the last samples (quota.window.num of quota.window.size.seconds each).
+    """Measures a use per second, over a window of several samples (quota.window.num and quota.window.size.seconds).
 
-    The window is never shorter than all samples but one, so an idle client may use the quota of that time at once.
+    The window is at least as long as all samples but one. A client that was idle may therefore use the quota of this time at once.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -22,7 +22,7 @@ class SampledRate:
         self._samples: deque[list[float]] = deque()
 
     def record(self, value: float, now_ms: int) -> None:
-        """Record a use. A negative value takes back what was not used after all."""
+        """Add an amount to the use. A negative amount takes back an amount that was added before."""
         if not self._samples or now_ms - self._samples[-1][0] >= self._sample_ms:
             self._samples.append([now_ms, 0.0])
             if len(self._samples) > self._most:
@@ -30,20 +30,20 @@ class SampledRate:
         self._samples[-1][1] += value
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how long nothing may be used until the rate is at the limit again; 0 if it is not above."""
+        """Return how long the client must use nothing until its rate is down at the limit, in ms; 0 if the rate is not above the limit."""
         used = self.used(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = used * 1000 / window_ms
         return round(min((rate - limit) / limit * window_ms, LONGEST_MS)) if rate > limit else 0
 
     def used(self, now_ms: int) -> float:
-        """Return the use within the window."""
+        """Return the amount used within the window."""
         while self._samples and now_ms - self._samples[0][0] >= self._most * self._sample_ms:
             self._samples.popleft()
         return sum(used for _, used in self._samples)
 
     def is_idle(self, since_ms: int) -> bool:
-        """Whether there was no use since a time."""
+        """Return whether nothing was used since a time."""
         return not self._samples or self._samples[-1][0] < since_ms
 
     def _window_ms(self, now_ms: int) -> float:
@@ -53,7 +53,9 @@ class SampledRate:
 
 
 class TokenBucket:
-    """A bucket that fills with tokens at the quota's rate, up to a maximum (KIP-599). It may be overdrawn and then has to fill again."""
+    """A bucket of tokens, which fills at the quota's rate up to a maximum (KIP-599). A request may take more tokens than it holds; then it
+    has to fill again.
+    """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
         self._burst_s = samples * sample_ms / 1000
@@ -61,17 +63,17 @@ class TokenBucket:
         self._filled_ms = 0
 
     def record(self, value: float, limit: float, now_ms: int) -> None:
-        """Take tokens out."""
+        """Take tokens out of the bucket. value: their number. limit: the tokens that are added per second."""
         self._fill(limit, now_ms)
         self._tokens = min(self._burst_s * limit, self._tokens - value)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how long the bucket is still overdrawn; 0 if it is not."""
+        """Return how long it takes until the bucket is not overdrawn any more, in ms; 0 if it is not overdrawn."""
         self._fill(limit, now_ms)
         return round(min(-self._tokens / limit * 1000, LONGEST_MS)) if self._tokens < 0 else 0
 
     def is_idle(self, since_ms: int) -> bool:
-        """Whether there was no use since a time."""
+        """Return whether no tokens were taken since a time."""
         return self._filled_ms < since_ms
 
     def _fill(self, limit: float, now_ms: int) -> None:

@@ -18,14 +18,16 @@ _Key: TypeAlias = tuple[str, Meter]
 
 
 class QuotaClient(NamedTuple):
-    """A client as quotas see it. user: the principal's name without its type. client_id: "" for none."""
+    """A client to which quotas apply. user: the principal's name without its type. client_id: "" if the client has none."""
 
     user: str
     client_id: str
 
 
 class Throttles:
-    """The use of quotas by client. samples, sample_ms: of the window over which rates are measured."""
+    """Counts the use of quotas and computes how long clients are throttled. samples, sample_ms: the number of samples of a rate's window,
+    and the length of a sample.
+    """
 
     def __init__(self, quotas: ClientQuotas, samples: int, sample_ms: int) -> None:
         self._quotas = quotas
@@ -36,15 +38,17 @@ class Throttles:
 
     @property
     def are_off(self) -> bool:
-        """Whether there are no quotas, so that nothing has to be counted."""
+        """Whether no quotas are set, so that nothing has to be counted."""
         return self._quotas.is_empty
 
     def has_quota(self, key: str, client: QuotaClient) -> bool:
-        """Whether a client has a quota of a kind."""
+        """Return whether a quota applies to a client. key: the name of the quota."""
         return self._quotas.of(key, *client) is not None
 
     def record(self, key: str, client: QuotaClient, amount: float, now_ms: int, *, longest_ms: int | None = None) -> int:
-        """Count the use of a quota; return for how long the client is muted, at most longest_ms."""
+        """Count the use of a quota; return how long the client is throttled, in ms. longest_ms: the maximum of the result, None for no
+        maximum.
+        """
         quota = self._quotas.of(key, *client)
         if quota is None:
             return 0
@@ -54,10 +58,10 @@ class Throttles:
         return pause_ms if longest_ms is None else min(pause_ms, longest_ms)
 
     def record_read(self, key: str, client: QuotaClient, amount: int, now_ms: int) -> tuple[int, bool]:
-        """Count bytes before they are sent; return for how long the client is muted, and whether they are sent.
+        """Count bytes before they are sent. Returns how long the client is throttled, in ms, and whether the bytes may be sent now.
 
-        Bytes above the quota are neither sent nor counted: the client fetches them again. The exception is a single batch that is larger
-        than the quota of a whole window, which could otherwise never be sent.
+        Bytes above the quota are neither sent nor counted, and the client fetches them again. A single batch that is larger than the quota
+        of a whole window is sent nevertheless, because it could never be sent otherwise.
         """
         quota = self._quotas.of(key, *client)
         if quota is None:
@@ -70,16 +74,16 @@ class Throttles:
         return pause_ms, pause_ms == 0 or is_first
 
     def window_bytes(self, key: str, client: QuotaClient, otherwise: int) -> int:
-        """Return how many bytes a client may use within a whole window."""
+        """Return the most bytes that a client may use within a whole window, at most `otherwise`. Without a quota, `otherwise` is returned."""
         quota = self._quotas.of(key, *client)
         if quota is None:
             return otherwise
         return min(int(quota.limit * max(self._samples - 1, 1) * self._sample_ms / 1000), otherwise)
 
     def mutate(self, client: QuotaClient, partitions: int, now_ms: int, *, strict: bool) -> int:
-        """Count created or deleted partitions; return for how long the client is muted.
+        """Count created or deleted partitions; return how long the client is throttled, in ms.
 
-        strict: if the quota was used up before, raise BrokerError (THROTTLING_QUOTA_EXCEEDED) instead of counting.
+        strict: if the quota is used up already, raise BrokerError (THROTTLING_QUOTA_EXCEEDED) instead of counting.
         """
         quota = self._quotas.of(CONTROLLER_MUTATION_RATE, *client)
         if quota is None:
@@ -92,7 +96,7 @@ class Throttles:
         return 0 if strict else bucket.throttle_ms(quota.limit, now_ms)
 
     def forget_idle(self, now_ms: int) -> None:
-        """Remove the meters of clients that were idle for long."""
+        """Remove the meters that were not used for IDLE_MS."""
         since_ms = now_ms - IDLE_MS
         self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_idle(since_ms)}
         self._buckets = {meter: bucket for meter, bucket in self._buckets.items() if not bucket.is_idle(since_ms)}
@@ -102,7 +106,7 @@ class Throttles:
 
 
 class QuotaExceededError(BrokerError):
-    """A strict quota is used up. throttle_ms: until it can be used again."""
+    """The request is refused because the quota is used up. throttle_ms: how long it takes until the quota allows requests again."""
 
     def __init__(self, throttle_ms: int) -> None:
         super().__init__("The throttling quota has been exceeded.", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
