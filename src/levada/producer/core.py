@@ -38,7 +38,7 @@ from levada.producer.transactions.states import State
 
 
 class ProducerHost(Host, Clock, Protocol):
-    """Runs the engine, and has its clock."""
+    """The driver of a producer: it runs the engine in a thread or an event loop, and provides the clock."""
 
     def is_within(self) -> bool:
         """Whether the calling thread is in a step of the engine, or holds its lock."""
@@ -46,7 +46,7 @@ class ProducerHost(Host, Clock, Protocol):
 
 
 class ProducerCore:
-    """The core of one producer. host: runs the engine."""
+    """The producer's logic without threads and sockets: appending, sending, transactions. host: the driver, which runs the engine."""
 
     def __init__(
         self, settings: ProducerSettings, engine: Engine, *, host: ProducerHost, random: Random, partitioning: Partitioning
@@ -123,29 +123,32 @@ class ProducerCore:
 
     @property
     def partitioning(self) -> Partitioning:
-        """The partitioner."""
+        """The object that chooses the partitions of records."""
         return self.accumulator.partitioning
 
     @property
     def counters(self) -> ProducerCounters:
-        """The counters."""
+        """The counters from which the producer's metrics are computed."""
         return self._sender.counters
 
     def wait_with(self, waiter: Waiter) -> None:
-        """Set how Deliveries block the calling thread."""
+        """Set the object with which Delivery objects block the calling thread until their record is acknowledged."""
         self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
 
     def plain(self, *, keys: bool, values: bool) -> None:
-        """Set whether append() accepts keys and values without a serializer. If there is a serializer, the caller applies it."""
+        """Set whether append() takes keys (values) as the program passed them, because the producer has no serializer for them.
+
+        Otherwise the caller has to serialize them first.
+        """
         self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
-        """Poll the Sender."""
+        """Let the Sender send batches that are due. Return the time of the next poll in ms."""
         deadline_ms = self._sender.poll(now_ms)
         return deadline_ms if self.accumulator.going_to_sleep() else now_ms
 
     def _wake(self, due_now: bool) -> None:
-        """Run a step of the engine for a due batch in the calling thread; else wake the engine's thread when it is due."""
+        """Tell the engine about a new or full batch. due_now: whether the batch is due; then a step of the engine runs in this thread."""
         if not due_now or self._host.is_within():
             self._host.wakeup()
             return
@@ -155,7 +158,7 @@ class ProducerCore:
             self._host.change(lambda now_ms: None)
 
     def _seal_full(self) -> None:
-        """Compress full batches in the calling thread, without the lock: meanwhile others can send, and responses are handled."""
+        """Compress full batches in the calling thread. It does not hold the lock, so other threads can append records meanwhile."""
         while self.accumulator.full:
             with self._host.lock:
                 batch = self.accumulator.claim_full()
@@ -170,16 +173,16 @@ class ProducerCore:
     # Outcomes
 
     def flushing(self) -> Flushing:
-        """Return a flush of all records sent so far."""
+        """Return an object that waits until all records that were appended so far are acknowledged or have failed."""
         return Flushing(self.accumulator, self.failed_sends)
 
     def finish(self) -> Flow[None]:
-        """End an open transaction, then wait until all records are done."""
+        """Abort an open transaction, then wait until all records are acknowledged or have failed."""
         yield from self.end_transaction()
         yield from self.flushing().run()
 
     def end_transaction(self) -> Flow[None]:
-        """Wait for a transactional call of another thread, then abort an open transaction."""
+        """Wait until a transactional call of another thread has returned, then abort the transaction if it is still open."""
         if self.transaction_manager is not None:
             self._tell(self._aborted_by_close(self.transaction_manager))
             yield from end_transaction(self.transaction_manager)
@@ -194,7 +197,10 @@ class ProducerCore:
         )
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
-        """Flush a producer that was dropped without close(), for at most limit_ms, and log how many records could not be sent."""
+        """Flush a producer that the program has dropped without close(), and log how many records were not acknowledged.
+
+        limit_ms: the longest duration of the flush.
+        """
         self.close()
         self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
@@ -209,7 +215,7 @@ class ProducerCore:
         self.abort()
 
     def unasked(self) -> str:
-        """Return a text about failures since the last call whose errors were not read; empty without any."""
+        """Return a text about records that failed since the last call and whose errors the program did not read; "" if there are none."""
         count, first = self.accumulator.unread_failures.take()
         if not count:
             return ""
@@ -221,7 +227,7 @@ class ProducerCore:
             self._warn(text)
 
     def close(self, ended: Ended = closed) -> None:
-        """Accept no more records; batches are sent without lingering."""
+        """Refuse further records, and send waiting batches without waiting for linger.ms. ended: makes the error for refused records."""
         self.accumulator.close(ended)
 
     def unfinished(self) -> int:
@@ -230,7 +236,7 @@ class ProducerCore:
         return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
 
     def drop_pending(self) -> int:
-        """Fail every record that is not done; return how many there were. The producer can still be used."""
+        """Fail every record that is not yet acknowledged; return the number of these records. The producer can still be used."""
         self.accumulator.adopt()
         count = self.unfinished()
         # The newest first: unused sequence numbers can be used again as long as no later number is in use.
@@ -239,11 +245,14 @@ class ProducerCore:
         return count
 
     def abort(self) -> None:
-        """Fail all records that are not done."""
+        """Fail all records that are not yet acknowledged, because the producer is closed."""
         self.accumulator.abort(Failures.closed)
 
     def give_up(self, ended: Ended) -> None:
-        """Fail all records because the engine has ended. After a bug it is unknown which records were written."""
+        """Fail all records that are not yet acknowledged, because the engine has ended. ended: makes the errors.
+
+        If a bug has ended the engine, it is unknown which of these records were written.
+        """
         self.accumulator.abort(Failures.closed if ended is closed else lambda batch: ended(f"the delivery to {batch.tp}"))
         # Only now, because batches in flight until then may have been written.
         self._sender.let_go()
@@ -275,7 +284,7 @@ def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:
 
 
 def needs_end(transactions: TransactionManager) -> bool:
-    """Whether end_transaction() has something to wait for, or to abort."""
+    """Whether end_transaction() has to wait for a call, or has to abort a transaction."""
     return transactions.is_in_call or transactions.is_open or _abort_is_unanswered(transactions)
 
 
@@ -293,7 +302,7 @@ def end_transaction(transactions: TransactionManager) -> Flow[None]:
 
 
 def left_behind(transactions: TransactionManager) -> str:
-    """Return a text about a transaction that is left open when the producer ends now; empty without one."""
+    """Return a text about the transaction that would stay open if the producer ended now; "" if there is none."""
     ending = transactions.unanswered
     if transactions.state is State.FATAL_ERROR:
         return ""

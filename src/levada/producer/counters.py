@@ -23,14 +23,14 @@ TIMED: Mapping[str, str] = {
 
 
 class CallTimes:
-    """took_ms: total milliseconds, by the names of TIMED."""
+    """Measures the duration of calls. took_ms: the total milliseconds of each call named in TIMED."""
 
     def __init__(self) -> None:
         self.took_ms = dict.fromkeys(TIMED, 0)
 
     @contextmanager
     def timing(self, what: str, host: Host) -> Iterator[None]:
-        """Time a block. what: a name of TIMED; other names are not counted."""
+        """Add the duration of the `with` block to the total of a call. what: the call's name; names that are not in TIMED are ignored."""
         began_ms = host.now_ms()
         try:
             yield
@@ -41,7 +41,10 @@ class CallTimes:
 
 
 class TopicCounters:
-    """The counters of one topic: numbers of records, except `bytes`, and `compression`, the compression ratio of a batch."""
+    """The counters of one topic, or of all topics.
+
+    records, retries, errors: numbers of records. bytes: bytes of batches. compression: the compression ratios of batches.
+    """
 
     def __init__(self) -> None:
         self.records = Measure()
@@ -52,7 +55,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """The totals, and the counters of each topic. now_ms: the time for counting, set by the driver of the producer."""
+    """The counters of a producer, in total and by topic. now_ms: the current time for all methods; the driver of the producer sets it."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -69,7 +72,7 @@ class ProducerCounters:
         self.calls = CallTimes()
 
     def sent(self, batches: Collection[ProducerBatch]) -> None:
-        """Count a request with these batches."""
+        """Count a produce request that contains these batches."""
         now_ms = self.now_ms
         self.records_per_request.note(sum(batch.records_count for batch in batches), now_ms)
         for batch in batches:
@@ -95,17 +98,17 @@ class ProducerCounters:
         self.splits.note(1, self.now_ms)
 
     def throttled(self, throttle_ms: int) -> None:
-        """Count the throttle time of a response, 0 included."""
+        """Count the throttle time of a produce response, also if it is 0."""
         self.throttle_time.note(throttle_ms, self.now_ms)
 
     def waited(self, waited_ms: int, *, without_effect: bool) -> None:
-        """Count a wait of send() for buffer.memory. without_effect: whether it timed out."""
+        """Count the time that send() has waited for free buffer.memory. without_effect: whether the wait ended with a timeout."""
         self.waits_ns.note(waited_ms * 1_000_000, self.now_ms)
         if without_effect:
             self.exhausted.note(1, self.now_ms)
 
     def record_size(self, now_ms: int) -> float:
-        """Return the average size of a record in bytes; nan without records."""
+        """Return the average size of the recently sent records in bytes; nan if no record was sent."""
         records = self.whole.records.rate(now_ms)
         return self.records_size.rate(now_ms) / records if records else nan
 

@@ -113,7 +113,10 @@ _MODULES: Final[Mapping[int, str]] = {
 
 
 class _Apis(Mapping[int, type[Request]]):
-    """Request types by API key. The name of the class follows from the name of the module."""
+    """Maps API keys to request classes. A module of messages is imported when its class is used first.
+
+    The name of the class follows from the name of the module.
+    """
 
     def __init__(self) -> None:
         self._loaded: dict[int, type[Request]] = {}

@@ -41,7 +41,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_into(message: Message, version: int, buf: bytearray) -> None:
-    """Append a message's bytes to a buffer. Raises the errors of encode(), and does not change the buffer then."""
+    """Append a message's bytes to a buffer. Raises the errors of encode(); if it raises one, the buffer is unchanged."""
     buf += encode(message, version)
 
 
@@ -52,9 +52,9 @@ def encode_parts(message: Message, version: int, parts: list[Bytes]) -> None:
 
 
 def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M, int]:
-    """Decode a message that starts at offset; return the message and the position after it.
+    """Decode the message that starts at position `offset` of `data`; return the message and the position after it.
 
-    Fields with record batches are views of data. Raises TruncatedError if the bytes end too early, another ProtocolError if they violate
+    Fields with record batches are views of `data`. Raises TruncatedError if the bytes end too early, another ProtocolError if they violate
     the format, and UnsupportedVersionError if the API has no such version. The garbage collector does not track the decoded structs, see
     levada.protocol.untracked.
     """
@@ -116,7 +116,7 @@ def _encode_fault(cls: type[Message], version: int, source: Source) -> Callable[
 
 
 def _field_text(error: Exception, source: Source) -> str:
-    """Return text with the field whose line of generated code raised, or "" if it is not known."""
+    """Return a text with the path of the field whose generated code raised the error, or "" if the field is not known."""
     trace = error.__traceback__
     field = source.field_of_line(trace.tb_lineno) if trace else ""
     return f", in {field}" if field else ""

@@ -27,7 +27,7 @@ SEVERAL = 8
 
 
 def smallest_size(field: Field, version: int, flexible: bool) -> int:
-    """Return the fewest bytes that a field can take in line."""
+    """Return the smallest number of bytes that a value of this field can take."""
     if field.kind in _SIZES:
         return _SIZES[field.kind]
     if field.kind == "string":
@@ -41,7 +41,7 @@ def smallest_size(field: Field, version: int, flexible: bool) -> int:
 
 
 def decoder_source(message: type[Message], version: int) -> Source:
-    """Return the source of `decode(data, pos, end) -> (message, end of message)`."""
+    """Return the source of a function decode(data, pos, end), which returns the message and the position after it."""
     return _Decoder(message, version).write()
 
 
@@ -112,7 +112,7 @@ class _Decoder:
                 self.default(part, f"{var}.{part.name}")
 
     def constant(self, value: Any) -> str:
-        """Return an expression for a value."""
+        """Return a Python expression for a default value. Values without a literal become a variable in the scope of the code."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return repr(value)
         name = self.fresh("default")
@@ -120,7 +120,7 @@ class _Decoder:
         return name
 
     def value(self, field: Field, target: str) -> None:
-        """Write code that decodes one value in line."""
+        """Write code that decodes one value of a field's type and assigns it to `target`."""
         if field.kind in FORMATS:
             self.fixed(field.kind, target)
         elif field.kind == "struct":
@@ -136,7 +136,7 @@ class _Decoder:
         self.run.append(Slot(FORMATS[kind], place, self.out.path))
 
     def flush(self) -> None:
-        """Write the code of the run."""
+        """Write the code that decodes the collected run of fixed-size values with one call of unpack."""
         if not self.run:
             return
         if len(self.run) == 1 and self.run[0].format == "B":
@@ -150,7 +150,10 @@ class _Decoder:
         self.run, self.after_run = [], []
 
     def head(self, classic: str, slow: str = "decode_uvarint") -> None:
-        """End the run with a length or count, which goes into n. In flexible versions n is the length plus one, or 0 for null."""
+        """Write code that decodes a length or an element count into the variable n, together with the run before it.
+
+        In flexible versions n is the length plus one, or 0 for null.
+        """
         self.run.append(Slot("B" if self.flexible else classic, "n", self.out.path))
         self.flush()
         if self.flexible:
@@ -189,7 +192,7 @@ class _Decoder:
             self.flush()
 
     def sized(self, field: Field, target: str, value: str) -> None:
-        """Write code that decodes n bytes."""
+        """Write code that decodes a value of n bytes, where n is the variable that head() has set."""
         with self.unless_null(field, target, f"n == {self.null}"):
             self.out.line("stop = pos + n - 1" if self.flexible else "stop = pos + n")
             with self.out.block("if not pos <= stop <= end:"):
@@ -207,7 +210,7 @@ class _Decoder:
             self.elements(element, target)
 
     def elements(self, element: Field, target: str) -> None:
-        """Write code that checks whether n elements fit the bytes that remain, and decodes them."""
+        """Write code that checks whether n elements can fit into the remaining bytes, and then decodes the elements."""
         smallest = max(1, smallest_size(element, self.version, self.flexible))
         if self.flexible:
             self.out.line("n -= 1")
@@ -217,14 +220,14 @@ class _Decoder:
         self.loop(element, target)
 
     def count_elements(self) -> None:
-        """Write code that adds n to the number of a request's elements, and raises beyond the limit."""
+        """Write code that adds n to the number of all array elements of the request, and raises if that number exceeds the limit."""
         if self.counts_elements:
             self.out.line("elements += n")
             with self.out.block(f"if elements > {runtime.MAX_REQUEST_ELEMENTS}:"):
                 self.out.line("raise elements_fault(elements)")
 
     def numbers(self, field: Field, letter: str, target: str) -> None:
-        """Write code that decodes an array of numbers: a short array, the usual case, with one call, a longer one with all checks."""
+        """Write code that decodes an array of numbers. A short array, the usual case, takes one call; a longer array takes all checks."""
         self.run.append(Slot("B" if self.flexible else "i", "n", self.out.path))
         self.flush()
         few, size = unpackers_of(letter), calcsize(f">{letter}")

@@ -14,7 +14,7 @@ from levada.protocol.source import FORMATS, LONGEST_SHORT_ARRAY, Slot, Source, p
 
 
 def encoder_source(message: type[Message], version: int) -> Source:
-    """Return the source of `encode(message, parts) -> None`."""
+    """Return the source of a function encode(message, parts), which appends the message's bytes to the list `parts`."""
     return _Encoder(message, version).write()
 
 
@@ -55,7 +55,7 @@ class _Encoder:
             self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
 
     def refuse(self, field: Field, place: str) -> None:
-        """Write code that raises if a field that this version lacks was set."""
+        """Write code that raises if a field has a value other than its default, for a field that this version does not have."""
         with self.out.block(f"if {self.differs(field, place)}:"):
             self.out.line(f"missing_field({self.out.path!r})")
 
@@ -76,7 +76,7 @@ class _Encoder:
         return f"{place} != {name}"
 
     def value(self, field: Field, place: str) -> None:
-        """Write code that encodes one value in line."""
+        """Write code that encodes one value of a field's type. place: the expression of the value."""
         if field.kind in FORMATS:
             self.run.append(Slot(FORMATS[field.kind], f"{place}.bytes" if field.kind == "uuid" else place, self.out.path))
         elif field.kind == "struct":
@@ -85,13 +85,16 @@ class _Encoder:
             {"string": self.string, "bytes": self.bytestring, "records": self.bytestring, "array": self.array}[field.kind](field, place)
 
     def flush(self) -> None:
-        """Write the code of the run."""
+        """Write the code that encodes the collected run of fixed-size values with one call of pack."""
         if self.run:
             self.out.add_run(self.run, lambda name, places: f"{self.add}({name}({places}))", "pack")
             self.run = []
 
     def head(self, field: Field, place: str, length: str, classic: str, long: str = "encode_uvarint") -> None:
-        """End the run with a length or count. place: the variable that is None if the value is null."""
+        """Write code that encodes a length or an element count, together with the run before it.
+
+        place: the variable that is None if the value is null. length: the expression of the length.
+        """
         nullable = field.nullable.has(self.version)
         if not self.flexible:
             text = f"-1 if {place} is None else {length}" if nullable else length
@@ -129,7 +132,7 @@ class _Encoder:
         self.loop(element, f"{items} or ()" if field.nullable.has(self.version) else items)
 
     def numbers(self, field: Field, letter: str, items: str) -> None:
-        """Write code that encodes an array of numbers: a short array, the usual case, with one call, a longer one in two steps."""
+        """Write code that encodes an array of numbers. A short array, the usual case, takes one call; a longer array takes two steps."""
         self.flush()
         head = "B" if self.flexible else "i"
         counted = f"counted_{head}{letter}"

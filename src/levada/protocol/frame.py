@@ -65,7 +65,7 @@ def encode_request(request: Request, version: int, correlation_id: int, client_i
 
 
 def encode_request_parts(request: Request, version: int, correlation_id: int, client_id: str | None) -> list[Bytes]:
-    """Return a request's whole frame in pieces, for a gathering write. Records are not copied. Raises the errors of encode_request()."""
+    """Return a request's whole frame as buffers for sendmsg(). Records are not copied. Raises the errors of encode_request()."""
     return _frame_parts(header.encode_request_header(type(request), version, correlation_id, client_id), request, version)
 
 
@@ -75,7 +75,7 @@ def encode_response(response: Response, version: int, correlation_id: int) -> by
 
 
 def encode_response_parts(response: Response, version: int, correlation_id: int) -> list[Bytes]:
-    """Return a response's whole frame in pieces, for a gathering write. Records are not copied. Raises the errors of encode_response()."""
+    """Return a response's whole frame as buffers for sendmsg(). Records are not copied. Raises the errors of encode_response()."""
     tagged = header.has_tagged_response_header(response.REQUEST, version)
     return _frame_parts(header.encode_response_header(correlation_id, tagged), response, version)
 
@@ -91,7 +91,7 @@ def _frame_parts(head: bytes, message: Message, version: int) -> list[Bytes]:
 
 
 def decode_request(frame: Bytes) -> RequestFrame:
-    """Decode a request.
+    """Decode the frame of a request, without its size field.
 
     Raises UnsupportedRequestError for an unsupported API or version, and another ProtocolError for an invalid frame.
     """

@@ -22,7 +22,7 @@ IDLE_MS: Final = 10_000
 
 
 class FrameMemory:
-    """The kept buffers: at most 8, and at most 32 MiB in total. Only one thread at a time may use this object."""
+    """Keeps the buffers of large frames for later frames: at most 8 buffers, and at most 32 MiB in total. Not thread-safe."""
 
     def __init__(self) -> None:
         self._kept: deque[bytearray] = deque()
@@ -32,7 +32,7 @@ class FrameMemory:
         """The time from which review() has work to do, in ms."""
 
     def keep(self, buffer: bytearray) -> None:
-        """Keep a buffer, of which views may still exist. Beyond the limits the oldest buffers are dropped."""
+        """Keep a buffer for take(), even if views of it still exist. If a limit is exceeded, the oldest buffers are dropped."""
         if not LEAST_BYTES <= len(buffer) <= MOST_BYTES:
             return
         if not self._is_used:
@@ -46,7 +46,7 @@ class FrameMemory:
             self._bytes -= len(self._kept.popleft())
 
     def take(self, size: int) -> bytearray | None:
-        """Return a buffer of at least `size` bytes without any view of it; None if there is none."""
+        """Return a kept buffer of at least `size` bytes of which no view exists any more; None if there is no such buffer."""
         for at, buffer in enumerate(self._kept):
             if size <= len(buffer) <= size * LEAST_SHARE and _is_unseen(buffer):
                 del self._kept[at]

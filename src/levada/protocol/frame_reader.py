@@ -26,12 +26,12 @@ _SHARED_BYTES: Final = 1 << 16
 
 
 class FrameReader:
-    """Reassembles frames.
+    """Divides the bytes from a connection into frames.
 
-    max_frame_bytes: the largest accepted size, None for no limit. A change applies to frames after it. prefix: the first bytes of the
-    stream, which show what the peer is if it is not Kafka. fault: the error after which nothing more can be read, because the frame
-    boundaries are lost; None before. Complete frames before a bad size are returned first; then get_buffer() raises. memory: provides and
-    keeps the buffers of large frames; None makes a new buffer for each.
+    max_frame_bytes: the largest accepted size of a frame, None for no limit. A new value applies to later frames. prefix: the first bytes
+    of the stream, which show which program answers if it is not Kafka. fault: the error of a bad frame size, None before. After a bad size
+    nothing more can be read: the complete frames before it are returned, then get_buffer() raises `fault`. memory: provides the buffers of
+    large frames; None: each large frame gets a new buffer.
     """
 
     def __init__(self, max_frame_bytes: int | None = None, memory: FrameMemory | None = None) -> None:
@@ -72,7 +72,7 @@ class FrameReader:
 
     @property
     def large_bytes(self) -> int:
-        """Bytes of the memory of an incomplete frame that has its own buffer; 0 without such a frame."""
+        """The size in bytes of the buffer of an incomplete large frame; 0 if the incomplete frame has no buffer of its own."""
         return 0 if self._large is None else len(self._large)
 
     def _take_back(self) -> None:
@@ -135,7 +135,7 @@ class FrameReader:
         self._large, self._large_size, self._filled = used_again or first, size, len(first)
 
     def _is_refused(self, size: int) -> bool:
-        """Set `fault` if a frame of this size is not accepted. Returns whether it is set."""
+        """Set `fault` if a frame of this size is not accepted. Returns True if `fault` is set."""
         first = self.prefix[:16]
         if size < 0:
             self.fault = ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")

@@ -16,10 +16,10 @@ else:
 if not cython.compiled:
 
     def resize(buffer: bytearray, size: int) -> None:
-        """Append zeros: only C code can leave new bytes unset."""
+        """Make a buffer longer, to `size` bytes. In Python the new bytes become zeros; only C code can leave them undefined."""
         buffer += bytes(size - len(buffer))
 
 
 def grow(buffer: bytearray, size: int) -> None:
-    """Make a buffer longer. size: its new length. The new bytes are undefined until they are written."""
+    """Make a buffer longer, to `size` bytes. The content of the new bytes is undefined until the caller writes them."""
     resize(buffer, size)

@@ -112,6 +112,6 @@ def response_body_start(request: type[Request], version: int, frame: Bytes) -> i
 
 
 def has_tagged_response_header(request: type[Request], version: int) -> bool:
-    """Whether the response to this version has header v1."""
+    """Whether the response to a request of this version has response header v1, which has a tag section."""
     first = request.FIRST_FLEXIBLE
     return first is not None and version >= first and request.API_KEY != API_VERSIONS_KEY

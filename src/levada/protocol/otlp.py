@@ -36,14 +36,17 @@ class _Wire(IntEnum):
 
 
 class Temporality(IntEnum):
-    """The time to which the value of a sum applies: since the last push, or since the client began."""
+    """Whether the value of a sum counts from the last push (DELTA) or from the start of the client (CUMULATIVE)."""
 
     DELTA = 1
     CUMULATIVE = 2
 
 
 class Point(NamedTuple):
-    """One number. is_sum: whether it is a monotonic sum, not a gauge. start_ms: when a sum began to count, in ms since the epoch."""
+    """One value of a metric. is_sum: True for a monotonic sum, False for a gauge.
+
+    start_ms: the time at which a sum began to count, in ms since the epoch.
+    """
 
     name: str
     value: float

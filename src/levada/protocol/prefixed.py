@@ -45,13 +45,13 @@ class UnknownRecordTypeError(ProtocolError):
 
 
 def encode_prefixed(message: Data, version: int) -> bytes:
-    """Return a struct's bytes after its version, or a record key's bytes after its record type. Raises the errors of codegen.encode()."""
+    """Encode a version and a struct, or, for a record key, the record type and the key. Raises the errors of codegen.encode()."""
     prefix = message.RECORD_TYPE if isinstance(message, RecordKey) else version
     return _PREFIX.pack(prefix) + encode(message, version)
 
 
 def decode_prefixed(cls: type[D], data: Bytes) -> D:
-    """Decode a struct with its version as prefix. Use RecordTypes.decode() for record keys.
+    """Decode a struct that follows its version. For record keys use RecordTypes.decode().
 
     Raises UnknownVersionError for an unknown version, and ProtocolError like codegen.decode().
     """
@@ -64,7 +64,7 @@ def decode_prefixed(cls: type[D], data: Bytes) -> D:
 
 
 def read_prefix(name: str, data: Bytes) -> int:
-    """Return the version or record type before a struct. name: the struct's name, for the text of a TruncatedError."""
+    """Return the version, or the record type, with which the data begin. name: the struct's name, for the text of a TruncatedError."""
     if len(data) < _PREFIX.size:
         raise TruncatedError(f"{name} of {len(data)} bytes is shorter than the version in front of it")
     (prefix,) = _PREFIX.unpack_from(data)
@@ -72,16 +72,16 @@ def read_prefix(name: str, data: Bytes) -> int:
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator's topic. If its value is None it is a tombstone: the object of the key was deleted."""
+    """A decoded record of a coordinator's topic. A value of None means a tombstone: the object that the key names was deleted."""
 
     key: RecordKey
     value: RecordValue | None
 
 
 class RecordTypes(Mapping[int, type[RecordKey]]):
-    """The records of one topic: key classes by record type, imported at first use.
+    """Decodes the records of one coordinator's topic. Maps record types to the classes of keys, which are imported at first use.
 
-    modules: names of modules in protocol/records by type.
+    modules: the names of modules in protocol/records, by record type.
     """
 
     def __init__(self, modules: Mapping[int, str]) -> None:

@@ -32,12 +32,12 @@ PLAIN: Final = (bytes, bytearray)
 
 @lru_cache(maxsize=4096)
 def uuid_of(data: bytes) -> UUID:
-    """Return the UUID of 16 bytes. Cached, because making a UUID costs more than decoding a partition, and topics repeat."""
+    """Return the UUID that 16 bytes hold. The results are cached, because the same topic ids repeat, and making a UUID is slow."""
     return UUID(bytes=data)
 
 
 def read_string_head(data: Bytes, pos: int) -> tuple[int, int]:
-    """Decode the head of a compact string of any length; return the length plus one, and the position after the head."""
+    """Decode the length field of a compact string. Return its value, which is the length plus one, and the position after the field."""
     value, pos = decode_uvarint(data, pos)
     if value > MAX_STRING_BYTES + 1:
         raise ProtocolError(f"a string announces {value - 1} bytes, more than {MAX_STRING_BYTES}")
@@ -45,14 +45,18 @@ def read_string_head(data: Bytes, pos: int) -> tuple[int, int]:
 
 
 def write_string_head(value: int) -> bytes:
-    """Return the head of a compact string of 127 bytes or more. value: its length plus one."""
+    """Return the length field of a compact string of 127 bytes or more. value: the length of the string plus one."""
     if value > MAX_STRING_BYTES + 1:
         raise ProtocolError(f"a string of {value - 1} bytes is longer than {MAX_STRING_BYTES}")
     return encode_uvarint(value)
 
 
 def read_numbers(letter: str, count: int, data: Bytes, pos: int, end: int, nullable: bool) -> tuple[list[int | float] | None, int]:
-    """Decode `count` numbers of one format; return them and the position after them. A count of -1 is null."""
+    """Decode an array of numbers. Return the numbers, or None for a null array, and the position after them.
+
+    letter: the format of a number, as in the struct module. count: the number of elements; -1 for a null array, which is an error unless
+    `nullable`.
+    """
     if count == -1 and nullable:
         return None, pos
     size = calcsize(f">{letter}")
@@ -62,7 +66,7 @@ def read_numbers(letter: str, count: int, data: Bytes, pos: int, end: int, nulla
 
 
 def length_fault(length: int, remaining: int) -> ProtocolError:
-    """Return the error for an invalid length."""
+    """Return the error for the length of a string or bytes field that is negative or exceeds the remaining bytes."""
     if length == -1:
         return ProtocolError("null where null is not allowed")
     if length < 0:
@@ -80,7 +84,10 @@ def count_fault(count: int, remaining: int, smallest: int) -> ProtocolError:
 
 
 def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int, int]:
-    """Decode tag and size of a tagged field; return the tag, and the start and end of its value. last: the previous tag, or -1."""
+    """Decode the tag and the size of a tagged field. Return the tag, and the positions where its value begins and ends.
+
+    last: the previous tag, or -1 for the first one. end: the end of the data.
+    """
     tag, pos = decode_uvarint(data, pos)
     size, pos = decode_uvarint(data, pos)
     if tag <= last:
@@ -91,9 +98,9 @@ def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int,
 
 
 def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, int]:
-    """Skip a tag section in which no tag is known; return the position after it, and the number of the message's unknown tags so far.
+    """Skip a tag section in which no tag is known. Return the position after it, and the number of the message's unknown tags so far.
 
-    unknown: the number of unknown tags before. Raises TooManyElementsError.
+    unknown: the number of the message's unknown tags before this section. Raises TooManyElementsError.
     """
     count, pos = decode_uvarint(data, pos)
     if count > (end - pos) // SMALLEST_TAG:
@@ -102,9 +109,9 @@ def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, i
 
 
 def skip_tagged_fields(data: Bytes, pos: int, end: int, count: int, last: int, unknown: int) -> tuple[int, int]:
-    """Skip `count` unknown tagged fields; return the position after them, and the number of the message's unknown tags so far.
+    """Skip `count` unknown tagged fields. Return the position after them, and the number of the message's unknown tags so far.
 
-    last: the previous tag, or -1. unknown: the number of unknown tags before. Raises TooManyElementsError and ProtocolError.
+    last: the previous tag, or -1. unknown: the number of the message's unknown tags before. Raises TooManyElementsError and ProtocolError.
     """
     unknown = count_unknown(unknown, count)
     for _ in range(count):
@@ -140,6 +147,6 @@ def tag_size_fault(tag: int, pos: int, stop: int) -> ProtocolError:
 
 
 def tagged(tag: int, parts: list[Bytes]) -> bytes:
-    """Return a tagged field: tag, size, value."""
+    """Return an encoded tagged field: its tag, the size of its value, and the value. parts: the buffers of the encoded value."""
     value = b"".join(parts)
     return encode_uvarint(tag) + encode_uvarint(len(value)) + value

@@ -42,7 +42,7 @@ _SHOWN_BYTES = 32
 
 
 class Versions(NamedTuple):
-    """A range of versions, including both ends."""
+    """A range of versions, from the lowest to the highest, both included."""
 
     first: int
     last: int
@@ -83,9 +83,9 @@ NEW: Final[Any] = _Unset()
 
 
 class Field(NamedTuple):
-    """One field of a struct, for the code generator.
+    """The declaration of one field of a struct, for the code generator.
 
-    element: the elements of an array. struct: the class of a struct. secret: not for logs.
+    element: the declaration of an array's elements. struct: the class of a field that is a struct. secret: whether logs must not show it.
     """
 
     kind: str
@@ -105,7 +105,7 @@ class Field(NamedTuple):
         return self.tagged.has(version)
 
     def is_inline(self, version: int) -> bool:
-        """Whether the field is in line in this version."""
+        """Whether this version has the field as an ordinary field, not in the tag section."""
         return self.versions.has(version) and not self.tagged.has(version)
 
     def new_default(self) -> Any:
@@ -211,7 +211,10 @@ def array(
     ignorable: bool = False,
 ) -> list[T] | None: ...
 def array(element: Any, versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare a list. element: the class of its structs, or the function of its primitives, such as int32. default: None or NEW."""
+    """Declare an array. element: the class of its structs, or the function that declares its elements, such as int32.
+
+    default: None, or NEW for an empty list.
+    """
     inner = _field("struct", "0+", struct=element, ignorable=False) if isinstance(element, StructMeta) else element()
     return _field("array", versions, default, ignorable=ignorable, element=inner, **more)
 
@@ -306,7 +309,7 @@ def _make_init(cls: type[Struct]) -> Callable[..., None]:
 
 
 class Message(Struct):
-    """A struct that is encoded on its own, in versions.
+    """A struct with versions of its own, such as a request. It can be encoded and decoded by itself.
 
     MIN_VERSION to MAX_VERSION are the versions that Kafka has released. OLDEST_VERSION to NEWEST_VERSION also include drafts, which can be
     encoded and decoded, but are never negotiated.

@@ -30,18 +30,21 @@ _WORDS: Final = {"?": "t", "16s": "u"}
 
 @cache
 def unpackers_of(letter: str) -> list[Callable[..., tuple[Any, ...]]]:
-    """Return the functions that unpack 0, 1, 2, ... numbers of one format."""
+    """Return a list of functions: the function at index n unpacks n numbers. letter: their format, as in the struct module."""
     return [struct.Struct(f">{count}{letter}").unpack_from for count in range(LONGEST_SHORT_ARRAY + 1)]
 
 
 @cache
 def packers_of(head: str, letter: str) -> list[Callable[..., bytes]]:
-    """Return the functions that pack a count and 0, 1, 2, ... numbers of one format."""
+    """Return a list of functions: the function at index n packs a count and n numbers. head, letter: the formats of count and numbers."""
     return [struct.Struct(f">{head}{count}{letter}").pack for count in range(LONGEST_SHORT_ARRAY + 1)]
 
 
 class Slot(NamedTuple):
-    """One value of a run. place: its variable or expression. field: the path of its field, for error messages."""
+    """A value in a run, which is a sequence of fixed-size values that are packed or unpacked by one call.
+
+    place: the variable or expression of the value. field: the path of the value's field, for error messages.
+    """
 
     format: str
     place: str
@@ -49,7 +52,7 @@ class Slot(NamedTuple):
 
 
 class Source:
-    """The lines of a function. scope: the objects to which its code refers, by name."""
+    """Collects the lines of a generated function. scope: the objects to which the function refers, by name."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
         self.scope = scope
@@ -76,7 +79,7 @@ class Source:
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
-        """Attribute the lines that are added within the `with` block to a field."""
+        """Note that the lines that are added within the `with` block belong to this field, for error messages."""
         self._path.append(name)
         yield
         self._path.pop()
@@ -87,7 +90,7 @@ class Source:
         return ".".join(self._path)
 
     def add_run(self, slots: list[Slot], statement: Callable[[str, str], str], action: str) -> int:
-        """Add the line that packs or unpacks a run; return the run's size in bytes."""
+        """Add the line that packs or unpacks a run of values. Return the size of the run in bytes."""
         formats = [slot.format for slot in slots]
         codec = struct.Struct(">" + "".join(formats))
         name = f"{action}_" + "".join(_WORDS.get(text, text) for text in formats)
@@ -98,9 +101,9 @@ class Source:
         return codec.size
 
     def text(self) -> str:
-        """The source so far."""
+        """The source code that has been added so far."""
         return "\n".join(self._lines) + "\n"
 
     def field_of_line(self, line: int) -> str:
-        """Return the path of the field of a line. line: its number, from 1."""
+        """Return the path of the field to which a line belongs. line: the number of the line, counted from 1."""
         return self._fields[line - 1]

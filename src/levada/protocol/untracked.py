@@ -28,12 +28,15 @@ AT_ONCE = 64
 
 
 def turns(items: list[Any], count: int) -> Iterable[object]:
-    """Return an iterable for a loop that decodes `count` structs and appends them to `items`. The structs and the list become untracked."""
+    """Return an iterable for a loop that decodes `count` structs and appends them to `items`.
+
+    It removes the structs and the list from the garbage collector's tracking.
+    """
     return Turns(items, count) if cython.compiled else range(count)
 
 
 class Turns:
-    """An iterator that yields None `count` times, and untracks the structs that the loop has appended."""
+    """An iterator that yields None `count` times, and removes the structs that the loop has appended from garbage collector tracking."""
 
     def __init__(self, items: list[Any], count: int) -> None:
         self.items = items
@@ -65,4 +68,4 @@ class Turns:
 if not cython.compiled:
 
     def untrack(thing: object, struct_type: type) -> None:
-        """Do nothing: only C code can untrack an object."""
+        """Do nothing. In compiled code it removes an object from garbage collector tracking, which only C code can do."""

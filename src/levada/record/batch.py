@@ -48,7 +48,7 @@ _MOST = 2**63 - 1
 
 
 class RecordBatch:
-    """A view over one whole batch. Its fields have the names that they have on the wire; `data` is all bytes of the batch."""
+    """A view of one complete record batch. Its fields have their names from the Kafka protocol. data: all bytes of the batch."""
 
     __slots__ = (
         "_paused",
@@ -106,7 +106,7 @@ class RecordBatch:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
+        """Whether the producer (CREATE_TIME) or the broker (LOG_APPEND_TIME) set the timestamps of the records."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
 
     @property
@@ -116,12 +116,12 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """Whether this is a control batch: the broker wrote it, such as a transaction marker, and applications do not see it."""
+        """Whether this is a control batch, such as a transaction marker. Brokers write control batches; applications do not see them."""
         return bool(self.attributes & CONTROL)
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, kept even when compaction removed that record."""
+        """The offset of the last record that was written. It does not change when compaction removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -131,7 +131,7 @@ class RecordBatch:
 
     @property
     def earliest_offset(self) -> int:
-        """The lowest offset that a record of the batch may have; known without decompression."""
+        """The lowest offset that a record of the batch can have. It is known without decompressing the batch."""
         return self.base_offset
 
     @property
@@ -146,9 +146,9 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which compaction may remove the batch's tombstones; None if the broker has set none.
+        """The time from which compaction may remove the batch's tombstones, in ms since the epoch; None if the broker has not set it.
 
-        base_timestamp has it then (KIP-534).
+        The broker stores this time in the field base_timestamp (KIP-534).
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
@@ -180,26 +180,26 @@ class RecordBatch:
             raise DecompressionError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}") from fault
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
-        """Return a walker over the records, at the first one."""
+        """Return a new RecordWalker, whose first advance() reads the first record. max_bytes: see payload()."""
         # Before the fields: those of a compressed message set are known only from its payload, which max_bytes must limit (legacy.batch).
         payload = self.payload(max_bytes)
         append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
         return RecordWalker(payload, self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time)
 
     def walker_at(self, offset: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
-        """Return a walker that has not yet passed the first record at or after `offset`.
+        """Return the walker that pause() has stored if it is not beyond `offset`, otherwise a new walker. max_bytes: see payload().
 
-        A batch that is read in several portions is read through once, because pause() stores the walker in between.
+        So the records of a batch are read only once, even if a consumer takes them in several portions.
         """
         paused, self._paused = self._paused, None
         return paused[0] if paused is not None and paused[1] <= offset else self.walker(max_bytes)
 
     def pause(self, walker: RecordWalker, offset: int) -> None:
-        """Store a walker, so that walker_at() continues with it at an offset."""
+        """Store a walker for walker_at(). offset: the lowest offset that the walker's next record can have."""
         self._paused = walker, offset
 
     def following(self, offset: int) -> int:
-        """Return the offset from which to continue after a call of consumer_records() whose last record has this offset."""
+        """Return the offset at which reading continues after consumer_records(). offset: that of the last record it has returned."""
         return self.next_offset if self._paused is None else offset + 1
 
     def __iter__(self) -> Iterator[LazyRecord]:
@@ -222,9 +222,10 @@ class RecordBatch:
         end: int | None = None,
         limit: int | None = None,
     ) -> list[AnyRecord]:
-        """Return the records with offsets from `start` to below `end`, at most `limit` of them, as a consumer returns them.
+        """Return the records with offsets from `start` up to, not including, `end`, as ConsumerRecords; at most `limit` records.
 
-        If a call continues where the previous one stopped, earlier records are not read again.
+        end, limit: None for no limit. max_bytes: see payload(). A call that begins where the previous call ended does not read the
+        records before `start` again.
         """
         if self.is_control:
             return []
@@ -238,9 +239,9 @@ class RecordBatch:
         return records
 
     def control_type(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> int | None:
-        """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones.
+        """Return the type of a control batch: 0 abort, 1 commit, 2 leader change, and so on. max_bytes: see payload().
 
-        max_bytes: as for payload().
+        None if this is not a control batch, or if compaction has removed its record.
         """
         if not self.is_control or not self.records_count:
             return None
@@ -264,7 +265,7 @@ class RecordBatch:
 
 
 def record_size_upper_bound(key_size: int | None, value_size: int | None, headers: Sequence[Header] = ()) -> int:
-    """Return the most bytes that a batch with one such record takes uncompressed. key_size, value_size: bytes, None for null."""
+    """Return the maximum size in bytes of an uncompressed batch with only this record. key_size, value_size: in bytes; None for null."""
     size = HEADER_SIZE + _MAX_RECORD_OVERHEAD + _field_size(key_size) + _field_size(value_size) + varint_size(len(headers))
     for name, value in headers:
         size += _field_size(len(name) if name.isascii() else len(name.encode()))

@@ -57,12 +57,12 @@ def varint_size(value: int) -> int:
 
 
 def field_size(size: int) -> int:
-    """Return how many bytes a field of `size` bytes takes with its length before it; a size of -1 is null."""
+    """Return how many bytes a key, value or header part takes with the varint of its length. size: its bytes, or -1 for null."""
     return 1 if size < 0 else varint_size(size) + size
 
 
 def write_varint(target: Any, at: int, value: int) -> int:
-    """Write a number as a zigzag varint; return the position after it."""
+    """Write a number as a zigzag varint at position `at` of `target`; return the position after the varint."""
     zigzag = (value << 1) ^ (value >> 63)
     while zigzag >= 0x80:
         target[at] = (zigzag & 0x7F) | 0x80
@@ -73,12 +73,18 @@ def write_varint(target: Any, at: int, value: int) -> int:
 
 
 def write_field(target: Any, at: int, source: Any, start: int, size: int) -> int:
-    """Write a field of `size` bytes with its length before it; return the position after it. A size of -1 is null."""
+    """Write a length and a field at position `at` of `target`; return the position after the field.
+
+    The field is the `size` bytes of `source` from `start` on. size: -1 for null, which is written as the length -1 and no bytes.
+    """
     return write_bytes(target, write_varint(target, at, size), source, start, size)
 
 
 def write_bytes(target: Any, at: int, source: Any, start: int, size: int) -> int:
-    """Write `size` bytes, none if the size is negative; return the position after them."""
+    """Copy `size` bytes of `source` from `start` on to position `at` of `target`; return the position after them.
+
+    Copies nothing if the size is negative.
+    """
     if size <= 0:
         return at
     if cython.compiled:
@@ -89,14 +95,14 @@ def write_bytes(target: Any, at: int, source: Any, start: int, size: int) -> int
 
 
 def write_deltas(target: Any, at: int, timestamp_delta: int, offset_delta: int) -> int:
-    """Write a record's attributes, which are always 0, and its deltas; return the position after them."""
+    """Write a record's attributes, which are always 0, its timestamp delta and its offset delta; return the position after the deltas."""
     target[at] = 0
     at = write_varint(target, at + 1, timestamp_delta)
     return write_varint(target, at, offset_delta)
 
 
 def pack_headers(headers: Sequence[Header]) -> bytes:
-    """Return headers in the bytes that end a record: their count, then each header."""
+    """Encode headers as a record ends with them: the number of headers, then each header."""
     packed = bytearray()
     _append_varint(packed, len(headers))
     packed += _packed(headers)
@@ -121,12 +127,12 @@ def _append_varint(target: bytearray, value: int) -> None:
 
 
 class RecordBatchBuilder:
-    """A batch being filled, one record at a time.
+    """Builds one record batch from records that are added one at a time.
 
-    write_limit: bytes. The first record always fits; later the batch is full when the next record would exceed the limit.
-    compression_ratio: compressed bytes expected per byte of records, estimated from earlier batches; 1.0 to be safe.
-    records_size, largest_record: bytes of all records, and of the largest record, before compression.
-    allowance: bytes that the batch's memory may grow to. wanted: the allowance that a record needed when NO_MEMORY was returned.
+    write_limit: the size in bytes that the batch should not exceed. The first record is accepted even if it is larger.
+    compression_ratio: the expected compressed bytes for one byte of records, estimated from earlier batches; 1.0 if nothing is known.
+    records_size, largest_record: the bytes of all records, and of the largest record, before compression.
+    allowance: the bytes to which the batch's memory may grow. wanted: the allowance that the last record with the result NO_MEMORY needed.
     """
 
     def __init__(
@@ -154,16 +160,17 @@ class RecordBatchBuilder:
         self._at = HEADER_SIZE
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record, even if it exceeds the limit; return its offset within the batch, or NO_MEMORY.
+        """Add a record, even if the batch then exceeds write_limit. Return the record's offset within the batch.
 
-        timestamp: ms since the epoch, -1 for none. If it raises TypeError, ValueError or OverflowError, nothing has been added.
+        Returns NO_MEMORY, and adds nothing, if the allowance is too small. timestamp: in ms since the epoch, -1 for none. If append()
+        raises TypeError, ValueError or OverflowError, nothing has been added.
         """
         if self._closed:
             raise IllegalStateError("the batch is built; nothing can be appended to it")
         return self._append(timestamp, key, value, headers, True)
 
     def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record like append(), if it fits. Otherwise return NO_ROOM, also when the batch is already built, or NO_MEMORY."""
+        """Add a record like append(), but return NO_ROOM if it does not fit into write_limit or if the batch is already built."""
         return FULL if self._closed else self._append(timestamp, key, value, headers, False)
 
     def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
@@ -203,7 +210,7 @@ class RecordBatchBuilder:
         return self.has_reached_limit()
 
     def has_reached_limit(self) -> bool:
-        """Return `is_full`, for compiled callers."""
+        """Return the value of `is_full`. Compiled code calls this method directly."""
         return self._closed or (self.records_count > 0 and (self._at - RECORDS_AT) * self._factor >= self.write_limit - RECORDS_AT)
 
     @property
@@ -217,7 +224,9 @@ class RecordBatchBuilder:
         return self._at - HEADER_SIZE
 
     def build(self) -> bytearray:
-        """Return the whole sealed batch: base offset 0, leader epoch and producer fields -1. The builder takes no more records.
+        """Return the complete batch with its checksum. Afterwards the builder accepts no more records.
+
+        The base offset is 0; leader epoch, producer id, producer epoch and base sequence are -1.
 
         Afterwards `compression_ratio` is the observed ratio. A second call, for example after an interrupt, returns the same bytes.
         """
@@ -253,9 +262,10 @@ class RecordBatchBuilder:
 
 
 class BinaryColumn:
-    """An Arrow large_binary column to read values from. Without offsets it is a column of nulls.
+    """Reads values from the buffers of an Arrow large_binary column.
 
-    offsets: int64, from the array's first row on. validity: bits, None if no value is null. shift: the bit of the first row in `validity`.
+    offsets: an int64 for each row, beginning with the array's first row; None if all values are null. validity: Arrow's validity bits, None
+    if no value is null. shift: the position of the first row's bit in `validity`.
     """
 
     def __init__(self, data: Any = b"", offsets: Any = None, validity: Any = None, shift: int = 0) -> None:
@@ -267,7 +277,7 @@ class BinaryColumn:
         self.shift = shift
 
     def size(self, row: int) -> int:
-        """Return the size of a row's value, -1 for null."""
+        """Return the size of a row's value in bytes, -1 if the value is null."""
         if not self.present:
             return -1
         if self.nullable and not self.validity[(row + self.shift) >> 3] >> ((row + self.shift) & 7) & 1:
@@ -276,12 +286,12 @@ class BinaryColumn:
         return size
 
     def fetch(self, row: int) -> None:
-        """Let the processor load a row's value into its cache. Rows of one partition are too far apart for its own prediction."""
+        """Load a row's value into the processor's cache before it is needed. The processor itself does not predict which row is next."""
         if cython.compiled:
             prefetch(cython.address(self.data[0]) + self.offsets[row])  # type: ignore[name-defined]  # noqa: F821 - C, see builder.pxd
 
     def write(self, target: Any, at: int, row: int) -> int:
-        """Write a row's value with its length; return the position after it."""
+        """Write the length and the bytes of a row's value at position `at` of `target`; return the position after the value."""
         size = self.size(row)
         if size < 0:
             return write_varint(target, at, -1)
@@ -293,9 +303,10 @@ class BinaryColumn:
 
 
 class HeaderColumn:
-    """A large_list column of headers: int64 offsets per row into a column of keys and a column of values. A null list has no headers.
+    """Reads headers from an Arrow large_list column. A row whose list is null has no headers.
 
-    lists: the list column's own offsets and validity; its data is not used. common: headers that every row gets after its own headers.
+    lists: the list column's offsets and validity; each offset is an index into `keys` and `values`. keys, values: the keys and the values
+    of all headers. common: headers that every row gets after its own headers.
     """
 
     def __init__(self, lists: BinaryColumn, keys: BinaryColumn, values: BinaryColumn, common: Sequence[Header] = ()) -> None:
@@ -307,12 +318,12 @@ class HeaderColumn:
         self.common_size = len(self.common)
 
     def count(self, row: int) -> int:
-        """Return how many headers a row has."""
+        """Return the number of a row's own headers, without the common headers."""
         size = self.lists.size(row)
         return size if size > 0 else 0
 
     def size(self, row: int) -> int:
-        """Return the bytes of a row's headers with their count; -1 if a header has no key."""
+        """Return the size in bytes of a row's headers when encoded, with the common headers and the count; -1 if a header key is null."""
         count = self.count(row)
         total = varint_size(count + self.common_count) + self.common_size
         for index in range(count):
@@ -324,7 +335,7 @@ class HeaderColumn:
         return total
 
     def write(self, target: Any, at: int, row: int) -> int:
-        """Write a row's headers with their count; return the position after them."""
+        """Write the count, a row's headers and the common headers at position `at` of `target`; return the position after them."""
         count = self.count(row)
         at = write_varint(target, at, count + self.common_count)
         for index in range(count):
@@ -341,7 +352,7 @@ class HeaderColumn:
 
 
 class RowWriter:
-    """Writes rows of columns as records into batches. Row numbers count from `first_row`, the columns' first row."""
+    """Writes rows of Arrow columns as records into batches. first_row: the number of the columns' first row."""
 
     def __init__(self, key: BinaryColumn, value: BinaryColumn, headers: HeaderColumn, timestamps: Any, first_row: int) -> None:
         self.key = key
@@ -351,7 +362,10 @@ class RowWriter:
         self.first_row = first_row
 
     def measure(self, sizes: Any) -> None:
-        """Set sizes[i] to the most bytes that a batch with row i alone takes, or to -1 if a header of the row has no key. sizes: int64."""
+        """Set sizes[i] to the maximum size in bytes of a batch with row i alone, or to -1 if a header key of row i is null.
+
+        sizes: an int64 for each row.
+        """
         with cython.nogil:
             self.measure_rows(sizes)
 
@@ -365,9 +379,10 @@ class RowWriter:
                 sizes[row] = MAX_ROW_OVERHEAD + field_size(self.key.size(row)) + field_size(self.value.size(row)) + headers
 
     def reject(self, sizes: Any, most: int, partitions: Any) -> int:
-        """Set `partitions` to REJECTED for each row that has no size, more than `most` bytes or a negative timestamp; return how many.
+        """Set partitions[i] to REJECTED for each row i that cannot be sent. Return the number of rows that were not REJECTED before.
 
-        Rows that were marked before are not counted.
+        A row cannot be sent if a header key is null, if it takes more than `most` bytes, or if its timestamp is negative. sizes: set by
+        measure().
         """
         count = 0
         for row in range(len(sizes)):
@@ -377,17 +392,20 @@ class RowWriter:
         return count
 
     def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Append the rows numbered rows[first], ... as far as the batch's write limit allows; return the index in `rows` to continue at.
+        """Append rows to a batch until its write limit is reached. Return the index in `rows` at which to continue.
 
-        sizes: set by measure(). An empty batch takes the first row whatever its size. Compiled code keeps the interpreter lock, so that no
-        other thread can append to the same batch meanwhile.
+        rows: row numbers; the row numbered rows[first] is appended first. sizes: set by measure(). An empty batch accepts the first row
+        whatever its size. Compiled code keeps the interpreter lock, so that no other thread appends to the same batch meanwhile.
         """
         batch.reserve(min(self.room_for(batch, rows, first, sizes), batch.allowance - batch._at))
         target = batch._buffer
         return self.write_rows(target, batch, rows, first, sizes)
 
     def affordable(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any, spare: int) -> int:
-        """Return the index in `rows` up to which a batch has memory, if its allowance may grow by `spare` bytes; it may be full earlier."""
+        """Return the index in `rows` up to which rows fit into a batch's allowance, if the allowance may grow by `spare` bytes.
+
+        rows, first, sizes: see write(). The batch may reach its write limit before this index.
+        """
         left = batch.allowance - batch._at + spare
         taken = 0
         index = first
@@ -399,12 +417,18 @@ class RowWriter:
         return index
 
     def growth(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any, spare: int) -> int:
-        """Return by how many bytes a batch's allowance has to grow for write(). rows: up to the index that affordable() returned."""
+        """Return the bytes by which a batch's allowance has to grow before write() appends `rows`; at most `spare`.
+
+        rows: only the rows up to the index that affordable() returned. first, sizes: see write().
+        """
         needed = self.room_for(batch, rows, first, sizes) - (batch.allowance - batch._at)
         return 0 if needed < 0 else min(needed, spare)
 
     def room_for(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Return how many bytes write() needs room for, or the room of the whole batch if the rows fill a quarter of it."""
+        """Return the number of bytes that write() reserves in a batch for these rows.
+
+        If the rows fill a quarter of the remaining room up to the write limit, all of that room is reserved at once.
+        """
         room = batch.write_limit - batch._at
         if batch.records_count == 0:
             room = max(room, sizes[rows[first] - self.first_row])
@@ -433,7 +457,7 @@ class RowWriter:
     def write_row(self, target: Any, batch: RecordBatchBuilder, row: int, fields: int) -> bool:
         """Append one row, whose key, value and headers take `fields` bytes.
 
-        Returns False, without appending, if it exceeds the write limit.
+        Returns False, and does not append the row, if the batch would exceed its write limit.
         """
         timestamp = self.timestamps[row]
         delta = timestamp - batch.base_timestamp
@@ -456,10 +480,10 @@ class RowWriter:
 
 
 def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: int, most: int) -> tuple[int, int]:
-    """Assign `partition` to the rows that have no partition, from `row` on, until `room` bytes are used.
+    """Assign the sticky partition to rows without a partition, beginning with row `row`, until `room` bytes are used.
 
-    sizes: set by measure(). most: the bytes that a new sticky partition may take.
-    Return the row to continue at and the bytes that remain; 0 means that the next sticky partition has to be chosen.
+    sizes: set by RowWriter.measure(). most: the value of `room` for a newly chosen sticky partition.
+    Return the row at which to continue, and the bytes of `room` that remain. 0 bytes mean that the next sticky partition has to be chosen.
     """
     while row < len(partitions):
         if partitions[row] == NO_PARTITION:
@@ -475,9 +499,10 @@ def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: i
 
 
 def group_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
-    """Sort row numbers by partition in a stable way: those of partition p become rows[starts[p]] to rows[starts[p + 1] - 1].
+    """Sort row numbers by partition. The rows of partition p keep their order and become rows[starts[p]] to rows[starts[p + 1] - 1].
 
-    partitions: int32 per row; rows with a negative one are omitted. starts: int64 zeros, one more than there are partitions. rows: int64.
+    partitions: an int32 for each row; rows with a negative partition are omitted. first_row: the number of the first row. starts: int64
+    zeros, one more than the number of partitions. rows: an int64 array for the sorted row numbers.
     """
     with cython.nogil:
         sort_rows(partitions, first_row, starts, rows)

@@ -48,14 +48,14 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """Compress `data`. level: None is Kafka's default for the codec (KIP-390: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22)."""
+    """Compress `data`. level: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390); None for Kafka's default level of the codec."""
     return _COMPRESS[codec](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
     """Decompress all of `data`.
 
-    Raises DecompressionError for invalid data, for bytes after its end, and for more than `max_bytes` of output.
+    Raises DecompressionError if the data are invalid, if other bytes follow them, or if the result is larger than `max_bytes`.
     """
     try:
         return _DECOMPRESS[codec](data, max_bytes)
@@ -86,7 +86,7 @@ class _Output:
 
     @property
     def step(self) -> int:
-        """The most bytes to request. One byte beyond the limit distinguishes output that is too large from output that just fits."""
+        """The most bytes to request from the library at once: up to one byte more than allowed, so that too large output is noticed."""
         return min(_STEP, self._max_bytes - self._size + 1)
 
     def add(self, part: bytes) -> None:
@@ -133,9 +133,9 @@ def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _gunzip_member(rest: memoryview, output: _Output) -> memoryview:
-    """Decompress the member at the start of `rest`; return the bytes after it.
+    """Decompress the gzip member at the start of `rest`; return the bytes after the member.
 
-    The input is passed in slices, because after every step the library copies the part of its input that it has not used.
+    The library gets the data in slices, because after every step it copies the part of the slice that it has not used.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)
     at = 0
@@ -200,7 +200,10 @@ def _xerial_chunks(view: memoryview) -> list[memoryview]:
 
 
 def _snappy_size(chunk: memoryview) -> int:
-    """Return the decompressed size that a raw block announces; raises EOFError if its bytes cannot hold it: 3 bytes hold at most 64."""
+    """Return the decompressed size that a raw Snappy block announces. Raises EOFError if the block is too short for that size.
+
+    3 bytes of a block can decompress to at most 64 bytes.
+    """
     size = int(cramjam.snappy.decompress_raw_len(chunk))
     if 3 * size > 64 * len(chunk):
         raise EOFError(f"a block of {len(chunk)} bytes announces {size}")
@@ -288,9 +291,10 @@ def _zstd_stream(unpacker: zstandard.ZstdDecompressor, data: Buffer, max_bytes: 
 
 
 def _zstd_frames(view: memoryview) -> tuple[int, int]:
-    """Return how many frames there are and the most bytes they can hold, by reading their block headers.
+    """Return the number of zstd frames in `view`, and the maximum number of bytes to which they decompress. Reads only block headers.
 
-    Frames need not announce their size, and the library does not report a stream that is cut short. The block headers show both.
+    A frame need not announce its decompressed size, and the library does not report that the last frame is incomplete. The block headers
+    show both.
     """
     frames = bound = at = 0
     while at < len(view):
@@ -306,7 +310,10 @@ def _zstd_frames(view: memoryview) -> tuple[int, int]:
 
 
 def _zstd_blocks(view: memoryview, at: int) -> tuple[int, int]:
-    """Return the position after the last block of the frame whose first block is at `at`, and the most bytes its blocks can hold."""
+    """Return the position after the last block of a zstd frame, and the maximum number of bytes to which its blocks decompress.
+
+    at: the position of the frame's first block.
+    """
     bound = last = 0
     while not last:
         if len(view) - at < 3:

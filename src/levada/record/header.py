@@ -43,9 +43,10 @@ def finish_batch(
     codec: Codec = Codec.NONE,
     level: int | None = None,
 ) -> bytearray:
-    """Return a sealed batch of `records`, which have HEADER_SIZE free bytes before them.
+    """Return a complete batch with its header and checksum.
 
-    Without a codec a bytearray becomes the batch itself.
+    records: HEADER_SIZE unused bytes, followed by the encoded records. Without a codec, a bytearray is not copied but becomes the batch.
+    count: the number of records. level: see compression.compress().
     """
     if codec:
         batch = bytearray(HEADER_SIZE)
@@ -60,9 +61,9 @@ def finish_batch(
 
 
 def compressed_anew(batch: Buffer, codec: Codec, level: int | None, records: Buffer, max_timestamp: int) -> bytearray:
-    """Return a sealed batch with another codec and max_timestamp; the other fields of its header stay.
+    """Return a copy of a batch that is compressed with another codec and has another max_timestamp. Other header fields stay the same.
 
-    records: the decompressed payload.
+    records: the batch's records, decompressed. level: see compression.compress().
     """
     anew = bytearray(batch[:HEADER_SIZE])
     anew += compress(codec, records, level)
@@ -75,7 +76,7 @@ def compressed_anew(batch: Buffer, codec: Codec, level: int | None, records: Buf
 
 
 def checksum(data: Buffer) -> int:
-    """Return the CRC-32C of bytes."""
+    """Return the CRC-32C checksum of `data`."""
     return _crc32c(data)
 
 
@@ -127,7 +128,10 @@ def _header_checksum(batch: bytearray) -> int:
 
 
 def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
-    """Set a batch's base offset and leader epoch like a broker that appends it. Only a log append time requires a new checksum."""
+    """Set a batch's base offset and leader epoch, as a broker does when it appends the batch to its log.
+
+    log_append_time_ms: the time for topics with LogAppendTime, otherwise None. Only this time requires a new checksum.
+    """
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, _EPOCH_AT, leader_epoch)
     if log_append_time_ms is None:
@@ -139,5 +143,5 @@ def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_ep
 
 
 def next_sequence(sequence: int, increment: int) -> int:
-    """Return the sequence number `increment` records later; it wraps from 2^31 - 1 to 0."""
+    """Return the sequence number of the record that is `increment` records later. The number after 2^31 - 1 is 0."""
     return sequence + increment if sequence <= _MAX_INT - increment else increment - (_MAX_INT - sequence) - 1

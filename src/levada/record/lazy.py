@@ -27,15 +27,15 @@ OFFSET, TIMESTAMP, KEY, VALUE, HEADERS = "offset", "timestamp", "key", "value", 
 
 
 class LazyRecord:
-    """One record of a payload, as iteration returns it. Each access to key, value or headers makes a new object.
+    """A record that stores the positions of its fields in the payload. Each access to key, value or headers makes a new object.
 
-    The record keeps the whole payload in memory. offset, timestamp (ms since the epoch), key, value and headers are those of Record.
+    The record keeps the whole payload in memory. offset, timestamp (ms since the epoch), key, value and headers mean the same as in Record.
     """
 
     walker: RecordWalker
 
     def take(self, walker: RecordWalker) -> None:
-        """Become the current record of the walker."""
+        """Store the offset, the timestamp and the field positions of the walker's current record in this object."""
         self.offset = walker.offset
         self.timestamp = walker.timestamp
         self.key_at = walker.key_at
@@ -45,7 +45,7 @@ class LazyRecord:
         self.headers_at = walker.headers_at
 
     def field(self, at: int, size: int) -> bytes | None:
-        """Return the key or value at `at`; a size of -1 is null."""
+        """Return the key or value at position `at` of the payload. size: its bytes, or -1 for null."""
         return self.walker.source[at : at + size] if size >= 0 else None
 
     @property
@@ -66,7 +66,7 @@ class LazyRecord:
     if cython.compiled and not TYPE_CHECKING:
 
         def __getattribute__(self, name: str) -> Any:
-            """Do what the properties do; use the ordinary lookup for other attributes, and for names that are not interned."""
+            """Return an attribute of Record faster than a property does. Look up other names, and names not interned, in the usual way."""
             if name is VALUE:
                 return self.field(self.value_at, self.value_size)
             if name is KEY:
@@ -85,9 +85,9 @@ class LazyRecord:
 
 
 def lazy_record(walker: RecordWalker) -> LazyRecord:
-    """Return a new LazyRecord of this walker's payload. Its positions are not set before take().
+    """Return a new LazyRecord of this walker's payload. take() has to set its positions before it is used.
 
-    The garbage collector does not have to track it, because nothing that it refers to ever refers to a record.
+    The garbage collector does not track the record, because no object that the record refers to ever refers to a record.
     """
     made = LazyRecord.__new__(LazyRecord)
     made.walker = walker
@@ -97,14 +97,18 @@ def lazy_record(walker: RecordWalker) -> LazyRecord:
 
 
 def is_free(record: LazyRecord) -> bool:
-    """Whether only one attribute and one local variable refer to the record; always False in interpreted code, which cannot know it."""
+    """Whether the program has dropped the record, so that only one attribute and one local variable of LazyRecords refer to it.
+
+    Always False in interpreted code, which does not count references exactly.
+    """
     return Py_REFCNT(record) == 2 if cython.compiled else False
 
 
 class LazyRecords:
-    """Steps through the records of a walker.
+    """Iterates over the records of a walker.
 
-    A loop drops its reference to a record when it gets the next one. So two record objects are used in turn, unless the program keeps them.
+    A loop drops its reference to a record when it gets the next record. So two LazyRecord objects are used in turn, and new objects are
+    made only if the program keeps the old ones.
     """
 
     def __init__(self, walker: RecordWalker) -> None:
@@ -116,7 +120,7 @@ class LazyRecords:
         return self
 
     def __next__(self) -> LazyRecord:
-        """Return the next record; raises CorruptRecordError if the payload is corrupt there."""
+        """Return the next record. Raises CorruptRecordError if that record is corrupt, or if bytes are left over after the last record."""
         if not self.walker.advance():
             self.walker.check()
             raise StopIteration

@@ -14,9 +14,10 @@ _PREFIX = struct.Struct(">qi")
 
 
 def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
-    """Yield the batches in `data` from position `at` on. An incomplete batch at the end is not an error: a broker cuts at its byte limit.
+    """Yield the batches in `data`, beginning at position `at`. Raises CorruptRecordError.
 
-    Message sets of brokers before 0.11 are yielded as record batches, too (levada.record.legacy.batch). Raises CorruptRecordError.
+    An incomplete batch at the end is ignored, because brokers cut a fetch response at the byte limit. Message sets from before Kafka 0.11
+    are yielded as record batches, too (levada.record.legacy.batch).
     """
     view = memoryview(data)
     end = len(view)

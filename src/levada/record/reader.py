@@ -54,7 +54,7 @@ LEAST = -MOST - 1  # C cannot write -(2**63) down.
 
 
 def copy_bytes(target: Any, to: int, source: Any, start: int, size: int) -> None:
-    """Copy `size` bytes; the caller has checked both ends."""
+    """Copy `size` bytes from position `start` of `source` to position `to` of `target`. The caller has checked that both have the bytes."""
     if cython.compiled:
         memcpy(target + to, source + start, size)
     else:
@@ -62,10 +62,10 @@ def copy_bytes(target: Any, to: int, source: Any, start: int, size: int) -> None
 
 
 def new_tuple(kind: type[T], fields: tuple[Any, ...]) -> T:
-    """Return a NamedTuple of all its fields, in order. Its own constructor would take three times as long.
+    """Return a NamedTuple of class `kind`. fields: the values of all fields, in order. The constructor of `kind` takes three times as long.
 
-    The garbage collector does not track the tuple, because its fields cannot be part of a cycle. Otherwise it would visit all records that
-    a caller keeps.
+    The garbage collector does not track the tuple, because its fields cannot be part of a reference cycle. So it need not visit all records
+    that a program keeps.
     """
     if cython.compiled:
         made: T = new_untracked(kind, len(fields))  # type: ignore[name-defined]  # noqa: F821 - C, see reader.pxd
@@ -78,7 +78,7 @@ def new_tuple(kind: type[T], fields: tuple[Any, ...]) -> T:
 def new_consumer_record(
     topic: Any, partition: Any, offset: Any, timestamp: Any, timestamp_type: Any, key: Any, value: Any, headers: Any, leader_epoch: Any
 ) -> AnyRecord:
-    """Return a ConsumerRecord, made like new_tuple() makes it, but without a tuple of the nine fields in between."""
+    """Return a ConsumerRecord. The result is the same as that of new_tuple(), but no tuple of the nine fields is made for the call."""
     if cython.compiled:
         made: AnyRecord = new_untracked(ConsumerRecord, 9)  # type: ignore[name-defined]  # noqa: F821
         set_field(made, 0, topic)
@@ -95,15 +95,15 @@ def new_consumer_record(
 
 
 def set_field(made: Any, at: int, field: Any) -> None:
-    """Set a field of a tuple that is being made, and that has no field there yet. For compiled code only."""
+    """Set the field at index `at` of a new tuple, in which this field is not set yet. For compiled code only."""
     Py_INCREF(field)
     PyTuple_SET_ITEM(made, at, field)
 
 
 class RecordWalker:
-    """Reads the records of one payload one after the other.
+    """Reads the records in the decompressed payload of a batch, one after the other.
 
-    After advance() its attributes are the positions of the current record's fields.
+    After advance() the attributes hold the current record's offset and timestamp, and the positions and sizes of its other fields.
     """
 
     def __init__(
@@ -124,9 +124,10 @@ class RecordWalker:
     def enter(
         self, at: int, end: int, count: int, base_offset: int, last_offset_delta: int, timestamp: int, stamped_by_broker: bool
     ) -> None:
-        """Move before the first of `count` records between `at` and `end`.
+        """Move to the start of a batch's records, so that advance() reads the first record next.
 
-        timestamp: the base, or if stamped_by_broker that of each record.
+        at, end: the positions in the payload where the records begin and end. count: the number of records. timestamp: the base timestamp,
+        or, if stamped_by_broker (LogAppendTime), the timestamp of every record.
         """
         self.end = end
         self.count = count
@@ -143,7 +144,7 @@ class RecordWalker:
 
     @property
     def finished(self) -> bool:
-        """Whether advance() has reached the last record and no record is held back."""
+        """Whether all records have been read. False if a sink was too full for the last record, which then has to be returned again."""
         return not self.held and self.seen == self.count
 
     def advance(self) -> bool:
@@ -159,7 +160,10 @@ class RecordWalker:
         return self.read_record(at + 1, at + length)
 
     def read_record(self, at: int, stop: int) -> bool:
-        """Read the record whose fields (deltas, key, value, headers) lie from `at` to `stop`. Returns False if it sets `fault`."""
+        """Read the record whose fields (deltas, key, value, headers) lie between the positions `at` and `stop`.
+
+        Returns False, and sets `fault`, if the record is corrupt.
+        """
         at, timestamp_delta = self.varint(at, stop)
         at, offset_delta = self.varint(at, stop)
         if at < 0:
@@ -184,9 +188,9 @@ class RecordWalker:
         return True
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
-        """Return (position after, value) of a zigzag varint of at most 64 bits.
+        """Read a zigzag varint of at most 64 bits at position `at`. Return the position after the varint, and its value.
 
-        The position is -1 if no varint ends by `end`, or if `at` is -1.
+        The returned position is -1 if the varint is not complete before position `end`, or if `at` is -1.
         """
         if at < 0 or at >= end:
             return -1, 0
@@ -196,7 +200,7 @@ class RecordWalker:
         return self.long_varint(at, end)
 
     def long_varint(self, at: int, end: int) -> tuple[int, int]:
-        """Do the work of varint() for a number of several bytes."""
+        """Do the work of varint() for a varint of more than one byte."""
         raw = 0
         shift = 0
         while at < end and shift < 64:
@@ -227,7 +231,10 @@ class RecordWalker:
         return True
 
     def skip_headers(self, at: int, stop: int) -> int:
-        """Skip the headers at `at` and add up their sizes; return the position after them, or -1 if they do not fit the record."""
+        """Skip the headers at position `at` and add up the sizes of their keys and values. Return the position after the headers.
+
+        Returns -1 if the headers do not end by position `stop`, the end of the record.
+        """
         self.headers_at = at
         self.header_key_bytes = 0
         self.header_value_bytes = 0
@@ -251,7 +258,7 @@ class RecordWalker:
         return at
 
     def fail(self, fault: int) -> bool:
-        """Set the reason why reading stops here; return False."""
+        """Set `fault`, the index of the reason in FAULTS why reading stops, and return False."""
         self.fault = fault
         return False
 
@@ -263,7 +270,10 @@ class RecordWalker:
             )
 
     def headers(self, at: int) -> tuple[Header, ...]:
-        """Return the headers whose count is at `at`. As in Java, bytes of a header key that are not UTF-8 become U+FFFD."""
+        """Return the headers of a record. at: the position of their count in the payload.
+
+        As in Java's client, bytes of a header key that are not UTF-8 become U+FFFD.
+        """
         at, count = self.varint(at, self.end)
         if count == 0:
             return ()
@@ -277,7 +287,7 @@ class RecordWalker:
         return tuple(headers)
 
     def field(self, at: int, size: int) -> bytes | None:
-        """Return the key or value at `at`; a size of -1 is null."""
+        """Return the key or value at position `at` of the payload. size: its bytes, or -1 for null."""
         return self.source[at : at + size] if size >= 0 else None
 
     def record(self) -> Record:
@@ -297,9 +307,9 @@ class RecordWalker:
     def consumer_records(
         self, topic: str, partition: int, timestamp_type: int, leader_epoch: int, start: int = 0, end: int = MOST, limit: int = MOST
     ) -> list[AnyRecord]:
-        """Return the records with offsets from `start` to below `end`, at most `limit`, as a consumer returns them.
+        """Return the records with offsets from `start` up to, not including, `end`, as ConsumerRecords; at most `limit` records.
 
-        The next call continues after the last one. Raises CorruptRecordError.
+        The next call continues after the last returned record. Raises CorruptRecordError.
         """
         found: list[AnyRecord] = []
         # Often a record has the timestamp of the previous record.
@@ -321,7 +331,7 @@ class RecordWalker:
         return found
 
     def go_on(self) -> bool:
-        """Do what advance() does, but return to the current record first if it was held back."""
+        """Do what advance() does. But if a caller did not take the current record (`held`), stay at this record."""
         if self.held:
             self.held = False
             return True
@@ -329,7 +339,7 @@ class RecordWalker:
 
 
 class BinarySink:
-    """Fills one binary column, in buffers that the owner provides: bytes, int32 offsets, and validity bits, all of which are set."""
+    """Fills an Arrow binary column. The owner provides buffers for bytes, int32 offsets and validity bits, all of which must be set."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -338,7 +348,7 @@ class BinarySink:
         self.capacity = 0
 
     def attach(self, data: Any, offsets: Any, validity: Any) -> None:
-        """Use this memory. It has the values added so far, and room for more."""
+        """Continue in these buffers, which already contain the values added so far and have memory for more values."""
         self.capacity = len(data)
         self.data_view = data
         self.offsets_view = offsets
@@ -352,7 +362,7 @@ class BinarySink:
         self.offsets[self.rows] = self.size
 
     def put(self, source: Any, at: int, size: int) -> None:
-        """Add one value; a size of -1 is null."""
+        """Add the value at position `at` of `source`. size: its bytes, or -1 for null."""
         if size < 0:
             self.validity[self.rows >> 3] &= ~(1 << (self.rows & 7))
             self.nulls += 1
@@ -373,10 +383,10 @@ class BinarySink:
 
 
 class HeaderSink:
-    """The headers column: list offsets per row, and two binary columns of all keys and all values.
+    """Fills the headers column: list offsets for each row, and two binary columns of all header keys and all header values.
 
-    Headers are rare, and their number is not known before the records are read. So the reader first stores only where they are and how
-    large. The owner then allocates exactly the memory that the two columns need, and copy() fills them.
+    Headers are rare, and their number is not known before the records are read. So note() stores only the position and the sizes of a
+    record's headers. The owner then allocates exactly the memory that the two binary columns need, and copy() fills them.
     """
 
     def __init__(self) -> None:
@@ -385,18 +395,21 @@ class HeaderSink:
         self.rows = self.first = self.noted = self.key_bytes = self.value_bytes = 0
 
     def attach(self, offsets: Any, places: Any) -> None:
-        """Use this memory. offsets: int32 list offsets of all rows. places: an int64 for each row that is noted before copy()."""
+        """Set the buffers for the next rows. offsets: int32 list offsets, for all rows since the first call.
+
+        places: an int64 for each row that note() adds until copy() is called; note() stores the position of the row's headers there.
+        """
         self.offsets = offsets
         self.places = places
         self.offsets[self.rows] = self.noted
         self.first = self.rows
 
     def fits(self, walker: RecordWalker, room: int) -> bool:
-        """Whether the current record's headers can be added: the column of keys and that of values may each hold up to `room` bytes."""
+        """Whether the current record's headers can be added without more than `room` bytes of header keys or of header values in total."""
         return walker.header_key_bytes <= room - self.key_bytes and walker.header_value_bytes <= room - self.value_bytes
 
     def note(self, walker: RecordWalker) -> None:
-        """Add a row for the current record."""
+        """Add a row for the current record: its number of headers, and the position and sizes of the headers."""
         self.places[self.rows - self.first] = walker.headers_at
         self.noted += walker.header_count
         self.key_bytes += walker.header_key_bytes
@@ -405,14 +418,14 @@ class HeaderSink:
         self.offsets[self.rows] = self.noted
 
     def rewind(self, rows: int) -> None:
-        """Remove the rows from index `rows` on. copy() must not have copied any of them."""
+        """Remove the rows from index `rows` on. copy() must not have copied any of these rows."""
         self.rows = rows
         self.noted = self.keys.rows
         self.key_bytes = self.keys.size
         self.value_bytes = self.values.size
 
     def copy(self, walker: RecordWalker) -> None:
-        """Copy the headers of the rows noted since attach()."""
+        """Copy the headers of all rows that note() has added since attach() into the columns of keys and values."""
         with cython.nogil:
             self.copy_rows(walker)
 
@@ -429,10 +442,10 @@ class HeaderSink:
 
 
 class RecordSink:
-    """Fills the columns whose values differ from record to record. A column that is not wanted costs nothing.
+    """Fills the columns whose values differ from record to record.
 
-    columns: the wanted ones of key, value, headers, offset, timestamp.
-    room: the most bytes a binary column may hold, so that its int32 offsets suffice.
+    columns: the columns to fill, of key, value, headers, offset and timestamp. Other columns are not read.
+    room: the maximum number of bytes in a binary column, so that int32 offsets suffice.
     """
 
     def __init__(self, columns: Container[str], room: int) -> None:
@@ -448,15 +461,15 @@ class RecordSink:
         self.rows = 0
 
     def attach(self, offsets: Any, timestamps: Any) -> None:
-        """Use this memory for the int64 columns; None for a column that is not wanted."""
+        """Set the int64 buffers for offsets and timestamps. None for a column that is not to be filled."""
         self.offsets = offsets
         self.timestamps = timestamps
 
     def fill(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
-        """Add the records from offset `start` to below `end`, until there are `limit` rows.
+        """Add the records with offsets from `start` up to, not including, `end`, until the columns have `limit` rows.
 
-        Returns True if it stopped before the walker's current record, with which the next call begins, and False after the last record.
-        If it raises CorruptRecordError, nothing has been added.
+        Returns False if the walker's last record was reached. Returns True if a record was not added because of `end`, `limit` or missing
+        memory; the next call begins with that record. If fill() raises CorruptRecordError, nothing has been added.
         """
         before = self.rows
         with cython.nogil:
@@ -478,7 +491,7 @@ class RecordSink:
         return False
 
     def fits(self, walker: RecordWalker) -> bool:
-        """Whether the current record fits into `room` and into the memory of every column."""
+        """Whether the current record can be added: no column would exceed `room` or its buffer."""
         if self.wants_headers and not self.headers.fits(walker, self.room):
             return False
         if self.wants_key and walker.key_size > min(self.room, self.key.capacity) - self.key.size:
@@ -500,7 +513,7 @@ class RecordSink:
         self.rows += 1
 
     def rewind(self, rows: int) -> None:
-        """Remove every row from `rows` on."""
+        """Remove the rows from index `rows` on."""
         self.rows = rows
         if self.wants_key:
             self.key.rewind(rows)

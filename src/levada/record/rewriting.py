@@ -18,10 +18,10 @@ _NULL = encode_varint(-1)
 
 
 def rewritten(batch: RecordBatch, records: Sequence[Record], delete_horizon_ms: int | None = None) -> RecordBatch:
-    """Return a copy of a batch with only `records`, which are some of its records.
+    """Return a copy of a batch that keeps only `records`, a selection of the batch's records.
 
-    delete_horizon_ms: the time from which its tombstones, or its transaction marker, may be removed (KIP-534). Ignored if the batch has
-    one.
+    delete_horizon_ms: the time from which the batch's tombstones, or its transaction marker, may be removed (KIP-534). It has no effect if
+    the batch has a delete horizon already.
     """
     horizon = batch.delete_horizon_ms if batch.delete_horizon_ms is not None else delete_horizon_ms
     base_timestamp = batch.base_timestamp if horizon is None else horizon

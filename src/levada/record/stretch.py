@@ -60,7 +60,7 @@ LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT, DELTA_AT, TIMESTAMP_AT, MAX_TIMESTAMP_AT,
 
 
 def number(source: Any, at: int, size: int) -> int:
-    """Return the signed big-endian number of `size` bytes at `at`. The caller has checked that they lie within `source`."""
+    """Return the signed big-endian number of `size` bytes at position `at`. The caller has checked that `source` has these bytes."""
     if cython.compiled:
         raw = 0
         for place in range(size):
@@ -73,22 +73,23 @@ def number(source: Any, at: int, size: int) -> int:
 
 
 def is_small(size: int, unpacked_size: int) -> bool:
-    """Whether a compressed batch and its decompressed records are small enough for a stretch."""
+    """Whether a compressed batch is small enough for a stretch. size, unpacked_size: bytes of the batch and of its decompressed records."""
     return size <= MOST_PACKED and unpacked_size <= MOST_UNPACKED
 
 
 class Stretch:
-    """The plain batches in the data from position `begin` to `end`, as measure() finds them.
+    """Consecutive plain batches, which measure() has found in the data between the positions `begin` and `end`.
 
-    rows: how many records their headers announce. size_bytes: the sizes of the batches added up; of compressed ones those of the
-    decompressed records. next_offset: the offset after them. leader_epoch, stamped_by_broker: the same for all batches; stamped_by_broker
-    is 1 with LogAppendTime, 0 without, -1 if there is no batch. walker: the walker that has read the records, after fill().
+    rows: the number of records in the batches. size_bytes: the total size of the batches; for compressed batches, that of the decompressed
+    records. next_offset: the offset after the last batch. leader_epoch, stamped_by_broker: the same for all batches; stamped_by_broker is 1
+    with LogAppendTime, 0 without, -1 if there is no batch. walker: after fill(), the walker that has read the records.
     """
 
     def __init__(self, data: Any, stop: int, check: Callable[[Any], int] | None, max_decompressed: int) -> None:
-        """stop: batches that reach this offset are not plain.
+        """stop: an offset; batches with this or a higher offset do not count as plain.
 
-        check: CRC-32C, None not to verify it. max_decompressed: bytes of one batch.
+        check: the function that computes CRC-32C, or None to skip the check. max_decompressed: the most bytes to which one batch may
+        decompress.
         """
         self.data = memoryview(data)
         # Walkers that enter() moves from batch to batch. `batches` is over the data and reads the batches' headers, too.
@@ -99,23 +100,27 @@ class Stretch:
         self.begin_at(0, 0)
 
     def begin_at(self, begin: int, start: int) -> None:
-        """Become an empty stretch at position `begin`. start: the first wanted offset, before or within the batch there."""
+        """Remove all batches, and begin at another position of the data.
+
+        begin: the position of a batch. start: the first offset to read, which is not after that batch.
+        """
         self.begin = begin
         self.start = start
         self.forget()
 
     def forget(self) -> None:
-        """Become empty."""
+        """Remove all batches from the stretch."""
         self.end = self.begin
         self.rows = self.size_bytes = 0
         self.next_offset = self.start
         self.leader_epoch = self.stamped_by_broker = self.codec = -1
 
     def measure(self, most_rows: int, most_bytes: int, row_bytes: int, room: bytearray) -> None:
-        """Find the batches: at most `most_rows` records, and no further batch once the columns may take `most_bytes`.
+        """Find the plain batches from position `begin` on, and set `end` and the other attributes.
 
-        row_bytes: bytes that a row takes in addition to its bytes in the batch. room: memory for decompressed records, which stay valid
-        until the next call with it; it grows once, to its full size.
+        The batches have at most `most_rows` records. The search ends when the columns for the records may need `most_bytes` bytes.
+        row_bytes: the bytes that a row needs in the columns in addition to its bytes in the batch. room: memory for decompressed records.
+        It is enlarged at its first use; the next call with the same `room` overwrites the records.
         """
         self.forget()
         self.unpacked_end = 0
@@ -132,9 +137,9 @@ class Stretch:
         self.walker = RecordWalker(room, 0, 0, 0, 0, None) if self.unpacked_end else self.batches
 
     def unpack(self, size: int, room: bytearray) -> bool:
-        """Add the next batch, which is compressed, and store its records with their size before them.
+        """Decompress the next batch, store the size of its records and the records in `room`, and add the batch to the stretch.
 
-        Returns False if it is corrupt or not small.
+        Returns False, and adds nothing, if the batch is corrupt or too large for a stretch. size: bytes of the compressed batch.
         """
         codec = CODECS[self.codec_at(self.end)]
         try:
@@ -153,7 +158,7 @@ class Stretch:
         return True
 
     def plain_size(self, at: int) -> int:
-        """Return the size in bytes of the batch at `at`; 0 if it cannot belong to this stretch."""
+        """Return the size in bytes of the batch at position `at`, or 0 if the batch cannot belong to this stretch."""
         source, left = self.batches.source, self.batches.whole - at
         if left < HEADER_SIZE or source[at + MAGIC_AT] != MAGIC:
             return 0
@@ -171,7 +176,10 @@ class Stretch:
         return length + AFTER_LENGTH if self.is_like_the_others(at, length) else 0
 
     def is_like_the_others(self, at: int, length: int) -> bool:
-        """Whether a batch is neither a control batch nor large, and has the codec, leader epoch and timestamp type of those before it."""
+        """Whether a batch may follow the batches of this stretch.
+
+        It must not be a control batch, nor compressed and large. Its codec, leader epoch and timestamp type must be those of the stretch.
+        """
         source, codec = self.batches.source, self.codec_at(at)
         attributes = number(source, at + CRC_FROM, 2)
         if attributes & CONTROL or codec > LAST_CODEC or (codec != 0 and not is_small(length + AFTER_LENGTH, 0)):
@@ -182,19 +190,19 @@ class Stretch:
         return stamped == self.stamped_by_broker and codec == self.codec and number(source, at + EPOCH_AT, 4) == self.leader_epoch
 
     def codec_at(self, at: int) -> int:
-        """Return the number of the codec of the batch at `at`; 0 if it is not compressed."""
+        """Return the codec number of the batch at position `at`; 0 if the batch is not compressed."""
         return number(self.batches.source, at + CRC_FROM, 2) & CODEC_BITS
 
     def count_at(self, at: int) -> int:
-        """Return how many records the batch at `at` has."""
+        """Return the number of records of the batch at position `at`."""
         return number(self.batches.source, at + COUNT_AT, 4)
 
     def crc_at(self, at: int) -> int:
-        """Return the checksum in the header of the batch at `at`."""
+        """Return the checksum in the header of the batch at position `at`."""
         return number(self.batches.source, at + CRC_AT, 4) & UNSIGNED
 
     def take_in(self, size: int, unpacked_size: int) -> None:
-        """Add the next batch to the stretch."""
+        """Add the next batch to the stretch. size, unpacked_size: bytes of the batch, and of its decompressed records."""
         source, at = self.batches.source, self.end
         self.stamped_by_broker = 1 if number(source, at + CRC_FROM, 2) & LOG_APPEND_TIME else 0
         self.leader_epoch = number(source, at + EPOCH_AT, 4)
@@ -205,10 +213,10 @@ class Stretch:
         self.end = at + size
 
     def fill(self, sink: RecordSink) -> bool:
-        """Add the records to columns that have room for them.
+        """Add the records of all batches to the sink's columns, which have memory for the records.
 
-        Returns False if a record is corrupt or does not fit. Then nothing has been added, and the stretch now ends before the batch of that
-        record.
+        Returns False if a record is corrupt or does not fit. Then nothing has been added, and the batch with that record and all later
+        batches are removed from the stretch.
         """
         before = sink.rows
         with cython.nogil:
@@ -222,7 +230,7 @@ class Stretch:
         return True
 
     def run(self, sink: RecordSink) -> int:
-        """Do the work of fill() without the interpreter lock; return the position in the data where it stopped."""
+        """Do the work of fill() without the interpreter lock. Return `end`, or the position of the batch that could not be added."""
         at, start, place = self.begin, self.start, 0
         while at < self.end:
             size = number(self.batches.source, at + LENGTH_AT, 4) + AFTER_LENGTH
@@ -239,7 +247,7 @@ class Stretch:
         return at
 
     def enter(self, at: int, records: int, end: int) -> None:
-        """Move the walker to the records of the batch at `at`. They lie from `records` to `end`."""
+        """Move the walker to the records of the batch at position `at`. records, end: the positions where the records begin and end."""
         source = self.batches.source
         time_at = MAX_TIMESTAMP_AT if self.stamped_by_broker == 1 else TIMESTAMP_AT
         self.walker.enter(
@@ -253,7 +261,7 @@ class Stretch:
         )
 
     def end_at(self, end: int) -> None:
-        """Remove the batches from position `end` on."""
+        """Remove the batches from position `end` of the data on."""
         last, codec, place = self.end, self.codec, 0
         self.forget()
         while self.end < min(end, last):

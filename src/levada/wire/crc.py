@@ -16,7 +16,7 @@ MASK = 0xFFFFFFFF
 
 
 def multiply(a: int, b: int) -> int:
-    """Return a times b modulo the polynomial."""
+    """Return the product of two polynomials over GF(2) modulo the polynomial of CRC-32C."""
     product = 0
     while a:
         if a & ONE:
@@ -27,9 +27,9 @@ def multiply(a: int, b: int) -> int:
 
 
 def shifted(difference: int, following_bytes: int) -> int:
-    """Return the difference (xor) of the checksums of two inputs that differ only at their beginning.
+    """Return the XOR of the checksums of two inputs that differ only in their first part.
 
-    difference: the difference of the beginnings' checksums. following_bytes: the number of equal bytes after the beginnings.
+    difference: the XOR of the checksums of the two first parts. following_bytes: the number of bytes after the first part.
     """
     result = difference
     power = ONE >> 8  # x^8: one byte

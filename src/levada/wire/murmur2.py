@@ -19,24 +19,28 @@ MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes | bytearray | memoryview) -> int:
-    """Return the hash as Java's signed 32-bit int."""
+    """Return the murmur2 hash of `data` as a signed 32-bit number, like Java's Utils.murmur2()."""
     key = bytes(data)
     unsigned = hash_bytes(key, 0, len(key))
     return unsigned - (1 << 32) if unsigned > 0x7FFFFFFF else unsigned
 
 
 def partition_for_key(key: bytes, count: int) -> int:
-    """Return the partition of a key. count: all partitions of its topic, including those without a leader."""
+    """Return the partition that Kafka's default partitioner chooses for a key.
+
+    count: the number of the topic's partitions, including partitions without a leader.
+    """
     # Most keys are bytes; for these bytes() would only look for a __bytes__ method, which takes longer than the hash.
     data = key if type(key) is bytes else bytes(key)
     return (hash_bytes(data, 0, len(data)) & 0x7FFFFFFF) % count
 
 
 def partitions_for_keys(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
-    """Set `partitions`, int32 per row, to the partition of the row's key wherever it is -1. It stays -1 for a null key.
+    """Set partitions[i] to the partition of the key in row i, if partitions[i] is -1 and the key is not null.
 
-    data, offsets, validity: the parts of an Arrow large_binary column. offsets: from the first row on; None for a column of nulls.
-    validity: None if no key is null. shift: the validity bit of the first row.
+    partitions: an int32 for each row. data, offsets, validity: the buffers of an Arrow large_binary column with the keys. offsets: begins
+    with the first row; None if all keys are null. validity: None if no key is null. shift: the position of the first row's bit in
+    `validity`. count: the number of the topic's partitions.
     """
     if offsets is not None:
         hash_rows(data, offsets, validity, shift, count, partitions)
@@ -57,7 +61,10 @@ def hash_rows(data: Any, offsets: Any, validity: Any, shift: int, count: int, pa
 
 
 def hash_bytes(source: Any, start: int, end: int) -> int:
-    """Return the unsigned hash of the bytes from `start` to `end`. The masks limit Python's ints to 32 bits; in C they cost nothing."""
+    """Return the murmur2 hash of the bytes of `source` from `start` to `end`, as an unsigned 32-bit number.
+
+    The masks limit Python's ints to 32 bits; in C they cost nothing.
+    """
     length = end - start
     state = (SEED ^ length) & MASK
     at = start

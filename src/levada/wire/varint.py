@@ -67,12 +67,12 @@ def _within(value: int, bits: int) -> int:
 
 
 def zigzag(value: int) -> int:
-    """Move the sign of a number of at most 64 bits to its lowest bit: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Return the zigzag form of a number of at most 64 bits, whose lowest bit is the sign: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return value << 1 if value >= 0 else ~(value << 1)
 
 
 def unzigzag(value: int) -> int:
-    """Return the signed number of a zigzag number."""
+    """Return the signed number that a zigzag number stands for, the reverse of zigzag()."""
     return (value >> 1) ^ -(value & 1)
 
 
