@@ -46,7 +46,7 @@ def describe_acls(wanted: AclBindingFilter, attempts: Attempts) -> Flow[list[Acl
 
 
 def create_acls(bindings: Collection[AclBinding], attempts: Attempts) -> Flow[dict[AclBinding, None]]:
-    """Create rules; a rule that exists already is no error."""
+    """Create rules. A rule that exists already causes no error."""
     return _carry_out(
         Doing(lambda binding: f"create the ACL {binding}", ON_ADMIN_ERROR, attempts, CreateAclsRequest.NAME),
         bindings,
@@ -70,7 +70,11 @@ def delete_acls(filters: Collection[AclBindingFilter], attempts: Attempts) -> Fl
 def _carry_out(
     doing: Doing, keys: Collection[K], request: Callable[[list[K]], Request[Any]], outcomes: _Outcomes, min_version: int
 ) -> Flow[dict[K, Any]]:
-    """Send a request about all keys. outcomes: returns the outcomes in a response, in the order of the keys."""
+    """Send one request about all keys, with retries; return the value for each key.
+
+    request: makes the request. outcomes: reads the outcomes from its response, in the order of the keys. min_version: the lowest version
+    of the API that may be used.
+    """
 
     def ask(node: Whom, wanted: list[K]) -> Flow[Answer[K, Any]]:
         try:

@@ -37,11 +37,11 @@ NOT_TOLD_MS = -1
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers of a cluster. controller: the broker that forwards requests to the controller, None if none is named.
+    """The brokers of a cluster. controller: the broker that forwards requests to the controller, None if the brokers name no controller.
 
-    Brokers before 0.10 name no controller, and those before 0.10.1 no cluster id. authorized_operations: what this user may do with the
-    cluster, None if it was not asked for. fenced: the ids of brokers that are registered but not in use, such as those that are down; they
-    are included only on request.
+    Brokers before 0.10 name no controller, and brokers before 0.10.1 have no cluster id. authorized_operations: the operations that this
+    user may do with the cluster, None if they were not requested. fenced: the ids of brokers that are registered but not in use, for
+    example because they are down; empty unless they were requested.
     """
 
     cluster_id: str | None
@@ -70,8 +70,8 @@ class FeatureMetadata(NamedTuple):
 
 
 class UpgradeType(KafkaWord):
-    """Which change of a feature's level is allowed. UPGRADE: only to a higher one. The others: also to a lower one; UNSAFE_DOWNGRADE may
-    lose data.
+    """The change of a feature's level that is allowed. UPGRADE: only to a higher level. SAFE_DOWNGRADE: also to a lower level, if no
+    metadata are lost. UNSAFE_DOWNGRADE: also if metadata are lost.
     """
 
     UPGRADE = "Upgrade"
@@ -84,16 +84,16 @@ _UPGRADES = {UpgradeType.UPGRADE: 1, UpgradeType.SAFE_DOWNGRADE: 2, UpgradeType.
 
 
 class FeatureUpdate(NamedTuple):
-    """The new level of a feature; 0 removes it."""
+    """The new level of a feature. Level 0 removes the feature from the finalized features."""
 
     max_version: int
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
 
 class QuorumReplica(NamedTuple):
-    """A node's copy of the metadata log. Times are in ms since the epoch, None if the leader does not know them.
+    """A node's replica of the metadata log. Times are in ms since the epoch, None if the leader does not know them.
 
-    directory_id: the id of its folder, None before 3.9.
+    directory_id: the id of the log directory with the replica, None before Kafka 3.9.
     """
 
     node_id: int
@@ -114,7 +114,7 @@ class RaftEndpoint(NamedTuple):
 class QuorumDescription(NamedTuple):
     """The controllers of a cluster in KRaft mode (KIP-595). voters elect the leader; observers, such as brokers, only follow it.
 
-    endpoints: of each voter by its id, if brokers report them (since 3.9).
+    endpoints: the listeners of each voter, by the voter's id; empty before Kafka 3.9.
     """
 
     leader_id: int
@@ -133,7 +133,8 @@ def describe_cluster(
 ) -> Flow[ClusterDescription]:
     """Ask any node for the nodes of the cluster. fenced: include brokers that are registered but not in use (Kafka since 4.0).
 
-    of_controllers: ask a controller, for the controllers.
+    authorized_operations: also ask for the operations that this user may do. of_controllers: ask a controller, which returns the
+    controllers in place of the brokers.
     """
     endpoint = CONTROLLERS if of_controllers else BROKERS
     return from_any("describe cluster", attempts, lambda: _describe_cluster(authorized_operations, fenced, endpoint))
@@ -162,7 +163,7 @@ def _describe_cluster(authorized_operations: bool, fenced: bool, endpoint_type: 
 
 
 def _by_metadata(authorized_operations: bool) -> Flow[ClusterDescription]:
-    """Describe the cluster by Metadata, for brokers before 2.8."""
+    """Describe the cluster with a Metadata request, because brokers before 2.8 do not have DescribeCluster."""
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=authorized_operations)
     oldest = FIRST_METADATA_VERSION_WITH_OPERATIONS if authorized_operations else 0
     response: MetadataResponse = yield Call(request, min_version=oldest)
@@ -200,7 +201,7 @@ def unregister_controller(controller_id: int, attempts: Attempts) -> Flow[None]:
 
 
 def describe_features(attempts: Attempts) -> Flow[FeatureMetadata]:
-    """Ask any broker for features."""
+    """Ask any broker for the finalized and the supported features."""
     return from_any("describe features", attempts, _describe_features)
 
 
@@ -215,7 +216,7 @@ def _describe_features() -> Flow[FeatureMetadata]:
 def update_features(
     updates: Mapping[str, FeatureUpdate], attempts: Attempts, *, timeout_ms: int, validate_only: bool
 ) -> Flow[dict[str, None]]:
-    """Change the levels of features."""
+    """Change the finalized levels of features. validate_only: check the changes without making them."""
 
     def request(wanted: list[str]) -> UpdateFeaturesRequest:
         keys = [
@@ -241,7 +242,7 @@ def update_features(
 
 
 def describe_metadata_quorum(attempts: Attempts) -> Flow[QuorumDescription]:
-    """Ask any broker for the quorum; it asks the leader of the quorum."""
+    """Ask any broker for the state of the controller quorum. The broker forwards the request to the quorum's leader."""
     topics = [describe_quorum.TopicData(topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData()])]
 
     def outcomes(response: DescribeQuorumResponse) -> dict[None, Outcome]:
@@ -257,7 +258,7 @@ def describe_metadata_quorum(attempts: Attempts) -> Flow[QuorumDescription]:
 def add_raft_voter(
     voter_id: int, directory_id: UUID, endpoints: Sequence[RaftEndpoint], attempts: Attempts, *, cluster_id: str | None, timeout_ms: int
 ) -> Flow[None]:
-    """Make a controller a voter that was an observer (KIP-853)."""
+    """Make an observer a voter of the controller quorum (KIP-853). directory_id: the id of its log directory."""
     listeners = [Listener(name=one.name, host=one.host, port=one.port) for one in endpoints]
     asked = Asked(
         lambda _: f"add voter {voter_id} with directory {directory_id}",
@@ -271,7 +272,7 @@ def add_raft_voter(
 
 
 def remove_raft_voter(voter_id: int, directory_id: UUID, attempts: Attempts, *, cluster_id: str | None) -> Flow[None]:
-    """Make a voter an observer (KIP-853)."""
+    """Make a voter of the controller quorum an observer (KIP-853). directory_id: the id of its log directory."""
     asked = Asked(
         lambda _: f"remove voter {voter_id} with directory {directory_id}",
         lambda _: RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id),

@@ -54,10 +54,10 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSource(StrEnum):
-    """Where a value comes from. UNKNOWN: the broker does not report it (before 1.1), or is newer than levada.
+    """The source of a setting's value. UNKNOWN: the broker does not report the source (before 1.1), or it is newer than levada.
 
-    Earlier members override later ones: a topic's own value, then its broker's, then that of all brokers, then that of the broker's file,
-    and last Kafka's default.
+    Earlier members override later members: first the topic's own value, then the value of its broker, then the value of all brokers, then
+    the value in the broker's file, and last Kafka's default.
     """
 
     DYNAMIC_TOPIC_CONFIG = "DynamicTopicConfig"
@@ -75,7 +75,7 @@ _SOURCES = dict(enumerate(tuple(ConfigSource)[:-1], 1))
 
 
 class ConfigType(StrEnum):
-    """The type of a value. UNKNOWN: the broker does not report it (before 2.6), or is newer than levada."""
+    """The type of a setting's value. UNKNOWN: the broker does not report the type (before 2.6), or it is newer than levada."""
 
     BOOLEAN = "Boolean"
     STRING = "String"
@@ -104,9 +104,9 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting. value: None if it has none or is sensitive, because brokers never return passwords.
+    """A setting of a resource. value: None if it is not set, or if it is sensitive, because brokers never return passwords.
 
-    is_read_only: it cannot be changed while the broker runs. synonyms, documentation: empty unless they were requested.
+    is_read_only: whether the setting cannot be changed while the broker runs. synonyms, documentation: empty unless they were requested.
     """
 
     name: str
@@ -125,7 +125,7 @@ class ConfigEntry(NamedTuple):
 
 
 class AlterConfigOp(NamedTuple):
-    """A change of one setting. operation: "Set"; "Delete", which restores the default; "Append" to, or "Subtract" from, a list."""
+    """A change of one setting. operation: "Set"; "Delete", which restores the default; "Append" and "Subtract", which change a list."""
 
     operation: str
     value: str | None = None
@@ -164,7 +164,7 @@ def describe_configs(
 def incremental_alter_configs(
     changes: Mapping[ConfigResource, Mapping[str, AlterConfigOp]], attempts: Attempts, spawn: Spawn, *, validate_only: bool
 ) -> Flow[dict[ConfigResource, None]]:
-    """Change single settings of resources. For each resource, either all changes are made or none."""
+    """Change some settings of resources; other settings stay unchanged. For each resource, either all changes are made or none."""
     asked = Asked(
         lambda resource: f"alter the settings of {resource}",
         lambda wanted: IncrementalAlterConfigsRequest(
@@ -192,7 +192,7 @@ def incremental_alter_configs(
 
 
 def list_config_resources(types: Collection[ConfigResourceType], attempts: Attempts) -> Flow[list[ConfigResource]]:
-    """List the resources that have settings of their own. Without types, those of all types."""
+    """List the resources that have settings of their own. types: only resources of these types; empty for all types."""
     try:
         return (yield from _list(ListConfigResourcesRequest(resource_types=[NUMBERS[kind] for kind in types]), attempts))
     except UnsupportedVersionError:
@@ -215,7 +215,7 @@ def _list(
 
 
 def _knows(resource: ConfigResource) -> Whom:
-    """Return the broker that has to be asked: only a broker itself knows its start-up settings and its loggers' levels."""
+    """Return the broker to which a request about a resource has to go. Only a broker itself knows its start-up settings and log levels."""
     is_of_one = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name
     return ThisNode(int(resource.name)) if is_of_one else ANY_NODE
 

@@ -36,9 +36,10 @@ def each_at_its_coordinator(
     *,
     kind: CoordinatorKind = CoordinatorKind.GROUP,
 ) -> Flow[dict[str, V]]:
-    """Ask the coordinators of all keys, all coordinators at once. ask: sends one request to one of them. kind: of the keys.
+    """Ask all coordinators of some groups or transactional ids, at the same time. Return the value for each key.
 
-    Before a key is asked about again, its coordinator is looked up again.
+    keys: the groups or ids. kind: whether they are groups or transactional ids. ask: sends one request to one coordinator. Before a
+    request about a key is repeated, the coordinator of the key is looked up again.
     """
     coordinators: dict[str, ConnectionKey] = {}
 

@@ -117,7 +117,7 @@ def _ask_about_classic(
     authorized_operations: bool,
     read: Callable[[describe_groups.DescribedGroup, int], V],
 ) -> Flow[Answer[str, V]]:
-    """Ask a coordinator about classic groups once. read: makes the description of one, with the coordinator's node id."""
+    """Send one request about classic groups to a coordinator. read: makes a group's description; its second argument is the node id."""
     request = DescribeGroupsRequest(groups=groups, include_authorized_operations=authorized_operations)
     response: DescribeGroupsResponse = yield Call(request, coordinator)
     answer: Answer[str, V] = Answer(refresh=False)
@@ -179,7 +179,7 @@ def _classic_members(group: describe_groups.DescribedGroup) -> tuple[MemberDescr
 
 
 def _assigned(data: bytes) -> frozenset[TopicPartition]:
-    """Return the assignment that a leader gave a member; no bytes mean none."""
+    """Return the partitions in the assignment of a member, which its group's leader has made. Without bytes there are no partitions."""
     topics = decode_prefixed(ConsumerProtocolAssignment, data).assigned_partitions if data else []
     return frozenset(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
 

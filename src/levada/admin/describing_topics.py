@@ -32,7 +32,10 @@ _DESCRIBED = (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 class TopicDescription(NamedTuple):
-    """A topic as the brokers describe it. authorized_operations: what this user may do with it, None if the broker does not say."""
+    """A topic as the brokers describe it.
+
+    authorized_operations: the operations that this user may do with the topic, None if the broker does not report them.
+    """
 
     name: str
     topic_id: UUID | None
@@ -83,7 +86,9 @@ def _describe_once(names: list[str]) -> Flow[dict[str, Outcome]]:
 
 
 def _page_by_page(names: Iterable[str]) -> Flow[dict[str, Outcome]]:
-    """Ask for all partitions of topics. The broker goes through the names in order, and says where the next page begins."""
+    """Ask for all partitions of topics, in several requests. Each response has a part of the topics, sorted by name, and says where the
+    next one begins.
+    """
     wanted = [TopicRequest(name=name) for name in sorted(names)]
     found: dict[str, Outcome] = {}
     cursor: describe_topic_partitions.Cursor | None = None
@@ -100,7 +105,7 @@ def _page_by_page(names: Iterable[str]) -> Flow[dict[str, Outcome]]:
 
 
 def _joined(before: Outcome | None, page: Outcome) -> Outcome:
-    """Return one description of two pages about the same topic."""
+    """Return a topic's description with the partitions of two responses. before: the first response, None if there was none."""
     if before is None or before.value is None or page.value is None:
         return page
     return page._replace(value=before.value._replace(partitions=before.value.partitions + page.value.partitions))

@@ -30,9 +30,9 @@ FIRST_WITH_NEW_EPOCH = 5
 
 
 class TransactionOutcome(Enum):
-    """The outcome of a transaction that its producer has handed over, provided that its transactional id was not used again before.
+    """The outcome of a transaction that its producer has detached. It is right only if the transactional id was not used again since then.
 
-    LOST: the transaction was aborted, but not by the call that returns LOST. It took longer than transaction.timeout.ms, or somebody else
+    LOST: the transaction was aborted, but not by the call that returns LOST. It took longer than transaction.timeout.ms, or another client
     ended it. A commit will never succeed. UNKNOWN: there was no answer in time, or the coordinator has forgotten the transactional id.
     """
 
@@ -43,7 +43,7 @@ class TransactionOutcome(Enum):
 
 
 class Meaning(NamedTuple):
-    """The meaning of an error code for a transaction. outcome: valid if the caller meets the conditions above."""
+    """The meaning of an error code for a transaction. outcome: right if the transactional id was not used again after the detach."""
 
     text: str
     outcome: TransactionOutcome
@@ -80,10 +80,10 @@ Reasons = dict[TransactionHandle, str]
 
 
 def end(handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, *, commits: bool) -> Flow[None]:
-    """Commit or abort, and retry until there is an answer.
+    """Commit a detached transaction, or abort it if `commits` is false. Retry until the coordinator answers.
 
-    Returns at once for a transaction without records, which no coordinator knows of. Raises BrokerError with the meaning of the code, and
-    TransactionOutcomeUnknownError if there is no answer in time.
+    Returns at once for a transaction without records, because no coordinator knows it. Raises a BrokerError whose text explains the error
+    code, and TransactionOutcomeUnknownError if there is no answer in time.
     """
     reasons: Reasons = {}
     try:
@@ -105,10 +105,10 @@ def end_all(
     commits: bool,
     reached: Callable[[], bool],
 ) -> Flow[dict[TransactionHandle, TransactionOutcome]]:
-    """Commit or abort several transactions as end() does, all at the same time, and return the outcome of each.
+    """Commit or abort several detached transactions at the same time, each like end(). Return the outcome of each transaction.
 
-    reached: whether any broker has answered this client; if none has, raises TimeoutError at the time limit. Once all were tried, raises
-    the first error that says nothing about its transaction, such as a missing permission, with the outcomes of the others.
+    reached: returns whether any broker has answered this client; if not, TimeoutError is raised at the time limit. An error from which
+    no outcome follows, such as a missing permission, is raised after all transactions were tried. The error has the outcomes of the others.
     """
     reasons: Reasons = {}
     under_way = {handle: spawn.start(_outcome(handle, coordinators, attempts, reasons, commits=commits)) for handle in handles}
@@ -143,7 +143,7 @@ def _outcomes(
 def _outcome(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[TransactionOutcome | BrokerError]:
-    """End one of several transactions. Return an error only if it says nothing about the transaction and a retry would not help."""
+    """End one of several transactions. Return its outcome, or an error from which no outcome follows and for which no retry would help."""
     try:
         yield from _until_answered(handle, coordinators, attempts, reasons, commits=commits)
     except BrokerError as error:
@@ -158,7 +158,7 @@ def _outcome(
 def _until_answered(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[None]:
-    """Ask until there is an answer; raise BrokerError with its meaning."""
+    """Send EndTxn until the coordinator answers. Raise a BrokerError whose text explains the error code of the answer."""
     if not handle.partitions and not handle.groups:
         return
     tries = 0

@@ -7,9 +7,10 @@ from typing import Self
 
 
 class KafkaWord(StrEnum):
-    """A state or type of Kafka. Its case does not matter, because brokers, Java's enums and Kafka's tools write it differently.
+    """Base class of enums for Kafka's states and types. Values are found in upper or lower case, because Kafka's brokers, Java's enums and
+    Kafka's tools write them differently.
 
-    A subclass has a member UNKNOWN, which stands for values of a newer Kafka.
+    Each subclass has a member UNKNOWN, which stands for the values of a newer Kafka.
     """
 
     @classmethod

@@ -31,14 +31,20 @@ ON_ALTER_ERROR = RetryPolicy({**ON_COMMIT_ERROR.on_error, ErrorCode.UNKNOWN_TOPI
 def list_group_offsets(
     group_id: str, partitions: Collection[TopicPartition] | None, attempts: Attempts, finder: CoordinatorFinder, *, stable: bool
 ) -> Flow[Committed]:
-    """Return the committed offsets of a group for these partitions, None for all partitions with a committed offset."""
+    """Return the committed offsets of a group. partitions: None for all partitions with a committed offset.
+
+    stable: wait until no open transaction can change the offsets (KIP-447).
+    """
     return fetch_offsets(finder, group_id, partitions, attempts, Waiting(stable))
 
 
 def list_offsets_of_groups(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, stable: bool
 ) -> Flow[dict[str, Committed]]:
-    """Return the committed offsets of several groups. wanted: the partitions of each, None for all with a committed offset."""
+    """Return the committed offsets of several groups. wanted: the partitions of each group, None for all with a committed offset.
+
+    stable: wait until no open transaction can change the offsets (KIP-447).
+    """
     return fetch_offsets_of_groups(finder, wanted, attempts, spawn, stable=stable)
 
 

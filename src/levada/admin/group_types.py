@@ -25,9 +25,10 @@ class GroupType(KafkaWord):
 class GroupState(KafkaWord):
     """The state of a group; which states are possible depends on its type. UNKNOWN: a state of a newer Kafka.
 
-    EMPTY: it has no members, and may have offsets. STABLE: every member has its assignment. PREPARING_REBALANCE and COMPLETING_REBALANCE:
-    of classic groups, while members join, and while they wait for their assignment. ASSIGNING and RECONCILING: of consumer groups, while a
-    new target is computed, and while members move to it. NOT_READY: of streams groups.
+    EMPTY: the group has no members, but may have offsets. STABLE: every member has its assignment. Classic groups are in
+    PREPARING_REBALANCE while members join, and in COMPLETING_REBALANCE while members wait for their assignment. Consumer groups are in
+    ASSIGNING while the coordinator computes a new target assignment, and in RECONCILING while members change to that assignment. NOT_READY:
+    only streams groups.
     """
 
     EMPTY = "Empty"
@@ -49,10 +50,11 @@ _COMPLETING_BEFORE_KAFKA_1 = "AwaitingSync"
 
 
 class GroupListing(NamedTuple):
-    """A group that some broker coordinates.
+    """A group in the list of its coordinator.
 
-    type: also CLASSIC if the broker does not report it (before 3.8). protocol_type: "consumer" for groups of consumers of either type; ""
-    for a group that has offsets and never had members; "connect" for workers of Kafka Connect; or what else the members have chosen.
+    type: CLASSIC also if the broker does not report the type (before 3.8). protocol_type: "consumer" for classic and consumer groups whose
+    members are consumers; "connect" for workers of Kafka Connect; "" for a group that has offsets but never had members; or another name
+    that the members have chosen.
     """
 
     group_id: str
@@ -64,10 +66,10 @@ class GroupListing(NamedTuple):
 class MemberDescription(NamedTuple):
     """A member of a group.
 
-    assignment: the partitions that it has; for a member of a consumer group, including those that it is still giving up; empty if the
-    members are no consumers. While a classic group rebalances, brokers before 4.0 report no assignment for any member. Only for members of
-    consumer groups (KIP-848), otherwise None: target_assignment, the partitions that it is to have; member_epoch; and upgraded, whether it
-    uses the new protocol, which is None if the broker does not report it.
+    assignment: the partitions that the member owns, including partitions that it has not revoked yet; empty if the members are no
+    consumers. While a classic group rebalances, brokers before 4.0 report no assignment for any member. target_assignment: the partitions
+    that the member will own after the rebalance. member_epoch: the member's epoch. upgraded: whether the member uses the new protocol, None
+    if the broker does not report it. These three are None unless the group is a consumer group (KIP-848).
     """
 
     member_id: str
@@ -83,9 +85,9 @@ class MemberDescription(NamedTuple):
 class ConsumerGroupDescription(NamedTuple):
     """A group of consumers of either protocol, as its coordinator describes it.
 
-    is_simple_consumer_group: whether it has offsets and never had members. partition_assignor: the assignor's name, "" if none is chosen
-    yet. authorized_operations: what this user may do with the group, None if it was not asked for. group_epoch, target_assignment_epoch: of
-    consumer groups (KIP-848), None for others.
+    is_simple_consumer_group: whether the group has offsets but never had members. partition_assignor: the assignor's name, "" if none is
+    chosen yet. authorized_operations: the operations that this user may do with the group, None if they were not requested. group_epoch,
+    target_assignment_epoch: the epochs of a consumer group (KIP-848), None for other groups.
     """
 
     group_id: str
@@ -101,10 +103,10 @@ class ConsumerGroupDescription(NamedTuple):
 
 
 class ClassicGroupDescription(NamedTuple):
-    """A group of the classic protocol, whatever its members are: consumers, workers of Kafka Connect, ...
+    """A group of the classic protocol. Its members may be consumers, workers of Kafka Connect or other programs.
 
-    protocol_type: what the members are, "" for a group that never had any. protocol_data: the protocol that they have agreed on, such as an
-    assignor's name. Only members of groups of consumers have an assignment here.
+    protocol_type: the kind of members, such as "consumer" or "connect"; "" for a group that never had members. protocol_data: the protocol
+    that the members have agreed on, such as an assignor's name. Only members that are consumers have an assignment in `members`.
     """
 
     group_id: str
@@ -127,7 +129,10 @@ class ShareMemberDescription(NamedTuple):
 
 
 class ShareGroupDescription(NamedTuple):
-    """A share group (KIP-932), as its coordinator describes it. authorized_operations: None if it was not asked for."""
+    """A share group (KIP-932), as its coordinator describes it.
+
+    authorized_operations: the operations that this user may do with the group, None if they were not requested.
+    """
 
     group_id: str
     state: GroupState
@@ -139,7 +144,10 @@ class ShareGroupDescription(NamedTuple):
 
 
 class StreamsTasks(NamedTuple):
-    """Tasks of Kafka Streams: partitions by the id of their subtopology. active: processing. standby, warmup: with a copy of the state."""
+    """The tasks of a Kafka Streams member: for each subtopology id, the partitions.
+
+    active: tasks that process records. standby, warmup: tasks that only keep a copy of the state.
+    """
 
     active: Mapping[str, frozenset[int]]
     standby: Mapping[str, frozenset[int]]
@@ -147,10 +155,10 @@ class StreamsTasks(NamedTuple):
 
 
 class StreamsMemberDescription(NamedTuple):
-    """A member of a streams group, which is a thread of an application. endpoint: host and port for interactive queries, None without one.
+    """A member of a streams group, which is a thread of an application.
 
-    task_offsets, task_end_offsets: the current and the last offsets of its tasks' states, by subtopology and partition. is_classic: whether
-    it still uses the classic protocol.
+    endpoint: host and port for interactive queries, None if the member has none. task_offsets, task_end_offsets: the current and the last
+    changelog offsets of the member's tasks, by subtopology and partition. is_classic: whether the member still uses the classic protocol.
     """
 
     member_id: str
@@ -171,7 +179,7 @@ class StreamsMemberDescription(NamedTuple):
 
 
 class StreamsInternalTopic(NamedTuple):
-    """A topic that an application creates for itself. partitions: 0 for as many as its source has."""
+    """A topic that an application creates for itself. partitions: their number; 0 if it is that of the source topics."""
 
     name: str
     partitions: int
@@ -190,9 +198,9 @@ class StreamsSubtopology(NamedTuple):
 
 
 class StreamsGroupDescription(NamedTuple):
-    """A streams group (KIP-1071), as its coordinator describes it. topology_epoch: None while it has no topology.
+    """A streams group (KIP-1071), as its coordinator describes it. topology_epoch: None while the group has no topology.
 
-    authorized_operations: None if it was not asked for.
+    authorized_operations: the operations that this user may do with the group, None if they were not requested.
     """
 
     group_id: str
@@ -207,7 +215,10 @@ class StreamsGroupDescription(NamedTuple):
 
 
 def operations(bits: int, not_asked: int) -> frozenset[AclOperation] | None:
-    """Return the operations of a bit set, None for the value which means that they were not asked for."""
+    """Return the operations whose bits are set.
+
+    not_asked: the value of `bits` for operations that were not requested. For it the result is None.
+    """
     if bits == not_asked:
         return None
     numbers = [number for number in range(AclOperation.READ.number, _BITS) if bits >> number & 1]

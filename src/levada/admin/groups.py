@@ -30,14 +30,14 @@ LONGEST_REASON = 255
 
 
 class GroupFilter(NamedTuple):
-    """Selects groups to list; an empty part selects all."""
+    """Selects the groups to list. An empty field selects all groups."""
 
     types: frozenset[GroupType] = frozenset()
     states: frozenset[GroupState] = frozenset()
     protocol_types: frozenset[str] = frozenset()
 
     def passes(self, group: GroupListing) -> bool:
-        """Whether a group is selected."""
+        """Whether the filter selects a group."""
         return (
             (not self.types or group.type in self.types)
             and (not self.states or group.state in self.states)
@@ -80,7 +80,7 @@ def list_groups(attempts: Attempts, spawn: Spawn, wanted: GroupFilter) -> Flow[l
 
 
 def _ask_for_list(node: ThisNode, wanted: GroupFilter) -> Flow[ListGroupsResponse]:
-    """Ask a broker for groups. It filters them itself if it can; otherwise it lists all of its groups."""
+    """Ask a broker for its groups that the filter selects. A broker that is too old to filter lists all its groups."""
     oldest = FIRST_LIST_VERSION_WITH_TYPES if wanted.types else FIRST_LIST_VERSION_WITH_STATES if wanted.states else 0
     request = ListGroupsRequest(states_filter=sorted(wanted.states), types_filter=sorted(wanted.types))
     try:
@@ -93,7 +93,7 @@ def _ask_for_list(node: ThisNode, wanted: GroupFilter) -> Flow[ListGroupsRespons
 
 
 def _states_that_are_missing(node: ThisNode, response: ListGroupsResponse) -> Flow[Mapping[str, GroupState]]:
-    """Describe groups whose states are missing from the list, which brokers before 2.6 do not report."""
+    """Return the states of groups whose states are not in the list, by group id. Brokers before 2.6 list groups without their states."""
     missing = [group.group_id for group in response.groups if not group.group_state]
     if not missing:
         return {}
@@ -126,7 +126,10 @@ def delete_groups(groups: Collection[str], attempts: Attempts, finder: Coordinat
 def remove_members(
     group: str, instance_ids: Iterable[str] | None, reason: str, attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, None]]:
-    """Remove static members from a group (KIP-345), or all members, whose ids are asked for first. reason: for the broker's log."""
+    """Remove members from a group (KIP-345). reason: a text for the broker's log.
+
+    instance_ids: the group.instance.ids of static members; None for all members, whose ids are requested first.
+    """
     if instance_ids is None:
         leavers = yield from _all_members(group, attempts, finder, spawn)
     else:

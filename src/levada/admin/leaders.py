@@ -37,10 +37,9 @@ AskLeader = Callable[[ThisNode, list[TopicPartition]], Flow[Answer[TopicPartitio
 def each_at_its_leader(
     doing: Doing, partitions: Collection[TopicPartition], spawn: Spawn, ask: AskLeader[V]
 ) -> Flow[dict[TopicPartition, V]]:
-    """Ask the leaders of all partitions, all leaders at once, after asking any broker for the leaders. ask: sends one request to one
-    leader.
+    """Ask the leaders of partitions, all leaders at the same time. Return the value for each partition.
 
-    Before a leader is asked again, the leaders are looked up again.
+    ask: sends one request to one leader. The leaders are looked up first, and again before a request about a partition is repeated.
     """
     leaders: dict[TopicPartition, ThisNode] = {}
 
@@ -58,7 +57,7 @@ def each_at_its_leader(
 
 
 def _find_leaders(doing: Doing, tps: list[TopicPartition], leaders: dict[TopicPartition, ThisNode]) -> Flow[Answer[TopicPartition, Any]]:
-    """Look up leaders; errors of partitions are added to the answer."""
+    """Look up the leaders of partitions and add them to `leaders`. The errors of partitions are in the returned answer."""
     response: MetadataResponse = yield from these_topics(*(tp.topic for tp in tps), may_create=False)
     topics = {topic.name: topic for topic in response.topics}
     answer: Answer[TopicPartition, Any] = Answer(refresh=False)

@@ -21,8 +21,9 @@ NOT_TOLD = -1
 
 
 class LogDirReplica(NamedTuple):
-    """A replica in a folder. size_bytes: of its log. offset_lag: how far its end is behind the partition's high watermark, at least 0;
-    of a future replica, behind the current one, which it takes the place of once it has caught up (alter_replica_log_dirs()).
+    """A replica in a log directory. size_bytes: the size of its log. offset_lag: the number of offsets from the end of its log to the
+    partition's high watermark, at least 0. For a future replica, which alter_replica_log_dirs() has created: the number of offsets to the
+    end of the current replica, which the future replica replaces once it has caught up.
     """
 
     size_bytes: int
@@ -31,10 +32,10 @@ class LogDirReplica(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """A folder of a broker. error: why it cannot be used, None if it can.
+    """A log directory of a broker. error: why the directory cannot be used, None if it can be used.
 
-    total_bytes, usable_bytes: of its volume, None if the broker does not report them (before 3.3). is_cordoned: it takes no new replicas
-    (4.3).
+    total_bytes, usable_bytes: the size and the free space of its volume, None if the broker does not report them (before Kafka 3.3).
+    is_cordoned: whether the directory gets no new replicas (since Kafka 4.3).
     """
 
     error: BrokerError | None
@@ -45,7 +46,10 @@ class LogDirDescription(NamedTuple):
 
 
 class ReplicaLogDirs(NamedTuple):
-    """The folder of a replica, None if the broker has none of it. future: the folder that it is being moved to, None if it is not."""
+    """The log directory of a replica. current: None if the broker does not have the replica.
+
+    future: the log directory to which the replica is being moved, None if it is not being moved.
+    """
 
     current: str | None = None
     current_offset_lag: int | None = None
@@ -56,7 +60,7 @@ class ReplicaLogDirs(NamedTuple):
 def describe_log_dirs(
     broker_ids: Collection[int] | None, attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[int, dict[str, LogDirDescription]]]:
-    """Describe the folders of these brokers, None for all; by broker id, and by path."""
+    """Describe the log directories of brokers. broker_ids: None for all brokers. The result is by broker id, then by path."""
     if broker_ids is None:
         broker_ids = [node.id for node in (yield from describe_cluster(attempts)).nodes]
     asked = Asked(
@@ -70,7 +74,7 @@ def describe_log_dirs(
 def describe_replica_log_dirs(
     replicas: Collection[TopicPartitionReplica], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartitionReplica, ReplicaLogDirs]]:
-    """Return the folders of replicas."""
+    """Return the current and the future log directory of each replica."""
 
     def outcomes(response: Any) -> dict[TopicPartitionReplica, Outcome]:
         dirs = _dirs(response.results)
@@ -83,7 +87,10 @@ def describe_replica_log_dirs(
 def alter_replica_log_dirs(
     targets: Mapping[TopicPartitionReplica, str], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartitionReplica, None]]:
-    """Move replicas to other folders of their brokers; a replica that does not exist will be created there."""
+    """Move replicas to other log directories of their brokers. targets: the path of the log directory for each replica.
+
+    If a broker does not have the replica yet, it will create the replica in that directory.
+    """
 
     def request(wanted: list[TopicPartitionReplica]) -> AlterReplicaLogDirsRequest:
         dirs: dict[str, list[TopicPartition]] = {}

@@ -44,7 +44,9 @@ _SINCE: Mapping[int, tuple[int, str]] = {
 
 
 class ElectionType(KafkaWord):
-    """PREFERRED: the first replica becomes leader, if it is in sync. UNCLEAN: any replica if none is in sync; records may be lost."""
+    """The type of a leader election. PREFERRED: elects the first replica, if it is in sync. UNCLEAN: if no replica is in sync, elects
+    any replica; records may be lost.
+    """
 
     PREFERRED = "Preferred"
     UNCLEAN = "Unclean"
@@ -55,8 +57,8 @@ _ELECTIONS = {ElectionType.PREFERRED: 0, ElectionType.UNCLEAN: 1}
 
 
 class PartitionReassignment(NamedTuple):
-    """A reassignment that is in progress. replicas: all current ones; adding: the new ones among them; removing: those that
-    go at the end.
+    """A reassignment that is in progress. replicas: the brokers of all current replicas. adding: the brokers among them that get a new
+    replica. removing: the brokers whose replica is removed at the end.
     """
 
     replicas: tuple[int, ...]
@@ -70,7 +72,10 @@ class PartitionReassignment(NamedTuple):
 def list_offsets(
     specs: Mapping[TopicPartition, int], isolation_level: IsolationLevel, attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-    """Look up an offset of each partition. specs: an OffsetSpec, or a time in milliseconds since the epoch."""
+    """Look up one offset of each partition. specs: for each partition, an OffsetSpec or a time in milliseconds since the epoch.
+
+    The result is None for a partition that has no record at or after the time.
+    """
     doing = Doing(lambda tp: f"list the offset of {tp}", ON_OFFSETS_ERROR, attempts, ListOffsetsRequest.NAME)
     oldest, release = max((_SINCE.get(spec, (FIRST_VERSION_WITH_TIMES, "0.10.1")) for spec in specs.values()), default=(0, ""))
     if isolation_level is IsolationLevel.READ_COMMITTED and oldest < FIRST_VERSION_WITH_ISOLATION:
@@ -101,7 +106,10 @@ def list_offsets(
 def delete_records(
     before: Mapping[TopicPartition, int], attempts: Attempts, spawn: Spawn, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, int]]:
-    """Delete the records before an offset of each partition, -1 for all committed ones; return the new start offsets (KIP-107)."""
+    """Delete the records before an offset of each partition; return the new log start offsets (KIP-107).
+
+    before: the offset for each partition; -1 means the high watermark.
+    """
     doing = Doing(lambda tp: f"delete the records of {tp} before offset {before[tp]}", ON_LEADER_ERROR, attempts, DeleteRecordsRequest.NAME)
 
     def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, int]]:
@@ -127,7 +135,10 @@ def delete_records(
 def elect_leaders(
     election: ElectionType, partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, bool]]:
-    """Elect leaders, None for all partitions (KIP-183, KIP-460). True: there was an election; False: none was needed."""
+    """Elect the leaders of partitions (KIP-183, KIP-460). partitions: None for all partitions that need an election.
+
+    The result is True for a partition with an election, and False for a partition that needed no election.
+    """
     if partitions is None:
         return (yield from _elect_all(election, attempts, timeout_ms))
     asked = Asked(
@@ -140,7 +151,7 @@ def elect_leaders(
 
 
 def _elect_all(election: ElectionType, attempts: Attempts, timeout_ms: int) -> Flow[dict[TopicPartition, bool]]:
-    """Elect leaders of all partitions that need it; the response says which these were."""
+    """Elect the leaders of all partitions that need an election. Return these partitions with the value True."""
     asked = Asked(
         lambda _: "elect leaders",
         lambda _: _election(election, None, timeout_ms),
@@ -171,7 +182,7 @@ def _election(election: ElectionType, wanted: Iterable[TopicPartition] | None, t
 
 
 def _elected(response: Any, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Outcome]:
-    """Return the outcome of each partition. An error of the whole request is the outcome of all."""
+    """Return the outcome of each partition. If the whole request failed, each wanted partition gets that error."""
     if response.error_code:
         return dict.fromkeys(wanted, Outcome(response.error_code))
     return {
@@ -186,7 +197,10 @@ def _elected(response: Any, wanted: Iterable[TopicPartition]) -> dict[TopicParti
 def alter_partition_reassignments(
     replicas: Mapping[TopicPartition, Sequence[int] | None], attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, None]]:
-    """Move partitions to other brokers, the preferred leader first; None cancels a reassignment in progress (KIP-455)."""
+    """Begin to move partitions to other brokers (KIP-455).
+
+    replicas: for each partition, the ids of the new brokers, the preferred leader first; None cancels a reassignment in progress.
+    """
 
     def request(wanted: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:
         topics = [
@@ -215,7 +229,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments in progress, None for those of all partitions (KIP-455)."""
+    """Return the reassignments that are in progress (KIP-455). partitions: None for all partitions."""
     topics = (
         None
         if partitions is None

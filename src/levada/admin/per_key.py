@@ -35,9 +35,9 @@ temporary failure.
 
 
 class Attempts(Retries):
-    """The retries of one admin call. retries: the largest number for each topic, partition or id.
+    """Counts the retries of one admin call. retries: the maximum number for each topic, partition or id.
 
-    answers_lost: requests that were sent and never answered, so that the cluster may have carried them out.
+    answers_lost: the number of requests that were sent but not answered. The cluster may have executed them.
     """
 
     def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, retries: int) -> None:
@@ -45,7 +45,7 @@ class Attempts(Retries):
         self.answers_lost = 0
 
     def controller(self) -> Peer | None:
-        """Return the controller that metadata names, None for any node. In KRaft mode any broker forwards requests to the controller."""
+        """Return the broker that metadata names as controller. None if any broker can be asked, because brokers forward the request."""
         controller = self.metadata.snapshot.controller
         return None if controller is None else controller.id
 
@@ -58,9 +58,10 @@ _MAYBE_DONE = "(an earlier attempt of this call got no answer, and may have done
 
 
 class Doing(NamedTuple):
-    """What a call does to each key. name: says it, for error messages. policy: the table of the API's error codes.
+    """The operation of an admin call on its keys, such as topics or partitions.
 
-    api: the API's name, for the permission that an error is about; "" where errors are made elsewhere.
+    name: returns the text of the operation on a key, for error messages. policy: maps the API's error codes to reactions. api: the name of
+    the API, from which an authorization error derives the missing permission; "" if other code makes the errors.
     """
 
     name: Callable[[Any], str]
@@ -77,10 +78,11 @@ def each(
     route: Callable[[K], Whom],
     ask: Callable[[Whom, list[K]], Flow[Answer[K, V]]],
 ) -> Flow[dict[K, V]]:
-    """Ask about all keys, then again about those with retriable errors; raise the first error once no retry is left.
+    """Send requests about all keys, and repeat them for keys with a retriable error. Return the value for each key.
 
-    spawn: asks all destinations at once; None asks one after the other. ask: sends one request to one of them, and sorts its response by
-    take(). A TimeoutError has the outcomes too; keys without an outcome have a TimeoutError that says why.
+    route: returns the node to ask about a key. ask: sends one request to one node, and reads the response with take(). spawn: asks several
+    nodes at the same time; None asks one node after the other. If keys have failed and no retry is left, raises the error of the first of
+    these keys. An error has the outcomes of all keys; after a TimeoutError, keys without an outcome have a TimeoutError with the reason.
     """
     asking: FanOut[K, V] = FanOut(doing.attempts, spawn, route=route, ask=ask)
     try:
@@ -118,9 +120,9 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
 
 
 def after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode | None, message: str | None) -> str | None:
-    """Return a broker's message. If an earlier attempt got no answer and may have led to this error, the message says so.
+    """Return a broker's error message, with a remark if an earlier request got no answer but may have caused this error.
 
-    done_already: the error which means that the request had been carried out already.
+    done_already: the error code that a broker returns if the operation was executed before.
     """
     if attempts.answers_lost and code == done_already:
         return f"{message} {_MAYBE_DONE}" if message else _MAYBE_DONE
@@ -128,7 +130,7 @@ def after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode | 
 
 
 def _named_by(key: object) -> dict[ResourceType, str]:
-    """Return the resource that a key names, by its type, for errors about permissions."""
+    """Return the possible resource types of a key, each with the resource's name, for authorization errors."""
     if isinstance(key, TopicPartition):
         return {ResourceType.TOPIC: key.topic}
     named = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
@@ -136,8 +138,8 @@ def _named_by(key: object) -> dict[ResourceType, str]:
 
 
 def lost(doing: Doing, keys: Iterable[K], fault: ConnectError) -> Answer[K, Any]:
-    """Return the answer for a request whose response was lost. Keys are asked about again where that is safe; of others this
-    is the error.
+    """Return the answer for a request whose connection was lost before the response. The request is repeated for keys that have retries
+    left. Other keys get `fault` as their error.
     """
     answer: Answer[K, Any] = Answer()
     for key in keys:

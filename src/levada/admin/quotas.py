@@ -19,9 +19,10 @@ _EXACT, _DEFAULT, _ANY = range(3)
 
 
 class ClientQuotaName(Enum):
-    """What may stand in place of a name.
+    """A special value in place of the name of a user, client id or address.
 
-    DEFAULT: all users, or clients, without a quota by name. ANY: every name and the default; only in filters.
+    DEFAULT: the quota of all users (client ids, addresses) that have no quota of their own. ANY: matches every name and DEFAULT; only for
+    filters.
     """
 
     DEFAULT = "default"
@@ -32,7 +33,7 @@ Named: TypeAlias = str | ClientQuotaName | None
 
 
 class ClientQuotaEntity(NamedTuple):
-    """The entity of a quota: a user, a client id, a user with a client id, or an address. None: the entity has no such part."""
+    """The entity of a quota: a user, a client id, a user with a client id, or an IP address. Fields that the entity lacks are None."""
 
     user: Named = None
     client_id: Named = None
@@ -43,9 +44,9 @@ class ClientQuotaEntity(NamedTuple):
 
 
 class ClientQuotaFilter(NamedTuple):
-    """Selects entities that have these parts. None: whatever the part is. strict: entities with further parts are not selected.
+    """Selects quota entities by user, client id and IP address. A field that is None matches all entities.
 
-    Without any part, it selects all entities.
+    strict: do not select entities that have a part for which the filter has no field. A filter without fields selects all entities.
     """
 
     user: Named = None
@@ -69,7 +70,7 @@ def describe_client_quotas(wanted: ClientQuotaFilter, attempts: Attempts) -> Flo
 def alter_client_quotas(
     changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], attempts: Attempts, *, validate_only: bool
 ) -> Flow[dict[ClientQuotaEntity, None]]:
-    """Change quotas. Of each entity, all changes are made or none. None removes a quota."""
+    """Change quotas. For each entity, either all changes are made or none. A value of None removes the quota."""
     asked = Asked(
         lambda entity: f"alter the quotas of {entity}",
         lambda wanted: AlterClientQuotasRequest(entries=[_entry(one, changes[one]) for one in wanted], validate_only=validate_only),

@@ -26,7 +26,7 @@ EXISTENCE: Mapping[int, str] = {
 
 
 class Outcome(NamedTuple):
-    """A broker's result about one key: an error, or a value."""
+    """The result for one key in a broker's response: an error code, or a value if the code is 0."""
 
     error_code: int
     message: str | None = None
@@ -34,11 +34,11 @@ class Outcome(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """One kind of request.
+    """Describes a kind of admin request for carry_out().
 
-    name: what is done to one key, for error messages. request: makes the request for some keys. outcomes: reads a response, which need not
-    have all of them. done_already: the error which may mean that an earlier attempt, whose response was lost, was carried out. min_version:
-    the first version in which the request means what is wanted.
+    name: returns the text of the operation on a key, for error messages. request: makes the request for some keys. outcomes: reads the
+    outcome of each key from a response; keys may be missing. done_already: the error code that a broker returns if the operation was
+    executed before, perhaps by a request whose response was lost. min_version: the first version of the API that supports the operation.
     """
 
     name: Callable[[Any], str]
@@ -58,9 +58,10 @@ def carry_out(
     route: Callable[[Any], Whom] | None = None,
     spawn: Spawn | None = None,
 ) -> Flow[dict[Any, Any]]:
-    """Send the request for all keys, then again for those with retriable errors; return the value of each.
+    """Send the request for all keys, and repeat it for keys with a retriable error. Return the value of each key.
 
-    route: returns the node for a key; None is the controller that metadata names. spawn: asks several nodes at once.
+    things: the keys. route: returns the node to which the request about a key goes; without `route` it goes to the controller. spawn: asks
+    several nodes at the same time.
     """
     doing = Doing(asked.name, asked.policy, attempts)
 
@@ -71,13 +72,16 @@ def carry_out(
 
 
 def of_all(asked: Asked, attempts: Attempts, *, route: Callable[[Any], Whom] | None = None) -> Flow[Any]:
-    """Send a request that is about one key; return its value."""
+    """Send a request that has no keys, such as "list all", and return its value. route: see carry_out()."""
     found = yield from carry_out(asked, [None], attempts, route=route)
     return found[None]
 
 
 def from_any(what: str, attempts: Attempts, ask: Callable[[], Flow[T]]) -> Flow[T]:
-    """Ask any node, and again when its connection is lost. ask: asks once, in as many requests as needed. what: for error messages."""
+    """Ask any node, and repeat this if the connection is lost. Return the result of `ask`.
+
+    ask: sends the requests to a node. what: the text of the operation, for error messages.
+    """
     doing = Doing(lambda _: what, ON_ADMIN_ERROR, attempts, "")
 
     def once(_: Whom, wanted: list[None]) -> Flow[Answer[None, T]]:
@@ -91,7 +95,7 @@ def from_any(what: str, attempts: Attempts, ask: Callable[[], Flow[T]]) -> Flow[
 
 
 def _ask(asked: Asked, wanted: list[Any], node: Whom, doing: Doing) -> Flow[Answer[Any, Any]]:
-    """Send one request."""
+    """Send one request about the keys `wanted` to a node, and return what take() makes of the response."""
     request = asked.request(wanted)
     doing = doing._replace(api=request.NAME)
     try:

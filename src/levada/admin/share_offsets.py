@@ -43,9 +43,10 @@ K = TypeVar("K")
 
 
 class SharePartitionOffset(NamedTuple):
-    """The progress of a share group in a partition. start_offset: of the first record that is not accepted, rejected or archived.
+    """The progress of a share group in a partition.
 
-    lag: how many records are not done, None if the broker does not report it (before 4.2).
+    start_offset: the offset of the first record that is not accepted, rejected or archived. lag: the number of records that the group has
+    not finished, None if the broker does not report it (before Kafka 4.2).
     """
 
     start_offset: int
@@ -60,7 +61,7 @@ ShareOffsets = dict[TopicPartition, SharePartitionOffset | None]
 def list_share_offsets(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, ShareOffsets]]:
-    """Return the progress of share groups. wanted: the partitions of each group, None for all in which the group has a start offset."""
+    """Return the progress of share groups. wanted: the partitions of each group; None for all partitions with a start offset."""
     doing = Doing(
         lambda group: f"list the offsets of share group '{group}'", ON_GROUP_ERROR, attempts, DescribeShareGroupOffsetsRequest.NAME
     )
@@ -82,7 +83,7 @@ def list_share_offsets(
 def alter_share_offsets(
     group: str, offsets: Mapping[TopicPartition, int], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Set the offsets of a share group."""
+    """Set the start offsets of a share group."""
     doing = Doing(
         lambda tp: f"alter the offset of share group '{group}' for {tp}", ON_GROUP_ERROR, attempts, AlterShareGroupOffsetsRequest.NAME
     )
@@ -105,7 +106,7 @@ def alter_share_offsets(
 
 
 def delete_share_offsets(group: str, topics: Collection[str], attempts: Attempts, finder: CoordinatorFinder) -> Flow[dict[str, None]]:
-    """Delete the offsets of a share group for these topics."""
+    """Delete the start offsets of a share group in all partitions of these topics."""
     doing = Doing(
         lambda topic: f"delete the offsets of share group '{group}' for topic '{topic}'",
         ON_GROUP_ERROR,
@@ -131,8 +132,8 @@ def _change(
     request: Callable[[list[K]], Request[Any]],
     said: Callable[[Any], Mapping[K, Outcome]],
 ) -> Flow[dict[K, None]]:
-    """Ask a group's coordinator for a change of each key. said: reads its response about them; an error code of the group
-    applies to all.
+    """Send a request that changes a share group to the group's coordinator. keys: the partitions or topics to change. said: reads the
+    outcome of each key from the response. If the response has an error code for the whole group, all keys get that code.
     """
     destination = Coordinator(CoordinatorKind.GROUP, group)
 

@@ -31,10 +31,10 @@ class Principal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token. A client logs in as its owner by SCRAM, with token_id as user, password, and sasl.tokenauth=true.
+    """A delegation token. A client logs in as the token's owner by SCRAM, with token_id as user, `password`, and sasl.tokenauth=true.
 
-    owner, requester, renewers: principals, as User:name; requester is "" on brokers before 3.3. Times are milliseconds since the epoch.
-    expiry_timestamp: when it expires unless it is renewed. max_timestamp: until when it can be renewed.
+    owner, requester, renewers: principals in the form User:name; requester is "" on brokers before 3.3. Times are milliseconds since the
+    epoch. expiry_timestamp: when the token expires unless it is renewed. max_timestamp: the latest time to which it can be renewed.
     """
 
     token_id: str
@@ -48,14 +48,17 @@ class DelegationToken:
 
     @property
     def password(self) -> str:
-        """The hmac in base64, as sasl.password takes it."""
+        """The token's hmac in base64, which is the value for sasl.password."""
         return base64.b64encode(self.hmac).decode()
 
 
 def create_delegation_token(
     owner: Principal | None, renewers: Sequence[Principal], max_lifetime_ms: int, attempts: Attempts
 ) -> Flow[DelegationToken]:
-    """Create a token, by default with the requester as its owner."""
+    """Create a delegation token. owner: None for the user who asks. renewers: users who may renew the token, in addition to the owner.
+
+    max_lifetime_ms: negative for the broker's limit.
+    """
     asked = Asked(
         lambda _: "create a delegation token" + (f" of {owner}" if owner else ""),
         lambda _: CreateDelegationTokenRequest(
@@ -71,17 +74,17 @@ def create_delegation_token(
 
 
 def renew_delegation_token(hmac: bytes, period_ms: int, attempts: Attempts) -> Flow[int]:
-    """Renew a token; return when it expires."""
+    """Extend the lifetime of a token by period_ms. Return the new time at which the token expires, in ms since the epoch."""
     return _change("renew", RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms), attempts)
 
 
 def expire_delegation_token(hmac: bytes, period_ms: int, attempts: Attempts) -> Flow[int]:
-    """Let a token expire after a period, with a negative one at once; return when it expires."""
+    """Let a token expire after period_ms, or at once if period_ms is negative. Return the expiry time in ms since the epoch."""
     return _change("expire", ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms), attempts)
 
 
 def describe_delegation_token(owners: Collection[Principal] | None, attempts: Attempts) -> Flow[list[DelegationToken]]:
-    """Return the tokens of these owners, or all that this user may see."""
+    """Return the tokens of these owners. owners: None for all tokens that this user may see."""
     named = None if owners is None else [DescribeDelegationTokenOwner(principal_type=one.type, principal_name=one.name) for one in owners]
     asked = Asked(
         lambda _: "describe delegation tokens",

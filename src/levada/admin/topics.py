@@ -27,7 +27,7 @@ FIRST_DELETE_VERSION_BY_ID = 6
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created. Numbers that the broker does not report (before 2.4) are -1; the id is None before 2.8."""
+    """A topic that was created. Numbers are -1 if the broker does not report them (before Kafka 2.4); the id is None before Kafka 2.8."""
 
     name: str
     topic_id: UUID | None

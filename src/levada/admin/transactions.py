@@ -68,9 +68,9 @@ class TransactionState(StrEnum):
 class TransactionDescription(NamedTuple):
     """A transactional id, as its coordinator describes it.
 
-    timeout_ms: after which an open transaction is aborted. start_time_ms: of the open transaction, since the epoch; None without one (Kafka
-    before 4.0 keeps that of the last one). partitions: of the open transaction; those of __consumer_offsets stand for groups whose offsets
-    are part of it.
+    timeout_ms: the time after which the coordinator aborts an open transaction. start_time_ms: when the open transaction began, in ms since
+    the epoch; None if no transaction is open (Kafka before 4.0 then keeps the start of the last transaction). partitions: the partitions
+    of the open transaction; a partition of __consumer_offsets stands for groups whose offsets are part of the transaction.
     """
 
     coordinator_id: int
@@ -93,9 +93,9 @@ class TransactionListing(NamedTuple):
 class ProducerState(NamedTuple):
     """A producer, as a partition's leader remembers it.
 
-    last_timestamp: of its last record, in ms since the epoch. coordinator_epoch: of its last transaction's end, None before one.
-    current_transaction_start_offset: the first offset here of its open transaction, None without one. Together with the other numbers it is
-    what abort_transaction() needs.
+    last_timestamp: the timestamp of the producer's last record, in ms since the epoch. coordinator_epoch: the epoch of the coordinator that
+    ended the producer's last transaction; None before the first one has ended. current_transaction_start_offset: the first offset of the
+    open transaction in this partition, None if no transaction is open. abort_transaction() needs these numbers.
     """
 
     producer_id: int
@@ -107,7 +107,7 @@ class ProducerState(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """The new producer id and epoch of a transactional id; producers with an older epoch are refused."""
+    """The new producer id and epoch of a transactional id. Brokers refuse producers with an older epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -143,7 +143,7 @@ def fence_producers(
 ) -> Flow[dict[str, FencedProducer]]:
     """Give each transactional id a new epoch, which fences its producers and aborts their open transaction.
 
-    timeout_ms: the transaction timeout of the ids until a producer sets its own.
+    timeout_ms: the transaction timeout of the ids, until a new producer sets its own timeout.
     """
     doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts, InitProducerIdRequest.NAME)
 
@@ -178,7 +178,11 @@ def list_transactions(
     duration_ms: int | None,
     pattern: str | None,
 ) -> Flow[list[TransactionListing]]:
-    """Ask all brokers for the transactional ids that they coordinate and that match all filters; sorted by id."""
+    """Ask all brokers for the transactional ids that they coordinate. Return the ids that match all filters, sorted.
+
+    states, producer_ids: empty for all. duration_ms: only ids whose transaction has been open for longer; None for all. pattern: a regular
+    expression for the ids; None for all.
+    """
     doing = Doing(lambda node: f"list the transactions of node {node}", ON_TRANSACTION_ERROR, attempts, ListTransactionsRequest.NAME)
     request = ListTransactionsRequest(state_filters=[state.value for state in states], producer_id_filters=list(producer_ids))
     oldest = 0

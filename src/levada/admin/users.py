@@ -23,7 +23,7 @@ DEFAULT_ITERATIONS: Final = 4096
 
 
 class ScramCredentialInfo(NamedTuple):
-    """A credential of a user. mechanism: such as "SCRAM-SHA-256"; "UNKNOWN" for one that levada does not know."""
+    """A SCRAM credential of a user. mechanism: its name, such as "SCRAM-SHA-256"; "UNKNOWN" for a mechanism that levada does not know."""
 
     mechanism: str
     iterations: int
@@ -31,9 +31,9 @@ class ScramCredentialInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """A credential to create, or to replace the user's credential of this mechanism.
+    """A SCRAM credential to create. It replaces the user's present credential of the same mechanism.
 
-    salt: random by default. The password is salted here, and never sent.
+    salt: by default random bytes. The client sends the salted and hashed password, never the password itself.
     """
 
     user: str
@@ -45,14 +45,14 @@ class UserScramCredentialUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialDeletion:
-    """A credential to delete."""
+    """A SCRAM credential to delete."""
 
     user: str
     mechanism: str = "SCRAM-SHA-256"
 
 
 def describe_user_scram_credentials(users: Collection[str] | None, attempts: Attempts) -> Flow[dict[str, tuple[ScramCredentialInfo, ...]]]:
-    """Describe these users, or all that have a credential."""
+    """Return the SCRAM credentials of users, by user. users: None for all users who have a credential."""
     if users is None:
         return of_all(
             Asked(
@@ -76,7 +76,7 @@ def describe_user_scram_credentials(users: Collection[str] | None, attempts: Att
 def alter_user_scram_credentials(
     upsertions: Sequence[ScramCredentialUpsertion], deletions: Sequence[ScramCredentialDeletion], attempts: Attempts
 ) -> Flow[dict[str, None]]:
-    """Change the credentials of users. Of each user, all changes are made or none."""
+    """Change the SCRAM credentials of users. For each user, either all changes are made or none."""
     asked = Asked(
         lambda user: f"alter the SCRAM credentials of user '{user}'",
         lambda wanted: AlterUserScramCredentialsRequest(
