@@ -45,7 +45,9 @@ def allows(call: Call, operation: AclOperation, resource_type: ResourceType, nam
 
 
 def allows_with_any(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
-    """Return whether the client may carry out an operation on at least one resource of a type, even if no such resource exists (KIP-679)."""
+    """Return whether the client may carry out an operation on at least one resource of a type, even if no such resource exists
+    (KIP-679).
+    """
     authorizer = call.state.cluster.authorizer
     return authorizer is None or authorizer.allows_with_any(_requester(call), operation, resource_type)
 

@@ -56,10 +56,10 @@ _SCRAM_USERS, _CLIENT_QUOTAS, _DELEGATION_TOKENS = "scram_users", "client_quotas
 
 
 class Access:
-    """SCRAM users, delegation tokens, ACLs and quotas of a cluster.
+    """The SCRAM users, delegation tokens, ACLs and quotas of a cluster.
 
-    mutations: the use of controller_mutation_rate by client. authorizer: None if everything is allowed. new_id: makes ids that nothing else
-    has.
+    mutations: how much clients have used of the quota controller_mutation_rate. authorizer: the ACLs, None if everybody may do everything.
+    new_id: returns an unused id for a delegation token.
     """
 
     def __init__(self, settings: BrokerSettings, storage: ClusterStorage, new_id: Callable[[], str]) -> None:
@@ -73,11 +73,12 @@ class Access:
 
 
 class Cluster:
-    """The state that all nodes of a cluster share. random: source of ids; with a fixed seed, a cluster gets the same ids every time.
+    """The state that all nodes of a cluster share.
 
-    nodes: all registered nodes, with their addresses at the first listener. stopped: those that are down. now_ms: the time of a node's last
-    step. metadata_offset, controller_epoch: how often the controller's metadata, and the controller itself, have changed. authorizer: None
-    if everything is allowed.
+    random: the source of ids; the same seed gives a cluster the same ids. nodes: all registered nodes by id, with their addresses at the
+    first listener. stopped: the ids of the nodes that are down. now_ms: the time of the last step of any node. metadata_offset: the number
+    of metadata changes so far. controller_epoch: the number of times the controller has changed. authorizer: None if everybody may do
+    everything.
     """
 
     def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
@@ -130,7 +131,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The node that acts as the controller, -1 before any has joined and while all are down."""
+        """The id of the node that acts as the controller; -1 before the first node has joined and while all nodes are down."""
         return min(self.alive, default=-1)
 
     @property
@@ -139,7 +140,7 @@ class Cluster:
         return sorted(self.nodes.keys() - self.stopped)
 
     def join(self, node: Node, listener: str = PLAINTEXT) -> None:
-        """Register a node, or a new address of it at a listener. All nodes have the same listeners, in the same order."""
+        """Register a node with its address at a listener, or change this address. All nodes have the same listeners, in the same order."""
         self._addresses.setdefault(listener, {})[node.id] = node
         self.nodes[node.id] = next(iter(self._addresses.values()))[node.id]
         self._update_following()
@@ -158,18 +159,22 @@ class Cluster:
         return self._by_id.get(topic_id)
 
     def has(self, partition: Partition) -> bool:
-        """Whether a partition still exists. A topic that was deleted and created again has other partitions."""
+        """Return whether a partition still exists. It does not after its topic was deleted, even if the topic was created again."""
         topic, index = self.topics.get(partition.name.topic), partition.name.partition
         return topic is not None and partition in topic.partitions[index : index + 1]
 
     def partition(self, topic: Topic | None, index: int) -> Partition:
-        """Return a topic's partition. Raises UnknownTopicOrPartitionError."""
+        """Return a partition of a topic by its number. Raises UnknownTopicOrPartitionError if there is no such partition, or if the topic
+        is None.
+        """
         if topic is None or not 0 <= index < len(topic.partitions):
             raise UnknownTopicOrPartitionError("this server does not host this topic-partition")
         return topic.partitions[index]
 
     def partitions(self, named: Iterable[tuple[str, Iterable[int]]] | None) -> Iterator[Partition]:
-        """Yield those of the named partitions that exist, by topic and index; None stands for all partitions of the cluster."""
+        """Yield the named partitions that exist, or with None all partitions of the cluster. named: topic names, each with partition
+        numbers.
+        """
         if named is None:
             yield from (partition for topic in self.topics.values() for partition in topic.partitions)
             return
@@ -185,9 +190,10 @@ class Cluster:
         config: Mapping[str, str | None] | None = None,
         assignment: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Topic:
-        """Check the parameters of a new topic and return the topic, which is not yet added.
+        """Check the parameters of a new topic; return a Topic that does not yet belong to the cluster.
 
-        assignment: replicas by partition, instead of a number of partitions. Raises BrokerError or ConfigError with the reason.
+        assignment: the replicas of each partition, in place of `partitions` and `replication_factor`. Raises BrokerError or ConfigError
+        with the reason.
         """
         check_topic_name(name)
         check_may_exist(name)
@@ -206,19 +212,25 @@ class Cluster:
         return Topic(name, topic_id, config, assignment, self.internal_topics.partition if is_internal(name) else Partition)
 
     def create_internal_topic(self, name: str) -> Topic:
-        """Create an internal topic with the settings that its coordinators need. Raises BrokerError if the disk fails."""
+        """Create an internal topic with the settings and the number of partitions that its coordinators need. Raises BrokerError if the
+        disk fails.
+        """
         placed = self.internal_topics.assignment(name, self.nodes)
         config = TopicConfig(self.settings, self.internal_topics.config(name, len(placed[0])))
         return self.add(self._topic(name, self.new_uuid(), config, placed))
 
     def add(self, topic: Topic) -> Topic:
-        """Add a planned topic. If the disk fails, it is not created: a topic that is not stored would lose its records at a restart."""
+        """Add a topic that plan() has returned. If it cannot be stored, it is not added, because its records would be lost at a restart.
+        Raises BrokerError.
+        """
         for refusal in self.add_all([topic]).values():
             raise refusal
         return topic
 
     def add_all(self, topics: Iterable[Topic]) -> dict[str, BrokerError]:
-        """Add planned topics and store them together; return the errors of those that could not be created, by name."""
+        """Add topics that plan() has returned, and store them together. Returns the errors of the topics that could not be added,
+        by name.
+        """
         refused: dict[str, BrokerError] = {}
         added: list[Topic] = []
         for topic in topics:
@@ -294,7 +306,9 @@ class Cluster:
         self._keep_topics()
 
     def configure_brokers(self, node_id: int | None, changes: Mapping[str, str]) -> None:
-        """Set the changed settings of a node, or of all nodes (None). They replace those that were changed before."""
+        """Replace the dynamic settings of a node, or of all nodes if node_id is None. changes: all dynamic settings that are to be in
+        effect.
+        """
         name = _ALL_BROKERS if node_id is None else str(node_id)
         brokers = {known: kept for known, kept in {**self._broker_changes, name: dict(changes)}.items() if kept}
         self._storage.keep_section(_BROKERS, brokers)
@@ -308,11 +322,11 @@ class Cluster:
             changed()
 
     def settings_at(self, node_id: int, started: BrokerSettings) -> BrokerSettings:
-        """Return a node's present settings. started: those that it was started with."""
+        """Return the broker settings of a node, with dynamic changes applied. started: the settings with which the node was started."""
         return started.altered(self._changes_of(str(node_id)), self._changes_of(_ALL_BROKERS))
 
     def watch_settings(self, changed: Callable[[], None]) -> None:
-        """Register a callback for changes of broker settings."""
+        """Register a callback that is called after each change of broker settings."""
         self._settings_watchers.append(changed)
 
     def _changes_of(self, broker: str) -> Mapping[str, str]:
@@ -322,30 +336,30 @@ class Cluster:
         return {int(name): self.settings_at(int(name), self._started) for name in self._broker_changes if name != _ALL_BROKERS}
 
     def group_config(self, group_id: str) -> GroupConfig:
-        """Return a group's settings. The group need not exist."""
+        """Return the settings of a group, which may not exist yet."""
         return self._group_configs.get(group_id) or self._default_group_config
 
     def configure_group(self, group_id: str, config: GroupConfig) -> None:
-        """Change a group's settings."""
+        """Replace the settings of a group."""
         self._group_configs[group_id] = config
         self._storage.keep_section(_GROUPS, {name: dict(known.overrides) for name, known in self._group_configs.items()})
 
     @property
     def configured_groups(self) -> list[str]:
-        """The ids of the groups with settings of their own."""
+        """Return the ids of the groups that have settings of their own."""
         return [name for name, config in self._group_configs.items() if config.overrides]
 
     @property
     def metrics_subscriptions(self) -> list[str]:
-        """The names of the client metrics subscriptions (KIP-714)."""
+        """Return the names of the client metrics subscriptions (KIP-714)."""
         return list(self._metrics)
 
     def metrics_config(self, name: str) -> ClientMetricsConfig:
-        """Return the settings of a client metrics subscription. It need not exist."""
+        """Return the settings of a client metrics subscription, which may not exist yet."""
         return self._metrics.get(name) or ClientMetricsConfig(self.settings)
 
     def configure_metrics(self, name: str, config: ClientMetricsConfig) -> None:
-        """Set a client metrics subscription. Without any setting it is deleted."""
+        """Set a client metrics subscription. If the config has no settings, the subscription is deleted."""
         self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
         self.telemetry.wanted = combined(self._metrics.values())
 
@@ -354,9 +368,9 @@ class Cluster:
         return self._storage.log_dir(node_id)
 
     def plan_partitions(self, topic: Topic, total: int, assignment: list[tuple[int, ...]] | None) -> list[tuple[int, ...]]:
-        """Return the replicas of each new partition. Raises BrokerError with the reason.
+        """Return the replicas of each partition that is to be added to a topic. Raises BrokerError with the reason.
 
-        total: the number of partitions afterwards. assignment: the replicas of the new ones; None lets the cluster choose them.
+        total: the number of partitions after the change. assignment: the replicas of the new partitions; if None, the cluster chooses them.
         """
         if topic.is_internal:
             # Kafka allows it. Groups whose names then hash to another partition lose their coordinator.
@@ -373,7 +387,7 @@ class Cluster:
         return assignment
 
     def add_partitions(self, topic: Topic, assignment: Iterable[tuple[int, ...]]) -> None:
-        """Add partitions to a topic, with these replicas. If the disk fails, none is added, as in add()."""
+        """Add partitions with these replicas to a topic. If they cannot be stored, none is added. Raises BrokerError."""
         before = len(topic.partitions)
         added = topic.add_partitions(assignment)
         try:
@@ -386,9 +400,11 @@ class Cluster:
             raise
 
     def reassign(self, partition: Partition, target: tuple[int, ...], *, may_change_factor: bool) -> None:
-        """Move a partition to these nodes; the first one is the preferred leader. It completes at once if all of them replicate.
+        """Begin to move a partition's replicas to other nodes. The first node becomes the preferred leader. If all target nodes are up, the
+        reassignment completes at once.
 
-        Raises INVALID_REPLICA_ASSIGNMENT for unknown nodes, INVALID_REPLICATION_FACTOR for another number of nodes than before.
+        may_change_factor: whether the number of replicas may change. Raises INVALID_REPLICA_ASSIGNMENT for unknown nodes,
+        INVALID_REPLICATION_FACTOR if the number must not change.
         """
         if not target or len(set(target)) < len(target) or not set(target) <= self.nodes.keys():
             raise BrokerError("replicas must be known brokers, at least one and each only once", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
@@ -422,7 +438,7 @@ class Cluster:
             self.notify_watchers(partition)
 
     def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
-        """Make a node the leader of a partition (Partition.elect). Raises IllegalStateError for a node that is down."""
+        """Make a node the leader of a partition, like Partition.elect(). Raises IllegalStateError if the node is down."""
         if node_id in self.stopped:
             raise IllegalStateError(f"node {node_id} is down and cannot lead {partition.name}")
         partition.elect(node_id, self.now_ms, lose_from=lose_from)
@@ -432,7 +448,7 @@ class Cluster:
     # Replication
 
     def replicate(self, partition: Partition) -> None:
-        """Let the followers of a partition fetch what they lack, except those that are down or paused."""
+        """Let the followers of a partition fetch the records that they do not have. Nodes that are down or paused fetch nothing."""
         was_under_way = partition.reassignment is not None
         partition.replicate(self._following, self.now_ms)
         if was_under_way and partition.reassignment is None:
@@ -443,26 +459,28 @@ class Cluster:
             self.notify_watchers(partition)
 
     def pause_replication(self, node_id: int) -> None:
-        """Stop replication by a node: as a follower it fetches nothing from now on. Its leaderships stay."""
+        """Stop a node's followers from fetching. Partitions that the node leads are not affected."""
         self._replicate_all()
         self._paused.add(node_id)
         self._update_following()
 
     def resume_replication(self, node_id: int) -> None:
-        """Resume replication by a node: it catches up at once."""
+        """Let a node's followers fetch again. They catch up at once."""
         self._paused.discard(node_id)
         self._update_following()
         self._replicate_all()
 
     def drop_lagging(self, leader: int) -> None:
-        """Shrink the ISR of the partitions that a node leads by replicas that lag for longer than replica.lag.time.max.ms."""
+        """Remove from the ISR the replicas that have lagged for longer than replica.lag.time.max.ms, in partitions that a node leads.
+        leader: the node's id.
+        """
         since_ms = self.now_ms - self.settings.replica_lag_time_max_ms
         for partition in self._partitions():
             if partition.leader == leader and partition.drop_lagging(since_ms):
                 self._bring_up_to_date(partition)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node: other nodes take over its leaderships and coordinators."""
+        """Stop a node. Other nodes become the leaders of its partitions and take over its coordinators."""
         self.controller_epoch += node_id == self.controller_id
         self.stopped.add(node_id)
         self._update_following()
@@ -474,7 +492,9 @@ class Cluster:
                 self._bring_up_to_date(partition)
 
     def unregister(self, node_id: int) -> None:
-        """Unregister a node that is down, until it is started again. Raises INVALID_REQUEST if it is up, BROKER_ID_NOT_REGISTERED."""
+        """Unregister a node that is down, until it is started again. Raises INVALID_REQUEST if the node is up, BROKER_ID_NOT_REGISTERED if
+        it is unknown.
+        """
         if node_id not in self.nodes:
             raise BrokerError(f"broker {node_id} is not registered", code=ErrorCode.BROKER_ID_NOT_REGISTERED)
         if node_id not in self.stopped:
@@ -483,7 +503,7 @@ class Cluster:
         self.metadata_offset += 1
 
     def start_node(self, node_id: int) -> None:
-        """Start a node: it catches up as a follower, and becomes leader of the partitions without a leader."""
+        """Start a node. Its followers catch up, and it becomes the leader of those of its partitions that have no leader."""
         if node_id in self._unregistered:
             self.nodes[node_id] = self._unregistered.pop(node_id)
         self.stopped.discard(node_id)
@@ -515,18 +535,20 @@ class Cluster:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def watch(self, changed: Callable[[Partition], None]) -> None:
-        """Register a callback for partitions whose waiting requests may have to be answered: the partition was deleted, or its leader, its
-        ISR or its high watermark has changed. Appends do not call it; the leader's node notices them itself.
+        """Register a callback. It is called with a partition when the partition was deleted, or when its leader, its ISR or its high
+        watermark has changed.
+
+        Requests that wait for the partition may then have to be answered. Appends do not call it, because the leader's node knows of them.
         """
         self._watchers.append(changed)
 
     def notify_watchers(self, partition: Partition) -> None:
-        """Call the callbacks of watch() for a partition."""
+        """Call the callbacks that watch() has registered, for a partition."""
         for changed in self._watchers:
             changed(partition)
 
     def allocate_producer_id(self) -> int:
-        """Return a producer id that was never used before."""
+        """Return a producer id that was never used before, not even before a restart."""
         if self._next_producer_id == self._kept_producer_ids:
             self._kept_producer_ids += _PRODUCER_ID_BLOCK
             self._storage.keep_producer_ids(self._kept_producer_ids)

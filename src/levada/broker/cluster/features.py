@@ -18,16 +18,17 @@ HIGHEST: Mapping[str, int] = {GROUPS: 1, SHARE_GROUPS: 2, TRANSACTIONS: 2}
 
 
 class LevelChange(NamedTuple):
-    """The new level of a feature. may_lower: whether a downgrade is allowed."""
+    """A request to set a feature to a level. may_lower: whether the new level may be lower than the present one."""
 
     level: int
     may_lower: bool
 
 
 class Features:
-    """The levels of a cluster's features, at first those of the settings. epoch: grows with each change.
+    """The finalized level of each feature of a cluster. epoch: a number that grows with each change.
 
-    A feature whose setting is 0 is not supported, as by a Kafka that is older than the feature.
+    The first levels come from the broker settings. A feature whose setting is 0 is not supported, as in a Kafka that is older than the
+    feature.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -45,11 +46,14 @@ class Features:
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """The level of each feature that is supported."""
+        """The levels of the supported features, by name."""
         return self._levels
 
     def update(self, changes: Mapping[str, LevelChange], *, check_only: bool) -> None:
-        """Change levels, all or none. Raises INVALID_UPDATE_VERSION (BrokerError)."""
+        """Change the levels of features. If one change is invalid, none is applied, and INVALID_UPDATE_VERSION (BrokerError) is raised.
+
+        check_only: check the changes without applying them.
+        """
         for name, change in changes.items():
             self._check(name, change)
         if not check_only:

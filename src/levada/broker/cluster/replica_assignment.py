@@ -13,7 +13,9 @@ MOST_NEW_PARTITIONS = 10_000
 
 
 def check_partition_count(count: int) -> int:
-    """Return the number of partitions of a new topic. Raises INVALID_PARTITIONS, and POLICY_VIOLATION for too many at once."""
+    """Return the partition count of a new topic after checking it. Raises INVALID_PARTITIONS, or POLICY_VIOLATION if it is more than one
+    request may create.
+    """
     if count < 1:
         raise BrokerError(f"a topic needs at least 1 partition, not {count}", code=ErrorCode.INVALID_PARTITIONS)
     check_new_partitions(count)
@@ -27,19 +29,21 @@ def check_new_partitions(count: int) -> None:
 
 
 def check_replication_factor(factor: int, alive: Collection[int]) -> int:
-    """Return the replication factor. Raises INVALID_REPLICATION_FACTOR."""
+    """Return the replication factor of a new topic after checking it. Raises INVALID_REPLICATION_FACTOR if fewer nodes are alive."""
     if not 1 <= factor <= len(alive):
         raise BrokerError(f"replication factor {factor} on a cluster of {len(alive)} brokers", code=ErrorCode.INVALID_REPLICATION_FACTOR)
     return factor
 
 
 def place(partitions: int, factor: int, alive: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the replicas of each partition, chosen round-robin, so that all nodes lead equally many."""
+    """Choose the replicas of each partition round-robin, so that the nodes lead about equally many partitions. factor: the number of
+    replicas per partition.
+    """
     return [tuple(alive[(index + replica) % len(alive)] for replica in range(factor)) for index in range(partitions)]
 
 
 def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collection[int]) -> list[tuple[int, ...]]:
-    """Return the replicas of each partition as a request assigns them. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """Return the replicas of each partition, in order, after checking the assignment of a request. Raises INVALID_REPLICA_ASSIGNMENT."""
     if sorted(assignment) != list(range(len(assignment))):
         fault = "partition numbers do not run from 0 without gaps"
     elif len({len(replicas) for replicas in assignment.values()}) != 1:
@@ -52,7 +56,7 @@ def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collectio
 
 
 def are_nodes(replicas: tuple[int, ...], alive: Collection[int]) -> bool:
-    """Whether these are alive nodes, at least one and each once."""
+    """Return whether the replicas are on at least one node, on no node twice, and only on nodes that are alive."""
     return bool(replicas) and len(set(replicas)) == len(replicas) and set(replicas) <= set(alive)
 
 
@@ -84,5 +88,5 @@ class Reassignment(NamedTuple):
         return self.target + self.removing
 
     def is_done(self, in_sync: Iterable[int]) -> bool:
-        """Whether all target replicas are in sync."""
+        """Return whether all replicas of the target are in sync."""
         return set(self.target) <= set(in_sync)

@@ -15,7 +15,7 @@ from levada.types import TopicPartition
 
 
 class StoredTopic(NamedTuple):
-    """A stored topic. assignment: the replicas of each partition."""
+    """A topic as it is stored. assignment: the nodes with the replicas of each partition."""
 
     name: str
     id: UUID
@@ -24,7 +24,7 @@ class StoredTopic(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A node's log directory. total_bytes, usable_bytes: of its volume, -1 if there is none."""
+    """A node's log directory. total_bytes, usable_bytes: the size and the free space of its disk volume, -1 for a broker in memory."""
 
     path: str
     total_bytes: int = -1
@@ -32,20 +32,20 @@ class LogDir(NamedTuple):
 
 
 class ClusterStorage(Protocol):
-    """The state of a cluster that is stored."""
+    """Stores the state of a cluster, so that it survives a restart."""
 
     @property
     def coordinators(self) -> CoordinatorLogs | None:
-        """The logs of the coordinators, None if they are not stored."""
+        """The logs of the coordinators; None if the coordinators' records are not stored."""
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
-        """Return the stored cluster id; without one, store a new one and return it."""
+        """Return the stored cluster id. If none is stored, store the result of fresh() and return it."""
 
     def topics(self) -> list[StoredTopic]:
         """Return the stored topics."""
 
     def keep_topics(self, topics: Iterable[StoredTopic]) -> None:
-        """Store the list of topics, in place of the former one."""
+        """Store the list of all topics, in place of the former list."""
 
     def section(self, name: str) -> Any:
         """Return the value stored under a name, as JSON types; None if there is no value."""
@@ -57,7 +57,7 @@ class ClusterStorage(Protocol):
         """Return the stored ACLs."""
 
     def keep_acls(self, bindings: Iterable[AclBinding]) -> None:
-        """Store the list of ACLs, in place of the former one."""
+        """Store the list of all ACLs, in place of the former list."""
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
         """Return the files of one replica."""
@@ -66,19 +66,19 @@ class ClusterStorage(Protocol):
         """Return a node's log directory."""
 
     def first_producer_id(self) -> int:
-        """Return the first producer id that has certainly never been used."""
+        """Return a producer id such that neither it nor any higher producer id was ever used."""
 
     def keep_producer_ids(self, end: int) -> None:
-        """Store that producer ids below `end` may have been used."""
+        """Store that all producer ids below `end` may have been used."""
 
 
 class InMemory:
-    """The storage of a cluster in memory: nothing is stored, and nothing is left after a restart."""
+    """A ClusterStorage that stores nothing. All data is lost at a restart."""
 
     coordinators: CoordinatorLogs | None = None
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
-        """Return a new cluster id."""
+        """Return the result of fresh(), because no id is stored."""
         return fresh()
 
     def topics(self) -> list[StoredTopic]:

@@ -30,7 +30,7 @@ _MOST_TIMES_LARGER = 64
 
 
 class Subscription(NamedTuple):
-    """A subscription. metrics: prefixes of metric names; the empty prefix matches all, an empty tuple none."""
+    """The metrics that clients are to push. metrics: prefixes of metric names; "" matches all names, an empty tuple matches none."""
 
     metrics: tuple[str, ...] = ()
     interval_ms: int = DEFAULT_INTERVAL_MS
@@ -38,7 +38,7 @@ class Subscription(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """One push of a client. metrics: OTLP, decompressed."""
+    """One push of metrics by a client. metrics: the metrics in OTLP, decompressed. codec: the codec with which they were compressed."""
 
     client_instance_id: UUID
     client_id: str | None
@@ -50,10 +50,10 @@ class Pushed(NamedTuple):
 
 @dataclass(slots=True)
 class _Instance:
-    """A client instance.
+    """The requests of one client instance so far.
 
-    asked_ms, pushed_ms: when it last sent GetTelemetrySubscriptions and PushTelemetry, without requests that came too early. last_error:
-    the error code of the last push; NONE again after GetTelemetrySubscriptions.
+    asked_ms, pushed_ms: when its last GetTelemetrySubscriptions and its last PushTelemetry were accepted. last_error: the error code of its
+    last push; NONE after the next GetTelemetrySubscriptions.
     """
 
     subscription_id: int
@@ -64,7 +64,7 @@ class _Instance:
 
 
 class ClientTelemetry:
-    """The subscription of a cluster and the pushes of its clients. wanted: the subscription. pushed: all pushes, in order."""
+    """Receives the metrics that clients push (KIP-714). wanted: the subscription for all clients. pushed: all pushes, in order."""
 
     def __init__(self, max_bytes: int, new_id: Callable[[], UUID]) -> None:
         self.max_bytes = max_bytes
@@ -74,14 +74,14 @@ class ClientTelemetry:
         self._instances: dict[UUID, _Instance] = {}
 
     def subscribe(self, metrics: Sequence[str], interval_ms: int, *, delta: bool) -> None:
-        """Replace the subscription."""
+        """Replace the subscription. metrics: prefixes of metric names. delta: whether totals count from the previous push."""
         self.wanted = Subscription(tuple(metrics), interval_ms, delta)
 
     def ask(self, client_instance_id: UUID, now_ms: int) -> tuple[UUID, int]:
-        """Handle GetTelemetrySubscriptions; return the client's instance id, a new one if it has none, and its subscription id.
+        """Handle GetTelemetrySubscriptions. Returns the client's instance id, which is new if the client has none, and its subscription id.
 
-        A client may send one request of each kind per push interval, and may ask at once after an error that told it to. Raises
-        BrokerError.
+        A client may ask once per push interval, or at once if the subscription has changed or the last push was answered with an error that
+        requires it. Otherwise BrokerError is raised.
         """
         known = self._new_id() if client_instance_id == NO_ID else client_instance_id
         instance = self._instance(known)
@@ -94,7 +94,9 @@ class ClientTelemetry:
         return known, instance.subscription_id
 
     def push(self, push: Pushed, codec: int, now_ms: int) -> None:
-        """Handle PushTelemetry. push.metrics: still compressed. codec: number of the compression codec. Raises BrokerError."""
+        """Handle PushTelemetry. push.metrics: the metrics as they were sent, compressed. codec: the number of the compression codec. Raises
+        BrokerError.
+        """
         if push.client_instance_id in RESERVED_IDS:
             raise BrokerError("the client has no instance id", code=ErrorCode.INVALID_REQUEST)
         instance = self._instance(push.client_instance_id)
@@ -108,7 +110,7 @@ class ClientTelemetry:
         instance.has_ended = push.terminating
 
     def _check(self, push: Pushed, codec: int, instance: _Instance, now_ms: int) -> None:
-        """Check a push, in Kafka's order of checks."""
+        """Raise BrokerError if a push is not allowed. The checks are in Kafka's order."""
         if instance.has_ended:
             raise BrokerError("the client has announced before that it terminates", code=ErrorCode.INVALID_REQUEST)
         is_first = instance.asked_ms > instance.pushed_ms
@@ -167,7 +169,7 @@ class ClientMetricsConfig(ResourceConfig):
 
 
 def combined(subscriptions: Iterable[ClientMetricsConfig]) -> Subscription:
-    """Combine all subscriptions into one: all their metrics, at the shortest of their intervals."""
+    """Combine all subscriptions into one that has all their metrics and the shortest of their push intervals."""
     known = list(subscriptions)
     metrics = {_ALL_BY_PREFIX if name == ALL_METRICS else name for one in known for name in listed(one.text("metrics"))}
     interval_ms = min((one.integer("interval.ms") for one in known if one.text("metrics")), default=DEFAULT_INTERVAL_MS)

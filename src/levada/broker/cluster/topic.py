@@ -13,9 +13,10 @@ from levada.types import TopicPartition
 
 
 class Topic:
-    """A topic. Its id is a new one each time that a topic of this name is created. Its partitions are in order of their numbers.
+    """A topic. Its id is different from that of a deleted topic with the same name. Its partitions are in the order of their numbers.
 
-    config: its settings at nodes without settings of their own. new_partition: creates a partition.
+    config: its settings at nodes that have no broker settings of their own. assignment: the replicas of each partition. new_partition:
+    creates a partition.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Topic:
         self.partitions = [new_partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
 
     def add_partitions(self, assignment: Iterable[tuple[int, ...]]) -> list[Partition]:
-        """Add partitions with these replicas; return them."""
+        """Add partitions with these replicas; return the new partitions."""
         first = len(self.partitions)
         added = [Partition(TopicPartition(self.name, index), self.config, replicas) for index, replicas in enumerate(assignment, first)]
         for partition in added:
@@ -43,12 +44,12 @@ class Topic:
         return added
 
     def configure(self, config: TopicConfig, nodes: Mapping[int, BrokerSettings]) -> None:
-        """Change the topic's settings. nodes: broker settings of the nodes that differ from the cluster's."""
+        """Change the topic's settings. nodes: the broker settings of nodes whose settings differ from those of the cluster."""
         self.config = config
         self._configs = {node_id: config.under(settings) for node_id, settings in nodes.items()}
         for partition in self.partitions:
             partition.configure(config, self._configs)
 
     def config_at(self, node_id: int) -> TopicConfig:
-        """Return the topic's settings at a node."""
+        """Return the topic's settings at a node. Their defaults come from the node's broker settings."""
         return self._configs.get(node_id, self.config)

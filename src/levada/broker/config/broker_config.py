@@ -98,7 +98,9 @@ _UPDATES = {
 
 
 class Origin(NamedTuple):
-    """One place where a setting has a value, under its own name or a synonym. text: None for a sensitive value."""
+    """A value of a setting or of a synonym, and where it comes from. text: None for a sensitive value. source: a ConfigSource of
+    DescribeConfigs.
+    """
 
     name: str
     text: str | None
@@ -106,7 +108,9 @@ class Origin(NamedTuple):
 
 
 class DescribedSetting(NamedTuple):
-    """One setting in a response. text: None for no value and for a sensitive one. setting: None for a name that Kafka does not know."""
+    """A setting in a DescribeConfigs response. text: its value, None if there is none or it is sensitive. setting: None for a name that
+    Kafka does not know.
+    """
 
     name: str
     text: str | None
@@ -116,17 +120,17 @@ class DescribedSetting(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the response leaves its value out. A setting unknown to Kafka may be a secret and counts as sensitive."""
+        """Whether the response leaves out the setting's value. A setting unknown to Kafka may be a secret and counts as sensitive."""
         return self.setting is None or self.setting.is_sensitive
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it cannot be changed under this name."""
+        """Whether the setting cannot be changed under this name."""
         return self.setting is None or self.setting.update is Update.FIXED or self.name != base_name(self.name)
 
     @property
     def documentation(self) -> str:
-        """Whether the setting has effect in this broker, and how it can be changed."""
+        """A text that says whether the setting has any effect in this broker, and how it can be changed."""
         if self.setting is None:
             return ""
         name = base_name(self.name)
@@ -135,14 +139,14 @@ class DescribedSetting(NamedTuple):
 
 
 def settings_of_broker(layers: Layers) -> Iterator[DescribedSetting]:
-    """Yield all settings of a broker."""
+    """Yield all settings of a broker for DescribeConfigs. layers: the values of its settings."""
     own, shared, started = layers
     for name in sorted({*kafka_settings(), *own, *shared, *started} - _our_own()):
         yield _told(layers, name)
 
 
 def settings_of_all(layers: Layers) -> Iterator[DescribedSetting]:
-    """Yield the settings that were changed for all brokers."""
+    """Yield the settings that were changed for all brokers, for DescribeConfigs. layers: the values of a broker's settings."""
     shared = layers.shared
     for name in sorted(shared):
         told = _told(layers, name)
@@ -152,7 +156,7 @@ def settings_of_all(layers: Layers) -> Iterator[DescribedSetting]:
 
 
 def origins(layers: Layers, name: str) -> list[Origin]:
-    """Return the values of a setting and its synonyms, the effective one first; none if the setting itself has no value."""
+    """Return the values of a setting and its synonyms, beginning with the one in effect. The list is empty if the setting has no value."""
     base = base_name(name)
     names = _SAME.get(name) or ((name,) if base == name else (name, base))
     own, shared, started = layers
@@ -177,7 +181,7 @@ def _told(layers: Layers, name: str) -> DescribedSetting:
 
 
 def _shown(text: str, known: KafkaSetting | None) -> str:
-    """Return a value in the form in which Kafka returns it after parsing."""
+    """Return a setting's value in the form in which Kafka's DescribeConfigs returns it."""
     kind = None if known is None else known.check.kind
     if kind is Kind.BOOLEAN:
         return text.strip().lower()
@@ -191,21 +195,24 @@ def _defaults() -> Mapping[str, str]:
 
 @cache
 def _started_differently() -> Mapping[str, str]:
-    """Return the defaults of this broker that differ from Kafka's."""
+    """Return the settings whose default in this broker is not Kafka's, with their defaults."""
     ours = {dotted(name): setting_text(default) for name, default in ATTRIBUTES.items()}
     return {name: text for name, text in ours.items() if name in _defaults() and text != _defaults()[name]}
 
 
 @cache
 def _our_own() -> frozenset[str]:
-    """Return the settings that only this broker has; some of them stand for features of a Kafka cluster. They are not described."""
+    """Return the names of settings that only this broker has, which DescribeConfigs leaves out. In Kafka some of them are features of the
+    cluster.
+    """
     return frozenset(map(dotted, ATTRIBUTES)) - kafka_settings().keys() - _OF_THE_AUTHORIZER
 
 
 class BrokerConfig(ResourceConfig):
-    """The dynamic settings of one broker, or of all brokers (is_shared).
+    """The dynamic settings of one broker, or of all brokers if is_shared is True.
 
-    settings: the present ones of the broker that handles the request. Raises INVALID_REQUEST (BrokerError) for what cannot be changed.
+    settings: the settings of the broker that handles the request, as they are now. Raises INVALID_REQUEST (BrokerError) for a setting that
+    cannot be changed.
     """
 
     WHAT = "broker"
@@ -217,7 +224,7 @@ class BrokerConfig(ResourceConfig):
         self._check_together()
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return the same broker with other dynamic settings."""
+        """Return the config of the same broker, or of all brokers, with other dynamic settings."""
         return type(self)(self._settings, overrides, is_shared=self.is_shared)
 
     def setting(self, name: str) -> Setting | None:
@@ -226,7 +233,7 @@ class BrokerConfig(ResourceConfig):
         return None if known is None else Setting(known.check, known.default or "")
 
     def default(self, name: str) -> str:
-        """Return Kafka's default, to which values are appended if nothing was changed."""
+        """Return Kafka's default of a setting as text. APPEND adds values to the default if the setting was not changed before."""
         known = find_setting(name)
         return "" if known is None else known.default or ""
 
@@ -267,7 +274,7 @@ class BrokerConfig(ResourceConfig):
 
 
 def _check_beyond_its_type(name: str, value: Any, now: str, settings: BrokerSettings) -> None:
-    """Raise ValueError where Kafka refuses a value that its type allows. now: the present value."""
+    """Raise ValueError for a value that has the right type but that Kafka refuses. now: the present value of the setting."""
     if name == "log.retention.ms" and value == 0:
         raise ValueError("must be at least 1, or negative for no limit")
     if name in _LISTENING and _shown(str(value) if isinstance(value, str) else ",".join(value), None) != now:

@@ -28,14 +28,18 @@ class Kind(IntEnum):
 
 
 class Check(NamedTuple):
-    """The type of a setting and its parser. parse: text to value; its ValueError says what the text must be."""
+    """The type of a setting and the function that parses it. parse: converts text to a value; it raises ValueError, which says what the
+    text must be.
+    """
 
     kind: Kind
     parse: Callable[[str], Any]
 
 
 def integer(low: int, high: int = MAX_INT64, *, kind: Kind | None = None) -> Check:
-    """Return the check for an integer. kind: by default the smallest type that holds the highest value."""
+    """Return a check for an integer between two bounds. kind: the type that DescribeConfigs shows, by default INT, or LONG if `high` does
+    not fit in INT.
+    """
 
     def check(text: str) -> int:
         if not _WHOLE.fullmatch(text.strip()):
@@ -46,7 +50,7 @@ def integer(low: int, high: int = MAX_INT64, *, kind: Kind | None = None) -> Che
 
 
 def gzip_level() -> Check:
-    """Return the check for a gzip level; -1 is the default level."""
+    """Return a check for a gzip compression level, or -1 for the default level."""
 
     def check(text: str) -> int:
         level = int(integer(-1, 9).parse(text))
@@ -58,7 +62,7 @@ def gzip_level() -> Check:
 
 
 def number(low: float, high: float) -> Check:
-    """Return the check for a number."""
+    """Return a check for a floating point number between two bounds."""
 
     def check(text: str) -> float:
         try:
@@ -77,7 +81,7 @@ def _within(value: float, low: float, high: float) -> float:
 
 
 def one_of(*choices: str) -> Check:
-    """Return the check for one of these words."""
+    """Return a check for a text that must be one of the choices."""
 
     def check(text: str) -> str:
         if text not in choices:
@@ -88,7 +92,7 @@ def one_of(*choices: str) -> Check:
 
 
 def list_of(*choices: str) -> Check:
-    """Return the check for a list of these words; without choices, of any words."""
+    """Return a check for a list whose items must be among the choices. Without choices, all items are allowed."""
 
     def check(text: str) -> tuple[str, ...]:
         values = listed(text)
@@ -100,17 +104,17 @@ def list_of(*choices: str) -> Check:
 
 
 def any_text(kind: Kind = Kind.STRING) -> Check:
-    """Return the check for any text."""
+    """Return a check that accepts any text."""
     return Check(kind, str)
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the items of a list setting."""
+    """Split the text of a list setting into its items."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def boolean() -> Check:
-    """Return the check for true or false."""
+    """Return a check for the words true and false."""
 
     def check(text: str) -> bool:
         if text.lower() not in ("true", "false"):

@@ -58,7 +58,7 @@ GROUP_SETTINGS: Mapping[str, Setting] = {
 
 
 class GroupConfig(ResourceConfig):
-    """A group's settings: its overrides, and the broker's defaults for all others."""
+    """The settings of one group. Settings without an override have a default that comes from the broker settings."""
 
     SETTINGS = GROUP_SETTINGS
     WHAT = "group"
@@ -80,7 +80,7 @@ class GroupConfig(ResourceConfig):
         self.share_may_renew = self.text("share.renew.acknowledge.enable").lower() == "true"
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return the same group with other settings. Raises ConfigError for an unknown name or a bad value."""
+        """Return the config of the same group with other overrides. Raises ConfigError for an unknown name or an invalid value."""
         changed = super().with_overrides(overrides)
         # Check only what is changed: the broker may have had a smaller minimum when the settings were stored.
         minimum_ms = self._settings.group_share_min_record_lock_duration_ms
@@ -91,11 +91,13 @@ class GroupConfig(ResourceConfig):
 
     @property
     def share_reset_to_earliest(self) -> bool:
-        """Whether a share group begins with the earliest offset (share.auto.offset.reset)."""
+        """Whether a share group begins at the earliest offset (share.auto.offset.reset=earliest)."""
         return self.text("share.auto.offset.reset") == "earliest"
 
     @property
     def share_reset_by_ms(self) -> int | None:
-        """How far before now a share group begins, in ms; None unless share.auto.offset.reset is by_duration."""
+        """How long before the present time the records are with which a share group begins, in ms; None unless share.auto.offset.reset is
+        by_duration.
+        """
         text = self.text("share.auto.offset.reset")
         return duration_ms(text.removeprefix(_BY_DURATION)) if text.startswith(_BY_DURATION) else None

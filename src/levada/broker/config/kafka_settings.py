@@ -29,7 +29,8 @@ _OF_MECHANISMS = (
 class Update(Enum):
     """How a setting can be changed while a broker runs (KIP-226).
 
-    CLUSTER: for all brokers, or for one. BROKER: for one. LISTENER: for one listener of one broker, by a name with its prefix.
+    CLUSTER: for all brokers, or for one broker. BROKER: for one broker only. LISTENER: for one listener of one broker, under a name with
+    the listener's prefix.
     """
 
     FIXED = "fixed"
@@ -39,7 +40,7 @@ class Update(Enum):
 
 
 class KafkaSetting(NamedTuple):
-    """One setting. default: as text, None if there is none."""
+    """A broker setting of Kafka. default: Kafka's default as text, None if there is none."""
 
     check: Check
     update: Update
@@ -47,13 +48,13 @@ class KafkaSetting(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether responses leave its value out."""
+        """Whether DescribeConfigs leaves out the setting's value, because it is a password."""
         return self.check.kind is Kind.PASSWORD
 
 
 @cache
 def kafka_settings() -> Mapping[str, KafkaSetting]:
-    """Return all settings by name."""
+    """Return all broker settings of Kafka by name."""
     return {name: _setting(*fields) for name, *fields in (line.split() for line in _TABLE.splitlines() if line)}
 
 
@@ -102,7 +103,7 @@ def _check(kind: Kind, allowed: str) -> Check:
 
 
 def _bounds(allowed: str) -> tuple[str, str]:
-    """Return the lowest and the highest number, "" for no bound."""
+    """Return the lowest and the highest number that a setting allows, as text; "" if there is no bound."""
     least, _, most = ("" if allowed == "-" else allowed).partition("..")
     return least, most
 

@@ -11,7 +11,9 @@ from levada.errors import ConfigError
 
 
 class Setting(NamedTuple):
-    """A setting of a resource. default: as text, unless broker_setting names the broker setting that it comes from."""
+    """A setting that topics, groups or other resources can have. default: its default as text, unless broker_setting is given.
+    broker_setting: the name of the broker setting that is its default.
+    """
 
     check: Check
     default: str = ""
@@ -19,7 +21,7 @@ class Setting(NamedTuple):
 
 
 class EffectiveSetting(NamedTuple):
-    """The effective value of a setting for one resource, and whether it is an override."""
+    """A setting of one resource with its effective value. The flag tells whether the resource overrides the default."""
 
     name: str
     text: str
@@ -27,10 +29,11 @@ class EffectiveSetting(NamedTuple):
 
 
 class ResourceConfig:
-    """The settings of one resource. Raises ConfigError for an unknown name or a bad value.
+    """The settings of one resource: overrides, and defaults that come from broker settings. Raises ConfigError for an unknown name or an
+    invalid value.
 
-    SETTINGS: all settings by name. WHAT: the kind of resource, for messages. SOURCE: the ConfigSource of overrides in DescribeConfigs.
-    TELLS_DEFAULTS: whether the synonyms include defaults that come from no broker setting.
+    SETTINGS: all settings of such resources, by name. WHAT: the kind of resource, for messages. SOURCE: the ConfigSource of overrides in
+    DescribeConfigs. TELLS_DEFAULTS: whether DescribeConfigs lists a default that is not a broker setting among the synonyms.
     """
 
     SETTINGS: ClassVar[Mapping[str, Setting]]
@@ -43,11 +46,11 @@ class ResourceConfig:
         self.overrides: Mapping[str, str] = {name: self._checked(name, text) for name, text in (overrides or {}).items()}
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return the same resource with other overrides. Raises ConfigError for an unknown name or a bad value."""
+        """Return the config of the same resource with other overrides. Raises ConfigError for an unknown name or an invalid value."""
         return type(self)(self._settings, overrides)
 
     def under(self, settings: BrokerSettings) -> Self:
-        """Return the same overrides with the defaults of other broker settings."""
+        """Return a config with the same overrides, whose defaults come from other broker settings."""
         return type(self)(settings, self.overrides)
 
     def setting(self, name: str) -> Setting | None:
@@ -55,11 +58,11 @@ class ResourceConfig:
         return self.SETTINGS.get(name)
 
     def effective(self) -> list[EffectiveSetting]:
-        """Return all settings with their effective values."""
+        """Return all settings of the resource with their effective values."""
         return [EffectiveSetting(name, self.text(name), name in self.overrides) for name in self.SETTINGS]
 
     def default(self, name: str) -> str:
-        """Return the value of a setting that is not overridden."""
+        """Return the default of a setting as text."""
         setting = self.SETTINGS[name]
         if setting.broker_setting is None:
             return setting.default

@@ -75,9 +75,9 @@ _IN_OTHER_UNITS = {
 
 
 class Layers(NamedTuple):
-    """The layers of values, as texts by Kafka's names. Each layer overrides the next one (KIP-226).
+    """The explicit values of a broker's settings, as text by Kafka's names, in three layers. Each layer overrides the next one (KIP-226).
 
-    own: changed for this broker. shared: changed for all brokers. started: given when this broker was started.
+    own: values changed for this broker. shared: values changed for all brokers. started: values with which this broker was started.
     """
 
     own: Mapping[str, str] = {}
@@ -198,9 +198,9 @@ class BrokerSettings:
 
     @classmethod
     def of(cls, **settings: Any) -> BrokerSettings:
-        """Make settings of keyword arguments: attributes, and Kafka's other settings in snake_case.
+        """Make settings from keyword arguments: the attributes of this class, and all other settings of Kafka in snake_case.
 
-        Raises ConfigError for an unknown one, with the nearest known name.
+        Raises ConfigError for an unknown setting and suggests the most similar name.
         """
         attributes = {name: value for name, value in settings.items() if name in ATTRIBUTES}
         for name, (attribute, unit) in _IN_OTHER_UNITS.items():
@@ -211,7 +211,9 @@ class BrokerSettings:
         return cls(**attributes, layers=Layers(started=started))
 
     def altered(self, own: Mapping[str, str], shared: Mapping[str, str]) -> BrokerSettings:
-        """Return the settings with the dynamic ones of this broker and of all brokers applied. Raises ConfigError for invalid values."""
+        """Return these settings with dynamic changes applied. own: the changes for this broker. shared: the changes for all brokers. Raises
+        ConfigError for invalid values.
+        """
         changed = {name.replace(".", "_"): text for name, text in {**shared, **own}.items()}
         values: dict[str, Any] = {name: _typed(text, ATTRIBUTES[name]) for name, text in changed.items() if name in ATTRIBUTES}
         if values.get("log_retention_ms", 0) < 0:
@@ -220,11 +222,11 @@ class BrokerSettings:
         return replace(self, **values, layers=self.layers._replace(own=own, shared=shared))
 
     def beside(self, started: Mapping[str, str]) -> BrokerSettings:
-        """Return the settings with more static ones, by Kafka's names, which only DescribeConfigs needs."""
+        """Return these settings with additional values, which only DescribeConfigs shows. started: the values as text, by Kafka's names."""
         return replace(self, layers=self.layers._replace(started={**self.layers.started, **started}))
 
     def text(self, name: str) -> str:
-        """Return the effective value of one of Kafka's settings, "" for none. name: in snake_case."""
+        """Return the effective value of a setting as text, "" if it has no value. name: Kafka's name in snake_case."""
         if name in ATTRIBUTES:
             return setting_text(getattr(self, name))
         known = dotted(name)
@@ -271,12 +273,12 @@ ATTRIBUTES: Mapping[str, Any] = {setting.name: setting.default for setting in fi
 
 
 def dotted(name: str) -> str:
-    """Return Kafka's name of a setting from its name in snake_case."""
+    """Convert a setting's name in snake_case to Kafka's name, which has dots."""
     return name.replace("_", ".")
 
 
 def _checked(name: str, value: object) -> str:
-    """Return the text of a setting without an attribute. Raises ConfigError."""
+    """Return the text of a setting that is not an attribute of BrokerSettings. Raises ConfigError if the value is invalid."""
     known = kafka_settings()
     if dotted(name) not in known:
         names = [*ATTRIBUTES, *(one.replace(".", "_") for one in known)]

@@ -18,7 +18,7 @@ from levada.types import is_topic_name
 
 
 def check_topic_name(name: str) -> None:
-    """Raise InvalidTopicError with the reason unless the name is valid in Kafka."""
+    """Raise InvalidTopicError with the reason if Kafka does not allow this topic name."""
     if not name:
         raise InvalidTopicError("the topic name is empty")
     if name in (".", ".."):
@@ -33,7 +33,9 @@ COMPRESSION_TYPES = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"
 
 
 class Compression(NamedTuple):
-    """The codec with which the broker compresses a topic's batches again (compression.type). level: None for codecs without levels."""
+    """The codec to which the broker converts a topic's batches (compression.type). level: the compression level, None for codecs without
+    levels.
+    """
 
     codec: Codec
     level: int | None
@@ -90,7 +92,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
 
 
 class TopicConfig(ResourceConfig):
-    """A topic's settings: its overrides, and the broker's defaults for all others."""
+    """The settings of one topic. Settings without an override have a default that comes from the broker settings."""
 
     SETTINGS = TOPIC_SETTINGS
     WHAT = "topic"
@@ -120,12 +122,14 @@ class TopicConfig(ResourceConfig):
 
     @property
     def roll_ms(self) -> int:
-        """After how long a new segment begins. It is at most max.compaction.lag.ms, since the active segment is not compacted."""
+        """The time after which a new segment begins, in ms. It is at most max.compaction.lag.ms, because the active segment is not
+        compacted.
+        """
         segment_ms = self.integer("segment.ms")
         return min(segment_ms, self.max_compaction_lag_ms) if self.is_compacted else segment_ms
 
     def _compression(self) -> Compression | None:
-        """Return the codec of compression.type; None if batches stay as their producers compressed them."""
+        """Return the codec of compression.type; None if batches keep the codec of their producers."""
         name = self.text("compression.type")
         if name in ("producer", "uncompressed"):
             return None if name == "producer" else Compression(Codec.NONE, None)

@@ -168,7 +168,9 @@ class PartitionLog:
             self._segments.pop(0).delete()
 
     def truncate(self, end_offset: int) -> None:
-        """Delete the batches that have records at or after `end_offset`. A follower does this with batches that its leader does not have."""
+        """Delete the batches that have records at or after `end_offset`. A follower does this with batches that its leader does
+        not have.
+        """
         while len(self._segments) > 1 and self._segments[-1].base_offset >= end_offset:
             self._segments.pop().delete()
         self._segments[-1].truncate(end_offset)

@@ -199,7 +199,9 @@ class Faults:
         self._add(api, [Fault(applied=True, throttle_ms=ms)] * times)
 
     def cap_version(self, api: str, max_version: int) -> None:
-        """Serve the API only up to this version from now on, like an older broker. -1 stands for no version: the API is not served at all."""
+        """Serve the API only up to this version from now on, like an older broker. -1 stands for no version: the API is not
+        served at all.
+        """
         self.requests.check(api)
         self._caps[api] = max_version
 

@@ -132,7 +132,9 @@ class PeriodicTask:
         self._next_ms: int | None = None
 
     def run(self, now_ms: int) -> int:
-        """Call the function if it is due; return when it is due next. If it raises BrokerError, it is called again after another interval."""
+        """Call the function if it is due; return when it is due next. If it raises BrokerError, it is called again after another
+        interval.
+        """
         if self._next_ms is None or self._next_ms <= now_ms:
             try:
                 self._do(now_ms)

@@ -97,7 +97,9 @@ class BrokerState:
         self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
 
     def find_topic(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
-        """Return a topic by its id or by its name. Raises BrokerError (UNKNOWN_TOPIC_ID) or UnknownTopicOrPartitionError if there is none."""
+        """Return a topic by its id or by its name. Raises BrokerError (UNKNOWN_TOPIC_ID) or UnknownTopicOrPartitionError if
+        there is none.
+        """
         topic = self.cluster.topic_by_id(topic_id) if by_id else self.cluster.topic(name)
         if topic is None and by_id:
             raise BrokerError("this server does not host this topic id", code=ErrorCode.UNKNOWN_TOPIC_ID)

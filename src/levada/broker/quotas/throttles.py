@@ -74,7 +74,9 @@ class Throttles:
         return pause_ms, pause_ms == 0 or is_first
 
     def window_bytes(self, key: str, client: QuotaClient, otherwise: int) -> int:
-        """Return the most bytes that a client may use within a whole window, at most `otherwise`. Without a quota, `otherwise` is returned."""
+        """Return the most bytes that a client may use within a whole window, at most `otherwise`. Without a quota, `otherwise`
+        is returned.
+        """
         quota = self._quotas.of(key, *client)
         if quota is None:
             return otherwise

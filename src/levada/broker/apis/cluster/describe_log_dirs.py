@@ -19,7 +19,9 @@ _HAS_ERROR_CODE = 3
 
 
 def handle(call: Call) -> DescribeLogDirsResponse:
-    """Return the node's only log directory with its replicas of the named partitions. If the request names none, all replicas are returned."""
+    """Return the node's only log directory with its replicas of the named partitions. If the request names none, all replicas
+    are returned.
+    """
     node_id, cluster = call.state.node_id, call.state.cluster
     topics = call.request.topics
     wanted = cluster.partitions(None if topics is None else ((topic.topic, topic.partitions) for topic in topics))
