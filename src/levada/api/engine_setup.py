@@ -109,6 +109,11 @@ def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
     return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
 
 
+_MAX_IN_FLIGHT: int = ProducerConfig.OPTIONS["max.in.flight.requests.per.connection"].default
+_METADATA_MAX_IDLE_MS: int = ProducerConfig.OPTIONS["metadata.max.idle.ms"].default
+"""Only producers have these settings; other clients have their defaults."""
+
+
 def settings_for_engine(config: ClientConfig, client_id: str) -> EngineSettings:
     """Return the configuration of an Engine."""
     producer = config if isinstance(config, ProducerConfig) else None
@@ -134,11 +139,6 @@ def settings_for_engine(config: ClientConfig, client_id: str) -> EngineSettings:
         security_protocol=config.security_protocol,
         fallback=fallback(config.broker_version_fallback),
     )
-
-
-_MAX_IN_FLIGHT: int = ProducerConfig.OPTIONS["max.in.flight.requests.per.connection"].default
-_METADATA_MAX_IDLE_MS: int = ProducerConfig.OPTIONS["metadata.max.idle.ms"].default
-"""Only producers have these settings; other clients have their defaults."""
 
 
 def fallback(release: str) -> BrokerVersions | None:
