@@ -13,7 +13,9 @@ from levada.broker.coordinators.groups.consumer_member import Partitions, TopicI
 
 
 class Subscription(NamedTuple):
-    """The topics that a member subscribes to, and its present target assignment. instance_id: of a static member."""
+    """The topics to which a member subscribes, and its target assignment so far. instance_id: the member's group.instance.id, None for a
+    dynamic member.
+    """
 
     topics: frozenset[UUID]
     target: Partitions
@@ -28,12 +30,12 @@ Assignor: TypeAlias = Callable[[Subscriptions, Mapping[UUID, int]], dict[str, Pa
 
 
 def in_order(members: Subscriptions) -> list[str]:
-    """Return member ids in an order that survives restarts: static members first, by instance id."""
+    """Return the member ids in an order that does not change at a restart: static members first, in the order of their instance ids."""
     return sorted(members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member))
 
 
 def partitions_of(topic: UUID, count: int) -> list[TopicIdPartition]:
-    """Return a topic's partitions."""
+    """Return all partitions of a topic. count: their number."""
     return [TopicIdPartition(topic, index) for index in range(count)]
 
 
@@ -89,7 +91,9 @@ def _kept(members: Subscriptions, member: str, topics: Mapping[UUID, int]) -> di
 
 
 def _move_one(given: dict[str, dict[TopicIdPartition, None]], subscribers: Mapping[UUID, list[str]]) -> bool:
-    """Move a partition from a member with the most to one with at least two fewer; return whether there was one to move."""
+    """Move a partition from a member with the most partitions to a member with at least two fewer. Returns False if there are no such
+    members.
+    """
     for member in sorted(given, key=lambda member: -len(given[member])):
         for partition in reversed(given[member]):
             least = min(subscribers[partition.topic_id], key=lambda other: len(given[other]))

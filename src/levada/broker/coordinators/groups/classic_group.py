@@ -27,7 +27,7 @@ NO_MEMBER_ID = ""
 
 
 class JoinRefusedError(BrokerError):
-    """A member may not join. member_id: the one in the response, "" for a member that has to join again as a new one."""
+    """A JoinGroup request is refused. member_id: the member id in the response, "" if the client has to join as a new member."""
 
     def __init__(self, message: str, code: ErrorCode, member_id: str) -> None:
         super().__init__(message, code=code)
@@ -35,21 +35,21 @@ class JoinRefusedError(BrokerError):
 
 
 class ClientOrigin(NamedTuple):
-    """A member's client, as DescribeGroups returns it. host: its address in Java's form, with a slash in front."""
+    """The client of a member, for DescribeGroups. host: the client's address in Java's form, with a slash in front."""
 
     client_id: str
     host: str
 
 
 class Protocol(NamedTuple):
-    """An assignor that a member offers, and the member's metadata for it."""
+    """An assignor that a member supports, and the member's metadata for this assignor."""
 
     name: str
     metadata: bytes
 
 
 class StoredMember(NamedTuple):
-    """The part of a member that is stored."""
+    """The properties of a member of a classic group that are stored."""
 
     id: str
     instance_id: str | None
@@ -61,9 +61,9 @@ class StoredMember(NamedTuple):
 
 
 class StoredGroup(NamedTuple):
-    """The part of a classic group that is stored, in Kafka's record GroupMetadata.
+    """A classic group as it is stored in Kafka's record GroupMetadata.
 
-    since_ms: when it was stored, in milliseconds since the epoch.
+    since_ms: when the group was stored, in milliseconds since the epoch.
     """
 
     protocol_type: str | None
@@ -75,8 +75,10 @@ class StoredGroup(NamedTuple):
 
 
 class ClassicMember:
-    """A member. joining, syncing: its waiting JoinGroup and SyncGroup. is_new: its first JoinGroup waits, so it cannot send heartbeats
-    yet.
+    """A member of a classic group.
+
+    joining, syncing: the promised responses to its JoinGroup and its SyncGroup request, None if no such request waits. is_new: whether its
+    first JoinGroup request still waits, so that the client does not know its member id.
     """
 
     def __init__(self, member_id: str, instance_id: str | None, origin: ClientOrigin) -> None:
@@ -93,27 +95,29 @@ class ClassicMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of the member waits, which counts as a heartbeat; not so for a new member."""
+        """Whether a JoinGroup or SyncGroup request of the member waits. Its session does not expire meanwhile, unless the member is new."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for an assignor, empty if it does not offer that."""
+        """Return the member's metadata for an assignor; b"" if the member does not support the assignor."""
         return next((offered.metadata for offered in self.protocols if offered.name == protocol), b"")
 
     def settle_join(self, answer: JoinGroupResponse | BrokerError) -> None:
-        """Answer the member's JoinGroup, if one waits."""
+        """Send this response or error for the member's JoinGroup request, if one waits."""
         waiting, self.joining = self.joining, None
         if waiting is not None:
             _settle(waiting, answer)
 
     def settle_sync(self, answer: SyncGroupResponse | BrokerError) -> None:
-        """Answer the member's SyncGroup, if one waits."""
+        """Send this response or error for the member's SyncGroup request, if one waits."""
         waiting, self.syncing = self.syncing, None
         if waiting is not None:
             _settle(waiting, answer)
 
     def stored(self, protocol: str) -> StoredMember:
-        """Return the part of the member that is stored. Of its assignors, only the chosen one is."""
+        """Return the properties of the member that are stored. protocol: the group's assignor; the metadata for other assignors is not
+        stored.
+        """
         chosen = Protocol(protocol, self.metadata(protocol))
         return StoredMember(
             self.id, self.instance_id, self.origin, self.rebalance_timeout_ms, self.session_timeout_ms, chosen, self.assignment
@@ -121,7 +125,7 @@ class ClassicMember:
 
     @classmethod
     def restored(cls, stored: StoredMember) -> ClassicMember:
-        """Return a member as it was stored."""
+        """Make a member from its stored properties."""
         member = cls(stored.id, stored.instance_id, stored.origin)
         member.rebalance_timeout_ms = stored.rebalance_timeout_ms
         member.session_timeout_ms = stored.session_timeout_ms
@@ -131,10 +135,11 @@ class ClassicMember:
 
 
 class ClassicGroup:
-    """A group. before: its previous state. pending: member ids that were given to members that have not joined with them yet.
+    """A group of the classic protocol.
 
-    unsynced: members of the generation that have not sent SyncGroup. member_added: a member has joined since the initial rebalance delay
-    began. subscribed: the topics that the members subscribe to, None if they are unknown.
+    before: the state before the last change of state. pending: member ids that were returned to clients which have not joined with them
+    yet. unsynced: the ids of members that have not sent SyncGroup in this generation. member_added: whether a member has joined since the
+    initial rebalance delay began. subscribed: the topics to which members subscribe, None if unknown.
     """
 
     TYPE = "classic"
@@ -154,19 +159,19 @@ class ClassicGroup:
         self.subscribed: frozenset[str] | None = None
 
     def move(self, event: Event) -> None:
-        """Apply an event to the state. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
+        """Change the state because of an event. Raises IllegalStateError if TRANSITIONS does not allow this."""
         self.state, self.before = after(self.state, event), self.state
 
     # Members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits for members: the longest rebalance timeout of the members."""
+        """The time that a rebalance waits for members to join: the longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members have a JoinGroup waiting, and no member id is pending."""
+        """Whether a JoinGroup request of each member waits, and no member id is pending."""
         return not self.pending and all(member.joining is not None for member in self.members.values())
 
     def static_member(self, instance_id: str | None) -> ClassicMember | None:
@@ -174,7 +179,7 @@ class ClassicGroup:
         return next((member for member in self.members.values() if instance_id is not None and member.instance_id == instance_id), None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """Return a member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id now."""
+        """Return the member with this id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member now has the instance id."""
         static = self.static_member(instance_id)
         if static is not None and static.id != member_id:
             raise BrokerError(f"group '{self.id}': {instance_id!r} is member {static.id!r} now", code=ErrorCode.FENCED_INSTANCE_ID)
@@ -184,12 +189,12 @@ class ClassicGroup:
         return member
 
     def check_generation(self, generation: int) -> None:
-        """Raise ILLEGAL_GENERATION for another generation than the group's."""
+        """Raise ILLEGAL_GENERATION if this is not the group's generation."""
         if generation != self.generation:
             raise BrokerError(f"group '{self.id}' is at generation {self.generation}, not {generation}", code=ErrorCode.ILLEGAL_GENERATION)
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """Add a member. The first one becomes the leader, and its protocol type that of the group."""
+        """Add a member. The first member becomes the leader and sets the group's protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -206,7 +211,9 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def replace_static(self, old: ClassicMember, new_id: str) -> ClassicMember:
-        """Give a static member's place to its next process. Requests of the former process are answered with FENCED_INSTANCE_ID."""
+        """Replace a static member whose process was restarted; return the new member, which has the id `new_id`. Requests with the old
+        member id get FENCED_INSTANCE_ID.
+        """
         fenced = BrokerError(f"group '{self.id}': {old.instance_id!r} is member {new_id!r} now", code=ErrorCode.FENCED_INSTANCE_ID)
         old.settle_join(fenced)
         old.settle_sync(fenced)
@@ -220,7 +227,7 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Choose a leader among the members that have joined, unless it is one of them already; False if no member has joined."""
+        """Make a member that has joined the leader, unless the leader has joined. Returns False if no member has joined."""
         leader = self.members.get(self.leader or NO_MEMBER_ID)
         if leader is None or leader.joining is None:
             self.leader = next((member.id for member in self.members.values() if member.joining is not None), self.leader)
@@ -243,7 +250,7 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and bool(offered & self._common_protocols() if self.members else offered)
 
     def choose_protocol(self) -> str:
-        """Return the assignor that most members prefer among those that all offer."""
+        """Return the assignor that most members prefer, among the assignors that all members support."""
         common = self._common_protocols()
         votes = Counter(next(offered.name for offered in member.protocols if offered.name in common) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -258,11 +265,13 @@ class ClassicGroup:
 
     @property
     def expires_offsets(self) -> bool:
-        """Whether unused offsets may expire: not during a rebalance, nor while the subscriptions are unknown."""
+        """Whether unused offsets of the group may expire. They may not during a rebalance, nor while the members' subscriptions are
+        unknown.
+        """
         return self.state is State.EMPTY or (self.state is State.STABLE and self.subscribed is not None)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members subscribe to a topic; true for every topic if the subscriptions are unknown."""
+        """Return whether a member subscribes to a topic. If the subscriptions are unknown, the result is True for every topic."""
         return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 
     def _common_protocols(self) -> set[str]:
@@ -281,7 +290,9 @@ class ClassicGroup:
     # Responses
 
     def joined(self, member: ClassicMember, *, leader: str | None = None, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return the JoinGroup response of a member. leader: the leader's id in it, by default the group's leader."""
+        """Return the JoinGroup response for a member. leader: the id of the leader in the response, by default the group's leader.
+        skip_assignment: tell the leader not to compute an assignment.
+        """
         told = self.leader if leader is None else leader
         return JoinGroupResponse(
             generation_id=self.generation,
@@ -294,26 +305,26 @@ class ClassicGroup:
         )
 
     def subscriptions(self) -> list[JoinGroupResponseMember]:
-        """Return the members as the leader gets them: each with its metadata for the chosen assignor."""
+        """Return all members for the leader's JoinGroup response, each with its metadata for the chosen assignor."""
         return [
             JoinGroupResponseMember(member_id=member.id, group_instance_id=member.instance_id, metadata=member.metadata(self.protocol_name))
             for member in self.members.values()
         ]
 
     def synced(self, member: ClassicMember) -> SyncGroupResponse:
-        """Return the SyncGroup response of a member."""
+        """Return the SyncGroup response for a member, with its assignment."""
         return SyncGroupResponse(protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment)
 
     # What is stored
 
     def stored(self, wall_ms: int) -> StoredGroup:
-        """Return the part of the group that is stored."""
+        """Return the group in the form in which it is stored. wall_ms: milliseconds since the epoch."""
         members = tuple(member.stored(self.protocol_name or "") for member in self.members.values())
         return StoredGroup(self.protocol_type, self.generation, self.protocol_name, self.leader, members, wall_ms)
 
     @classmethod
     def restored(cls, group_id: str, stored: StoredGroup) -> ClassicGroup:
-        """Return a stored group: Stable with the members that it had, or Empty."""
+        """Make a group from its stored form. Its state is Stable, or Empty if it has no members."""
         group = cls(group_id)
         group.protocol_type, group.generation = stored.protocol_type, stored.generation
         group.protocol_name, group.leader = stored.protocol_name, stored.leader
@@ -325,7 +336,7 @@ class ClassicGroup:
 
 
 def protocols_of(offered: Sequence[tuple[str, bytes]]) -> tuple[Protocol, ...]:
-    """Return the assignors of a request, in their order."""
+    """Convert the assignors in a JoinGroup request, given as names and metadata; their order is kept."""
     return tuple(Protocol(name, bytes(metadata)) for name, metadata in offered)
 
 

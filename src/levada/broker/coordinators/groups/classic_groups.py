@@ -40,7 +40,10 @@ KEEPS_SESSION = frozenset({State.STABLE, State.PREPARING_REBALANCE})
 
 
 class Rejoin(Enum):
-    """What the JoinGroup of a present member leads to."""
+    """The result of a JoinGroup request from a client that is a member already.
+
+    REBALANCE: a rebalance begins or goes on. REPEAT: the client gets the last response again. START_OVER: the client joins as a new member.
+    """
 
     REBALANCE = auto()
     REPEAT = auto()
@@ -48,7 +51,7 @@ class Rejoin(Enum):
 
 
 def classify_rejoin(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Rejoin:
-    """Decide whether the JoinGroup of a present member starts a rebalance, gets the same response again, or counts as a new join."""
+    """Return how a JoinGroup request from a member of the group is to be handled. protocols: the assignors in the request."""
     if group.state is State.EMPTY:
         return Rejoin.START_OVER
     if group.state is State.PREPARING_REBALANCE or member.protocols != tuple(protocols):
@@ -59,8 +62,10 @@ def classify_rejoin(group: ClassicGroup, member: ClassicMember, protocols: Seque
 
 
 class ClassicGroups:
-    """The classic groups of a node. store: stores the present state of a group. new_id: makes the part of a member id after the client's
-    name.
+    """Handles the requests of the members of a node's classic groups.
+
+    store: stores the present state of a group; it gets the group and the time. new_id: returns a unique suffix for a member id, which
+    begins with the client id.
     """
 
     def __init__(
@@ -74,7 +79,7 @@ class ClassicGroups:
     # JoinGroup
 
     def check_session_timeout(self, request: JoinGroupRequest) -> None:
-        """Raise INVALID_SESSION_TIMEOUT if the broker does not allow the session timeout."""
+        """Raise INVALID_SESSION_TIMEOUT if the session timeout in the request is shorter or longer than the broker allows."""
         shortest, longest = self._settings.group_min_session_timeout_ms, self._settings.group_max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
             raise BrokerError(
@@ -85,9 +90,9 @@ class ClassicGroups:
     def join(
         self, group: ClassicGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Handle JoinGroup. The response comes when all members have joined, or at once if no rebalance is needed.
+        """Handle JoinGroup. The promise is resolved when all members have joined, or at once if no rebalance is needed.
 
-        Raises BrokerError, and JoinRefusedError with the member id for the response, either now or in the promise.
+        BrokerError, or JoinRefusedError with the member id for the response, is raised or becomes the error of the promise.
         """
         self._check_size(group, request.member_id)
         if not group.supports(request.protocol_type, (offered.name for offered in request.protocols)):
@@ -151,7 +156,7 @@ class ClassicGroups:
     def _replace_static(
         self, group: ClassicGroup, old: ClassicMember, new_id: str, request: JoinGroupRequest, version: int, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Let the next process of a static member take its place, without a rebalance if the group is stable (KIP-345)."""
+        """Let the restarted process of a static member replace the old member. If the group is stable, no rebalance is needed (KIP-345)."""
         led = group.leader
         member = self._rebalances.replace_static(group, old, new_id)
         answer = _wait_for_join(member, request)
@@ -170,7 +175,7 @@ class ClassicGroups:
     # SyncGroup, Heartbeat, LeaveGroup
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Promise[SyncGroupResponse]:
-        """Handle SyncGroup. The response comes when the leader has sent the assignment."""
+        """Handle SyncGroup. The promise is resolved when the leader has sent the assignment."""
         member = group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         if not (_agrees(request.protocol_type, group.protocol_type) and _agrees(request.protocol_name, group.protocol_name)):
@@ -199,7 +204,9 @@ class ClassicGroups:
             raise BrokerError(f"group '{group.id}' is rebalancing", code=ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
-        """Handle LeaveGroup; return an error code per member. An administrator removes a static member by its instance id alone."""
+        """Handle LeaveGroup; return an error code for each member. An administrator may remove a static member by its instance id without
+        its member id.
+        """
         codes = []
         for one in members:
             try:
@@ -228,9 +235,10 @@ class ClassicGroups:
     def check_commit(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int, *, in_transaction: bool
     ) -> None:
-        """Raise Kafka's error for a commit that the member may not make. A commit counts as a heartbeat.
+        """Raise BrokerError with Kafka's code if the member may not commit offsets. An allowed commit restarts the member's session, like a
+        heartbeat.
 
-        Without member id and generation, a request may commit for an empty group, or within a transaction.
+        A request without member id and generation may commit for an empty group, or within a transaction.
         """
         names_member = member_id != NO_MEMBER_ID or instance_id is not None
         if generation < 0 and (group.state is State.EMPTY or (in_transaction and not names_member)):
@@ -249,27 +257,27 @@ class ClassicGroups:
     # Loading, unloading, conversion
 
     def restore(self, group_id: str, stored: StoredGroup, now_ms: int) -> ClassicGroup:
-        """Return a stored group. Its members' sessions begin now."""
+        """Make a group from its stored form. The sessions of its members begin now."""
         group = ClassicGroup.restored(group_id, stored)
         self.resume(group, now_ms)
         return group
 
     def resume(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin the sessions of a group's members."""
+        """Begin the sessions of the members of a group."""
         self._rebalances.resume(group, now_ms)
 
     def adopt(self, group: ClassicGroup, now_ms: int) -> None:
-        """Take over a group that was a consumer group until now. Its members rebalance to choose a leader."""
+        """Take over a consumer group that was converted to a classic group. A rebalance begins, in which a leader is chosen."""
         self._store(group, now_ms)
         self._rebalances.resume(group, now_ms)
         self._rebalances.start_or_continue(group, "no member of the consumer group protocol is left", now_ms)
 
     def release(self, group: ClassicGroup) -> None:
-        """Release a group that becomes a consumer group. Waiting requests are answered with REBALANCE_IN_PROGRESS."""
+        """Release a group that is converted to a consumer group. Its waiting requests get REBALANCE_IN_PROGRESS."""
         self._rebalances.end(group, Event.CONVERT, _refusal(group, "is a consumer group now", ErrorCode.REBALANCE_IN_PROGRESS))
 
     def unload(self, group: ClassicGroup) -> None:
-        """Release a group that another node coordinates from now on."""
+        """Release a group, because another node is its coordinator from now on."""
         self._rebalances.end(group, Event.UNLOAD, _refusal(group, "has another coordinator", ErrorCode.NOT_COORDINATOR))
 
     def delete(self, group: ClassicGroup) -> None:
@@ -286,7 +294,9 @@ def _protocols(request: JoinGroupRequest) -> tuple[Protocol, ...]:
 
 
 def _wait_for_join(member: ClassicMember, request: JoinGroupRequest) -> Promise[JoinGroupResponse]:
-    """Take over the metadata of a member's JoinGroup and let it wait. An earlier one of the same member is never answered."""
+    """Store the assignors and timeouts of a JoinGroup request in the member, and return the promise of its response. An earlier request
+    that still waits is never answered.
+    """
     answer: Promise[JoinGroupResponse] = Promise()
     member.joining = answer
     member.protocols = _protocols(request)

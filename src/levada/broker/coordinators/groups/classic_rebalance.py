@@ -26,7 +26,7 @@ CAN_REBALANCE = frozenset({State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE
 
 
 class Rebalances:
-    """The rebalances of a node's classic groups. store: stores the present state of a group; called with the node's time."""
+    """Runs the rebalances of a node's classic groups. store: stores the present state of a group; it gets the group and the node's time."""
 
     def __init__(self, settings: BrokerSettings, timers: Timers, store: Callable[[ClassicGroup, int], None]) -> None:
         self._settings = settings
@@ -36,19 +36,23 @@ class Rebalances:
     # Rebalances
 
     def start_or_continue(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
-        """Start a rebalance. If one is in progress, complete it if it was only waiting for this change."""
+        """Start a rebalance. If a rebalance is in progress, complete its join phase if all members have joined now."""
         if group.state in CAN_REBALANCE:
             self._prepare(group, reason, now_ms)
         else:
             self.complete_if_joined(group, now_ms)
 
     def complete_if_joined(self, group: ClassicGroup, now_ms: int) -> None:
-        """Complete the join phase if all members have joined. The initial rebalance waits for its delay instead."""
+        """Complete the join phase of a rebalance if all members have joined. The initial rebalance of a group goes on until the initial
+        rebalance delay has passed.
+        """
         if group.state is State.PREPARING_REBALANCE and group.all_joined and group.before is not State.EMPTY:
             self._complete_join(group, now_ms)
 
     def take_assignment(self, group: ClassicGroup, assignments: Iterable[tuple[str, bytes]], now_ms: int) -> None:
-        """Answer the SyncGroup of all members with the leader's assignment. Members that it leaves out get an empty one."""
+        """Answer the SyncGroup requests of all members with the assignments that the leader has sent, as pairs of member id and bytes. A
+        member without an entry gets an empty assignment.
+        """
         given = dict(assignments)
         for member in group.members.values():
             member.assignment = given.get(member.id, b"")
@@ -58,7 +62,7 @@ class Rebalances:
             self._answer_sync(group, member, now_ms)
 
     def synced(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Note that a member has sent SyncGroup."""
+        """Note that a member has sent SyncGroup in this generation."""
         group.unsynced.discard(member.id)
         if not group.unsynced:
             self._timers.cancel(_sync_key(group))
@@ -136,30 +140,30 @@ class Rebalances:
     # Sessions
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-        """Restart a member's session, because something was received from it."""
+        """Restart the session timeout of a member that has sent a request."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         self._timers.schedule(_session_key(group, member.id), now_ms + timeout_ms, lambda at_ms: self._end_session(group, member, at_ms))
 
     def expect(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, now_ms: int) -> None:
-        """Let rebalances wait for a new member that was given its id and has to join with it, for up to its session timeout."""
+        """Let rebalances wait for a client that was given this member id, until it joins or its session timeout has passed."""
         group.pending.add(member_id)
         at_ms = now_ms + session_timeout_ms
         self._timers.schedule(_session_key(group, member_id), at_ms, lambda late_ms: self._end_pending(group, member_id, late_ms))
 
     def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member from its group. Its requests are answered with UNKNOWN_MEMBER_ID. The caller starts a rebalance."""
+        """Remove a member from its group. Its waiting requests get UNKNOWN_MEMBER_ID. The caller has to start a rebalance."""
         gone = f"member {member.id!r} is no longer in group '{group.id}'"
         member.settle_join(JoinRefusedError(gone, ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
         member.settle_sync(BrokerError(gone, code=ErrorCode.UNKNOWN_MEMBER_ID))
         self._forget(group, member.id)
 
     def replace_static(self, group: ClassicGroup, old: ClassicMember, new_id: str) -> ClassicMember:
-        """Give a static member's place to its next process; return the new member."""
+        """Replace a static member whose process was restarted; return the new member."""
         self._timers.cancel(_session_key(group, old.id))
         return group.replace_static(old, new_id)
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Stop waiting for a member id that was given out."""
+        """Do not wait any more for the client that was given this member id."""
         self._forget(group, member_id)
 
     def _end_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
@@ -178,12 +182,12 @@ class Rebalances:
     # Loading and unloading
 
     def resume(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin the sessions of the members of a group that was loaded."""
+        """Begin the sessions of all members, because their group was loaded."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
 
     def end(self, group: ClassicGroup, event: Event, refusal: BrokerError) -> None:
-        """Release a group. refusal: the answer to its waiting requests."""
+        """End all timers and waiting requests of a group. event: the event for its state. refusal: the error for its waiting requests."""
         for member_id in group.pending:
             self._timers.cancel(_session_key(group, member_id))
         for member in group.members.values():

@@ -17,9 +17,9 @@ SESSION, REVOCATION, JOIN, SYNC = "session", "revocation", "join", "sync"
 
 
 class Deadlines:
-    """The deadlines of the members of a node's consumer groups. config_of: returns a group's settings.
+    """The deadlines of the members of a node's consumer groups. A member that misses a deadline is removed.
 
-    removed: called with a group that has lost a member, and the time.
+    config_of: returns the settings of a group by its id. removed: called with the group and the time after a member was removed.
     """
 
     def __init__(self, config_of: Callable[[str], GroupConfig], timers: Timers, removed: Callable[[ConsumerGroup, int], None]) -> None:
@@ -28,34 +28,39 @@ class Deadlines:
         self._removed = removed
 
     def restart_session(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Restart a member's session, because something was received from it."""
+        """Restart the session timeout of a member that has sent a request."""
         own_ms = None if member.classic is None else member.classic.session_timeout_ms
         timeout_ms = self._config_of(group.id).consumer_session_timeout_ms if own_ms is None else own_ms
         self._expect(SESSION, group, member, now_ms + timeout_ms)
 
     def limit_revocation(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int) -> None:
-        """Start or end the deadline for revoking partitions, after a change of a member."""
+        """Start the deadline for revoking partitions if a change of a member makes this necessary, or end the deadline.
+
+        before, after: the member before and after the change.
+        """
         if after.state is not MemberState.UNREVOKED_PARTITIONS or after.classic is not None:
             self._timers.cancel(_key(REVOCATION, group, after.id))
         elif (before.state, before.epoch, before.revoking) != (after.state, after.epoch, after.revoking):
             self._expect(REVOCATION, group, after, now_ms + after.rebalance_timeout_ms)
 
     def joined(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A member of the classic protocol has joined: start its deadline for SyncGroup."""
+        """Start the deadline for SyncGroup, after a member of the classic protocol has joined."""
         self._timers.cancel(_key(JOIN, group, member.id))
         self._expect(SYNC, group, member, now_ms + member.rebalance_timeout_ms)
 
     def synced(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """A member of the classic protocol has sent SyncGroup: end its deadline for it."""
+        """End the deadline for SyncGroup, after a member of the classic protocol has sent it."""
         self._timers.cancel(_key(SYNC, group, member.id))
 
     def asked_to_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A member of the classic protocol was told to join again, perhaps repeatedly: start its deadline for that unless it runs."""
+        """Start the deadline for JoinGroup, after a member of the classic protocol was told to join again. A deadline that runs already is
+        not changed.
+        """
         if not self._timers.is_scheduled(_key(JOIN, group, member.id)):
             self._expect(JOIN, group, member, now_ms + member.rebalance_timeout_ms)
 
     def remove(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-        """Remove a member from its group, with all its deadlines."""
+        """Remove a member from its group, and end all its deadlines."""
         self.cancel(group, member_id)
         group.remove(member_id)
         self._removed(group, now_ms)
@@ -66,13 +71,13 @@ class Deadlines:
             self._timers.cancel(_key(kind, group, member_id))
 
     def load(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Begin the sessions of the members of a group that was loaded."""
+        """Begin the sessions of all members, because their group was loaded."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
             self.limit_revocation(group, ConsumerMember(id=member.id), member, now_ms)
 
     def unload(self, group: ConsumerGroup) -> None:
-        """End the deadlines of a group that another node coordinates from now on."""
+        """End the deadlines of all members, because another node is the group's coordinator from now on."""
         for member_id in group.members:
             self.cancel(group, member_id)
 

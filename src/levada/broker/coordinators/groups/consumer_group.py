@@ -38,17 +38,17 @@ FIRST_EPOCH = 1
 
 
 class TopicSize(NamedTuple):
-    """The properties of a topic that assignments depend on."""
+    """The id and the partition count of a topic, from which assignments are computed."""
 
     id: UUID
     partitions: int
 
 
 class Topics(NamedTuple):
-    """The topics of the cluster.
+    """Functions to look up the topics of the cluster.
 
-    find: returns these properties, None if there is no such topic. name_of: returns the name for an id, or None. names: iterates over all
-    names.
+    find: returns the id and partition count of a topic by name, None if there is no such topic. name_of: returns the name of a topic by id,
+    or None. names: iterates over the names of all topics.
     """
 
     find: Callable[[str], TopicSize | None]
@@ -57,8 +57,8 @@ class Topics(NamedTuple):
 
 
 class GroupState(StrEnum):
-    """The state of a group, by its name in ConsumerGroupDescribe and ListGroups. It only describes the members; no decision depends on
-    it.
+    """The state of a consumer group, by its name in ConsumerGroupDescribe and ListGroups. It is computed from the members for these
+    responses only.
     """
 
     EMPTY = "Empty"
@@ -68,10 +68,11 @@ class GroupState(StrEnum):
 
 
 class ConsumerGroup:
-    """A consumer group. assignment_epoch: the epoch of the target assignment. sizes: the subscribed topics as the targets were computed
-    from.
+    """A group of the consumer protocol (KIP-848).
 
-    expires_offsets: as in ClassicGroup.
+    assignment_epoch: the group epoch for which the target assignment was computed. targets: the target assignment by member id. sizes: ids
+    and partition counts of the subscribed topics when the target assignment was computed. expires_offsets: whether unused offsets may
+    expire.
     """
 
     TYPE = "consumer"
@@ -88,7 +89,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> GroupState:
-        """Return the state, which follows from the epochs and the members."""
+        """The group's state, computed from its epochs and its members."""
         if not self.members:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -104,17 +105,17 @@ class ConsumerGroup:
         return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether any member subscribes to a topic."""
+        """Return whether a member subscribes to a topic."""
         return any(topic in member.topics or topic in matching(member.pattern, [topic]) for member in self.members.values())
 
     def target(self, member_id: str) -> Partitions:
-        """Return a member's target assignment."""
+        """Return the target assignment of a member."""
         return self.targets.get(member_id, NO_PARTITIONS)
 
     # Members
 
     def existing(self, member_id: str) -> ConsumerMember:
-        """Return a member. Raises UNKNOWN_MEMBER_ID."""
+        """Return the member with this id. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise BrokerError(f"Member {member_id} is not a member of group {self.id}.", code=ErrorCode.UNKNOWN_MEMBER_ID)
@@ -125,7 +126,7 @@ class ConsumerGroup:
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
     def existing_static(self, member_id: str, instance_id: str) -> ConsumerMember:
-        """Return the member with an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if it has another member id now."""
+        """Return the member with an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its member id is not `member_id`."""
         member = self.static_member(instance_id)
         if member is None:
             raise BrokerError(f"Instance id {instance_id} is unknown.", code=ErrorCode.UNKNOWN_MEMBER_ID)
@@ -137,10 +138,11 @@ class ConsumerGroup:
         return member
 
     def joining(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """Return the member that joins: a new one, a present one, or the next process of a static one, which takes over its assignment.
+        """Return the member as which a client joins: a new member, an existing member, or a static member whose process was restarted and
+        whose assignment the client takes over.
 
-        Raises UNRELEASED_INSTANCE_ID while the former process of a static member has not left. A former process that uses the classic
-        protocol may be replaced at any time, since it does not say that it leaves temporarily.
+        Raises UNRELEASED_INSTANCE_ID if the former process of the static member has not left. If that process uses the classic protocol, it
+        may be replaced at any time, because it does not report that it leaves temporarily.
         """
         before = None if instance_id is None else self.static_member(instance_id)
         if before is None:
@@ -154,7 +156,7 @@ class ConsumerGroup:
         return before
 
     def remove(self, member_id: str) -> None:
-        """Remove a member. Its partitions are free, and the others get a new assignment with their next heartbeats."""
+        """Remove a member. The other members get its partitions with their next heartbeats."""
         del self.members[member_id]
         self.targets.pop(member_id, None)
         if self.is_all_classic:
@@ -167,25 +169,27 @@ class ConsumerGroup:
 
     @property
     def is_all_classic(self) -> bool:
-        """Whether there are members, and all of them use the classic protocol."""
+        """Whether the group has members, and all of them use the classic protocol."""
         return bool(self.members) and all(member.classic is not None for member in self.members.values())
 
     def common_protocols(self, names: Iterable[str]) -> set[str]:
-        """Return those of these assignors that all members of the classic protocol offer."""
+        """Return those of the named assignors that all members of the classic protocol support."""
         offers = [{offered.name for offered in member.classic.protocols} for member in self.members.values() if member.classic is not None]
         return set(names).intersection(*offers)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether another member has not yet released a partition that this member is to get."""
+        """Return whether the member's target has a partition that another member has not released yet."""
         held = self._held()
         return any(partition in held for partition in self.target(member.id) - member.assigned.keys())
 
     # Assignments
 
     def advance(self, topics: Topics, before: ConsumerMember, after: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
-        """Apply a change of a member, compute a new target assignment if needed, and reconcile the member one step further.
+        """Apply a change of a member, compute a new target assignment if needed, and reconcile the member one step further with its target.
+        Returns the member afterwards.
 
-        Returns the member afterwards. owned: the partitions that it reports to own, None if it reports none.
+        before, after: the member before and after the change. owned: the partitions that the member reports to own, None if it reports
+        nothing.
         """
         has_changed = (after.topics, after.pattern) != (before.topics, before.pattern)
         sizes_changed = self._refresh_sizes(topics, including=after)
@@ -200,17 +204,21 @@ class ConsumerGroup:
         return reconciled
 
     def leave_temporarily(self, member: ConsumerMember) -> None:
-        """Let a static member leave temporarily. It keeps its partitions."""
+        """Mark a static member as temporarily left. It keeps its partitions."""
         self.members[member.id] = replace(
             member, epoch=LEAVING_TEMPORARILY, previous_epoch=member.epoch, state=MemberState.STABLE, revoking={}
         )
 
     def learn_sizes(self, topics: Topics) -> None:
-        """Take the topics as they are now for those of the target assignment. They are not stored, so they are unknown after a restart."""
+        """Store the present ids and sizes of the subscribed topics as those of the target assignment. After a restart they are unknown,
+        because they are not stored.
+        """
         self.sizes = self._sizes(topics, self.members.values())
 
     def _refresh_sizes(self, topics: Topics, *, including: ConsumerMember) -> bool:
-        """Look up the topics that the group subscribes to, including those of a changed member; return whether anything differs."""
+        """Look up the ids and sizes of the subscribed topics, including those of a changed member. Returns whether one of them
+        has changed.
+        """
         sizes = self._sizes(topics, [*(member for member in self.members.values() if member.id != including.id), including])
         changed, self.sizes = sizes != self.sizes, sizes
         return changed
@@ -221,7 +229,7 @@ class ConsumerGroup:
         return {name: size for name, size in found.items() if size is not None}
 
     def _assign(self, topics: Topics) -> None:
-        """Compute the target assignment for the present epoch."""
+        """Compute the target assignment of all members for the present group epoch."""
         subscriptions = {
             member.id: Subscription(
                 frozenset(self.sizes[name].id for name in self._subscribed(member, topics) if name in self.sizes),
@@ -235,7 +243,7 @@ class ConsumerGroup:
         self.assignment_epoch = self.epoch
 
     def _replace(self, before: ConsumerMember, after: ConsumerMember) -> None:
-        """Replace a member by its changed version, whose id may differ."""
+        """Replace a member by its changed version, which may have another member id."""
         if before.id != after.id:
             self.members.pop(before.id, None)
             self.targets[after.id] = self.targets.pop(before.id, NO_PARTITIONS)

@@ -32,14 +32,14 @@ FIRST_COMMIT_WITH_EPOCHS = 9
 
 
 class HeartbeatResult(NamedTuple):
-    """The result of a heartbeat. tells_assignment: whether the response has the member's assignment."""
+    """The member after a heartbeat. tells_assignment: whether the response has to contain the member's assignment."""
 
     member: ConsumerMember
     tells_assignment: bool
 
 
 class ConsumerGroups:
-    """The consumer groups of a node. new_id: makes a member id for clients that send none."""
+    """Handles the requests of the members of a node's consumer groups. new_id: returns a new member id, for clients that send none."""
 
     def __init__(self, settings: BrokerSettings, deadlines: Deadlines, topics: Topics, new_id: Callable[[], str]) -> None:
         self._settings = settings
@@ -57,9 +57,9 @@ class ConsumerGroups:
         now_ms: int,
         sees: Callable[[str], bool],
     ) -> HeartbeatResult:
-        """Handle a heartbeat: add or update the member, and reconcile it one step further.
+        """Handle a heartbeat: add or update the member, and reconcile it one step further with its target.
 
-        sees: whether the member's user may describe a topic.
+        sees: returns whether the member's user may describe a topic.
         """
         owned = _owned(request.topic_partitions)
         before = self._member(group, request, owned)
@@ -74,7 +74,9 @@ class ConsumerGroups:
         return HeartbeatResult(member, request.member_epoch == JOINING or is_full or changed)
 
     def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
-        """Remove a member. A static member may leave temporarily: it keeps its partitions until its session expires."""
+        """Handle the heartbeat of a member that leaves. A static member may leave temporarily: it keeps its partitions until its session
+        expires.
+        """
         if request.instance_id is None:
             member = group.existing(request.member_id)
         else:
@@ -86,7 +88,7 @@ class ConsumerGroups:
             self._deadlines.remove(group, member.id, now_ms)
 
     def _member(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, owned: Partitions | None) -> ConsumerMember:
-        """Return the member as it was before this heartbeat."""
+        """Return the member that sends a heartbeat, before the changes in the heartbeat are applied."""
         if request.member_epoch == JOINING:
             member_id = request.member_id or self._new_id()
             check_size(group, member_id, self._settings)
@@ -99,7 +101,7 @@ class ConsumerGroups:
         return member
 
     def _updated(self, before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, origin: ClientOrigin) -> ConsumerMember:
-        """Return the member with the fields of the request; null and -1 mean that a field has not changed."""
+        """Return the member with the changes in the request. Fields with null or -1 are unchanged."""
         return replace(
             before,
             id=before.id if request.member_epoch != JOINING else request.member_id or before.id,
@@ -128,10 +130,10 @@ class ConsumerGroups:
         *,
         in_transaction: bool,
     ) -> None:
-        """Raise Kafka's error for a commit that the member may not make, as ClassicGroups.check_commit does.
+        """Raise BrokerError with Kafka's code if the member may not commit offsets for these partitions.
 
-        A member may commit with an earlier epoch for partitions that it has owned since that epoch (KIP-1251). If this is not so for one of
-        them, the whole commit is refused.
+        A member may commit with an earlier member epoch for partitions that it has owned since that epoch (KIP-1251). If this is not the
+        case for one of the partitions, the whole commit is refused.
         """
         if epoch < 0 and not group.members:
             return
@@ -146,7 +148,9 @@ class ConsumerGroups:
             raise _stale(group, member, epoch, ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-        """Raise Kafka's error for a member that may not fetch offsets. A request without a member id may."""
+        """Raise BrokerError with Kafka's code if the member may not fetch committed offsets. A request without a member id may always fetch
+        them.
+        """
         if member_id is None and epoch < 0:
             return
         member = group.existing(member_id or "")
@@ -155,17 +159,17 @@ class ConsumerGroups:
 
 
 def check_size(group: ConsumerGroup, member_id: str, settings: BrokerSettings) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED if a new member would exceed the group's maximum size."""
+    """Raise GROUP_MAX_SIZE_REACHED if a client would become a new member of a group that is full."""
     limit = settings.group_consumer_max_size
     if member_id not in group.members and len(group.members) >= limit:
         raise BrokerError(f"The consumer group has reached its maximum capacity of {limit} members.", code=ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH if the epoch of a heartbeat is not the member's epoch.
+    """Raise FENCED_MEMBER_EPOCH if the epoch in a heartbeat is not the member's epoch.
 
-    A member that has missed the last response still sends its previous epoch. This is allowed if the heartbeat lists the owned partitions,
-    and all of them belong to the member's assignment.
+    A member that has not received the last response sends its previous epoch again. This is allowed if the heartbeat lists the partitions
+    that it owns, and all of them belong to its assignment.
     """
     if epoch == member.epoch:
         return
@@ -184,7 +188,7 @@ def _stale(group: ConsumerGroup, member: ConsumerMember, epoch: int, code: Error
 
 
 def _had(member: ConsumerMember, partition: TopicIdPartition, epoch: int) -> bool:
-    """Whether a member has owned a partition continuously since an earlier epoch."""
+    """Return whether a member has owned a partition continuously since it had this epoch."""
     since = member.held_since(partition)
     return since is not None and since <= epoch
 

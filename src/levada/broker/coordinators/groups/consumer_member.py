@@ -43,7 +43,7 @@ NO_PARTITIONS: Partitions = frozenset()
 
 
 class MemberState(StrEnum):
-    """How far a member has been reconciled with its target."""
+    """The progress of a member from its present assignment to its target assignment."""
 
     STABLE = "Stable"
     UNREVOKED_PARTITIONS = "UnrevokedPartitions"
@@ -51,7 +51,7 @@ class MemberState(StrEnum):
 
 
 class ClassicPart(NamedTuple):
-    """The additional properties of a member that uses the classic protocol: its assignors, and its session timeout."""
+    """The session timeout and the assignors of a consumer group's member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
@@ -63,10 +63,11 @@ def _sees_all(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member. topics, pattern: its subscription. sees: whether its user may describe a topic; a pattern matches no others.
+    """A member of a consumer group.
 
-    assigned: its assignment, with the epoch in which it got each partition. revoking: likewise for partitions that it has to revoke.
-    classic: None unless it uses the classic protocol.
+    topics, pattern: its subscription by names and by a regular expression. sees: returns whether its user may describe a topic; the pattern
+    matches only such topics. assigned: the partitions that are assigned to it, each with the member epoch in which they were assigned.
+    revoking: the partitions that it has to revoke, with the same epochs. classic: None unless the member uses the classic protocol.
     """
 
     id: str
@@ -87,24 +88,25 @@ class ConsumerMember:
 
     @property
     def held(self) -> Partitions:
-        """The partitions that no other member may get now."""
+        """The partitions that the member has or must still revoke, so that no other member may get them."""
         return frozenset(self.revoking.keys() | self.assigned.keys())
 
     def held_since(self, partition: TopicIdPartition) -> int | None:
-        """Return the epoch in which the member got a partition, None if it does not hold it (KIP-1251)."""
+        """Return the member epoch in which a partition was assigned to the member, None if it does not hold the partition (KIP-1251)."""
         return self.assigned.get(partition, self.revoking.get(partition))
 
     def has_reached(self, epoch: int) -> bool:
-        """Whether the member has its whole assignment of an epoch."""
+        """Return whether the member has its complete target assignment of an assignment epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
 def reconcile(
     member: ConsumerMember, target: Partitions, target_epoch: int, is_free: Callable[[TopicIdPartition], bool], owned: Partitions | None
 ) -> ConsumerMember:
-    """Return the member reconciled one step further with its target.
+    """Return the member one step nearer to its target assignment.
 
-    is_free: whether no member holds a partition. owned: the partitions that the member reports to own, None if it does not report.
+    First the member has to revoke partitions that are not in the target; then it gets those that are free. is_free: returns whether no
+    member holds a partition. owned: the partitions that the member reports to own, None if it reports nothing.
     """
     if member.has_reached(target_epoch):
         return member
@@ -134,5 +136,7 @@ def _moved(
 
 
 def _still_has(partitions: Collection[TopicIdPartition], owned: Partitions | None) -> bool:
-    """Whether the member may still read some of these partitions; also true if it does not report."""
+    """Return whether the member may still read one of these partitions. The result is True if `owned` is None, because the member has
+    reported nothing.
+    """
     return owned is None or not owned.isdisjoint(partitions)

@@ -18,7 +18,7 @@ from levada.protocol.prefixed import decode_prefixed, encode_prefixed, read_pref
 
 
 def to_consumer_group(classic: ClassicGroup, topics: Topics) -> ConsumerGroup:
-    """Convert a classic group to a consumer group. Raises GROUP_ID_NOT_FOUND, as Kafka does, if its members are not consumers."""
+    """Convert a classic group to a consumer group. Raises GROUP_ID_NOT_FOUND, like Kafka, if its members are not consumers."""
     if classic.protocol_type != CONSUMER:
         raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol")
     group = ConsumerGroup(classic.id)
@@ -46,7 +46,7 @@ def to_classic_group(group: ConsumerGroup, topics: Topics, wall_ms: int) -> Clas
 
 
 def assignment_bytes(member: ConsumerMember, topics: Topics) -> bytes:
-    """Return a member's assignment as bytes of the classic protocol, in the version of its subscription."""
+    """Encode a member's assignment for the classic protocol, in the version of the member's subscription."""
     assert member.classic is not None
     found: dict[str, TopicPartition] = {}
     for owned in sorted(member.assigned):
@@ -58,7 +58,9 @@ def assignment_bytes(member: ConsumerMember, topics: Topics) -> bytes:
 
 
 def owned_by(subscription: ConsumerProtocolSubscription, topics: Topics) -> Partitions:
-    """Return the partitions that a member of the classic protocol reports to own. Topics that do not exist are left out."""
+    """Return the partitions that a member of the classic protocol reports to own in its subscription. Topics that do not exist are left
+    out.
+    """
     sizes = {topic.topic: topics.find(topic.topic) for topic in subscription.owned_partitions}
     return frozenset(
         TopicIdPartition(size.id, partition)

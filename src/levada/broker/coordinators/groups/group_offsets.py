@@ -25,9 +25,10 @@ BY_BROKER_MS = -1
 
 
 class _Written(NamedTuple):
-    """A committed offset, its number among all commits, and when it was committed, in milliseconds since the epoch.
+    """A committed or pending offset.
 
-    retention_ms: the retention time that the request asked for.
+    number: a number that grows with each commit. committed_ms: when the offset was committed, in milliseconds since the epoch.
+    retention_ms: the retention time in the request, or BY_BROKER_MS.
     """
 
     number: int
@@ -36,14 +37,16 @@ class _Written(NamedTuple):
     retention_ms: int = BY_BROKER_MS
 
     def is_expired(self, now_ms: int, unused_since_ms: int | None, retention_ms: int) -> bool:
-        """Whether it has expired. unused_since_ms: since when the group does not use it; None counts from its commit."""
+        """Return whether the offset has expired. unused_since_ms: since when the group has not used the offset; if None, since its commit.
+        retention_ms: the broker's retention time.
+        """
         if self.retention_ms != BY_BROKER_MS:
             return now_ms >= self.committed_ms + self.retention_ms
         return now_ms >= (self.committed_ms if unused_since_ms is None else unused_since_ms) + retention_ms
 
 
 class _Batch(NamedTuple):
-    """The common properties of offsets that are written together. producer_id: None outside of transactions."""
+    """The common properties of offsets that are committed together. producer_id: None for offsets outside of a transaction."""
 
     group: str
     producer_id: int | None
@@ -53,7 +56,7 @@ class _Batch(NamedTuple):
 
 
 class _OpenTransaction:
-    """The offsets that a producer has committed within an open transaction."""
+    """The pending offsets of a producer's open transaction, for one group."""
 
     def __init__(self, producer_epoch: int) -> None:
         self.producer_epoch = producer_epoch
@@ -66,23 +69,23 @@ class _Group:
         self.open: dict[int, _OpenTransaction] = {}
 
     def keep(self, written: Mapping[TopicPartition, _Written]) -> None:
-        """Add later commits of the same transaction."""
+        """Store committed offsets. An offset is ignored if a later commit was stored for the same partition."""
         for tp, new in written.items():
             if tp not in self.offsets or self.offsets[tp].number < new.number:
                 self.offsets[tp] = new
 
     def partitions(self) -> set[TopicPartition]:
-        """Return the partitions with a committed or a pending offset."""
+        """Return the partitions that have a committed or pending offset."""
         return set(self.offsets).union(*(transaction.offsets for transaction in self.open.values()))
 
     def forget(self, tp: TopicPartition) -> bool:
-        """Remove the committed and the pending offset of a partition; False if there was none."""
+        """Remove the committed and pending offsets of a partition; return False if there were none."""
         found = [self.offsets.pop(tp, None), *(transaction.offsets.pop(tp, None) for transaction in self.open.values())]
         return any(one is not None for one in found)
 
 
 class GroupOffsets:
-    """The committed and pending offsets of all groups. All nodes of a cluster share them."""
+    """The committed offsets of all groups, and the pending offsets of open transactions. All nodes of a cluster share them."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -90,11 +93,11 @@ class GroupOffsets:
         self._kept: OffsetRecords | None = None
 
     def keep_in(self, kept: OffsetRecords) -> None:
-        """Write each commit from now on."""
+        """Write each commit as records from now on."""
         self._kept = kept
 
     def keep_all(self, kept: OffsetRecords) -> None:
-        """Write all committed and pending offsets, in the order of their commits, and each commit from now on."""
+        """Write all committed and pending offsets as records, in the order of their commits, and each commit from now on."""
         self._kept = kept
         for batch, offsets in groupby(sorted(self._all_written(), key=lambda found: found[1].number), key=itemgetter(0)):
             group, producer_id, epoch, committed_ms, retention_ms = batch
@@ -113,11 +116,13 @@ class GroupOffsets:
                     yield _Batch(name, producer_id, transaction.producer_epoch, written.committed_ms, written.retention_ms), written, tp
 
     def clear(self) -> None:
-        """Remove everything, because the topic __consumer_offsets was deleted."""
+        """Remove all offsets, because the topic __consumer_offsets was deleted."""
         self._groups.clear()
 
     def restore(self, written: CoordinatorWrite, place_of: Callable[[str], TopicPartition]) -> None:
-        """Apply what was written before a restart. place_of: the partition of __consumer_offsets that a group belongs to."""
+        """Apply records that were written before a restart. place_of: returns the partition of __consumer_offsets to which a
+        group belongs.
+        """
         if written.committed is not None:
             groups = [group for group in self.open_groups(written.producer_id) if place_of(group) == written.place]
             self.end_transaction(written.producer_id, committed=written.committed, groups=groups)
@@ -131,14 +136,14 @@ class GroupOffsets:
                     self.commit(group, {tp: offset}, at_ms, retention_ms)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the groups with committed offsets."""
+        """Yield the ids of the groups with committed offsets."""
         return iter(self._groups)
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int = 0, retention_ms: int = BY_BROKER_MS
     ) -> None:
-        """Commit offsets. now_ms: since the epoch. retention_ms: how long they are kept, by default as long as the broker's settings
-        say.
+        """Commit offsets. now_ms: milliseconds since the epoch. retention_ms: how long to retain the offsets, by default as long as the
+        broker's settings say.
         """
         if self._kept is not None:
             self._kept.commit(group, offsets, now_ms, retention_ms)
@@ -147,7 +152,8 @@ class GroupOffsets:
     def commit_in_transaction(
         self, group: str, producer_id: int, producer_epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int = 0
     ) -> None:
-        """Commit offsets that take effect when the producer's transaction is committed. now_ms: since the epoch.
+        """Add pending offsets to a producer's transaction. They become committed when the transaction is committed. now_ms: milliseconds
+        since the epoch.
 
         Raises INVALID_PRODUCER_EPOCH if a newer instance of the producer has an open transaction with this group.
         """
@@ -163,7 +169,9 @@ class GroupOffsets:
         transaction.offsets.update(self._written(offsets, now_ms))
 
     def end_transaction(self, producer_id: int, *, committed: bool, groups: Iterable[str]) -> None:
-        """End a transaction for these groups: its offsets take effect or are dropped. Without effect if it is not open."""
+        """End a producer's transaction for these groups. Its pending offsets become committed, or are dropped if `committed` is False.
+        Groups without offsets in it are ignored.
+        """
         for name in groups:
             group = self._groups.get(name)
             transaction = group.open.pop(producer_id, None) if group is not None else None
@@ -175,13 +183,17 @@ class GroupOffsets:
                 group.keep(transaction.offsets)
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Remove committed and pending offsets of a group."""
+        """Remove the committed and pending offsets of a group for these partitions."""
         gone = [tp for tp in partitions if self._group(group).forget(tp)]
         if self._kept is not None:
             self._kept.delete(group, gone)
 
     def expire(self, group: str, now_ms: int, unused_since_ms: int | None, retention_ms: int, is_in_use: Callable[[str], bool]) -> None:
-        """Remove the offsets of a group that have expired, except those of topics in use and those that an open transaction may change."""
+        """Remove the expired offsets of a group. Offsets of topics in use, and offsets that an open transaction may change, are kept.
+
+        unused_since_ms: since when the group has not used its offsets; if None, each expires counting from its commit. is_in_use: returns
+        whether the group subscribes to a topic.
+        """
         self.delete(
             group,
             [
@@ -192,7 +204,7 @@ class GroupOffsets:
         )
 
     def has_any(self, group: str) -> bool:
-        """Whether a group has committed or pending offsets."""
+        """Return whether a group has committed or pending offsets."""
         known = self._groups.get(group)
         return known is not None and bool(known.partitions())
 
@@ -218,12 +230,12 @@ class GroupOffsets:
         return [] if known is None else sorted(known.offsets)
 
     def is_pending(self, group: str, tp: TopicPartition) -> bool:
-        """Whether an open transaction may yet change the offset of a partition."""
+        """Return whether an open transaction has a pending offset for a partition."""
         known = self._groups.get(group)
         return known is not None and any(tp in transaction.offsets for transaction in known.open.values())
 
     def open_groups(self, producer_id: int, producer_epoch: int | None = None) -> Iterator[str]:
-        """Yield the groups with pending offsets of a producer, with this epoch or with any."""
+        """Yield the groups for which a producer has pending offsets. producer_epoch: only those of this epoch, None for any epoch."""
         for name, group in self._groups.items():
             transaction = group.open.get(producer_id)
             if transaction is not None and producer_epoch in (None, transaction.producer_epoch):

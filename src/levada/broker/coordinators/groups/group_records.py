@@ -54,7 +54,9 @@ Records = dict[bytes, bytes]
 
 
 class GroupRecords:
-    """Writes the records of groups. place_of: the partition of __consumer_offsets that a group belongs to."""
+    """Writes the state of groups as records of __consumer_offsets. place_of: returns the partition of this topic to which a
+    group belongs.
+    """
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:
         self._log = log
@@ -63,7 +65,9 @@ class GroupRecords:
         """The records of each group that were written last."""
 
     def keep(self, group_id: str, group: StoredGroup | ConsumerGroup | None, now_ms: int) -> None:
-        """Write what has changed of a group. None: no group with members remains. now_ms: since the epoch."""
+        """Write the changes of a group since the last call. group: its present state, None if no group with members remains. now_ms:
+        milliseconds since the epoch.
+        """
         before, after = self._written.get(group_id, {}), _records(group_id, group)
         gone = [CoordinatorRecord(key, None) for key in before if key not in after]
         changed = [CoordinatorRecord(key, value) for key, value in after.items() if before.get(key) != value]
@@ -74,11 +78,13 @@ class GroupRecords:
             self._written.pop(group_id, None)
 
     def clear(self) -> None:
-        """Forget what was written, because it was deleted."""
+        """Forget which records were written, because the topic was deleted."""
         self._written.clear()
 
     def restore(self, written: Iterable[CoordinatorWrite]) -> tuple[dict[str, StoredGroup], dict[str, ConsumerGroup]]:
-        """Return the classic and the consumer groups that the records describe. Records of unknown kinds or versions are skipped."""
+        """Return the classic groups and the consumer groups that the records describe, by group id. Records of unknown kinds or versions
+        are skipped.
+        """
         for one in written:
             for record in one.records:
                 self._take(one, record)
@@ -236,7 +242,7 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
 
 
 def _put(group: ConsumerGroup, key: RecordKey, value: RecordValue | None) -> None:
-    """Apply one stored record to a group. The records of its members come first."""
+    """Apply a stored record to a group. The metadata record of a member comes before the record of its assignment."""
     if isinstance(value, ConsumerGroupMetadataValue):
         group.epoch = value.epoch
     elif isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
@@ -278,7 +284,9 @@ def _having(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentV
 
 
 def _with_epochs(topics: Iterable[TopicPartitions], epoch: int) -> dict[TopicIdPartition, int]:
-    """Return partitions with the epochs in which a member got them; the member's own epoch if none is stored."""
+    """Return the partitions of a stored assignment, each with the epoch in which the member got it. epoch: the member's epoch, which is
+    used if no such epochs are stored.
+    """
     found: dict[TopicIdPartition, int] = {}
     for topic in topics:
         found.update(zip(_owned([topic]), topic.assignment_epochs or [epoch] * len(topic.partitions), strict=True))

@@ -43,7 +43,9 @@ MINUTE_MS = 60_000
 
 
 class Commit(NamedTuple):
-    """The member that commits. generation: or the member epoch. version: of the request."""
+    """The group and the member in a request that commits offsets. generation: the generation, or the member epoch in a consumer group.
+    version: the version of the request.
+    """
 
     group_id: str
     member_id: str
@@ -54,9 +56,9 @@ class Commit(NamedTuple):
 
 @dataclass(slots=True)
 class StoredGroups:
-    """The state of groups that all nodes share: offsets, stored classic groups, consumer groups and share groups.
+    """The groups of all nodes of a cluster, with their offsets.
 
-    share_states: the positions of share groups in their partitions. kept: writes what survives a restart, None if nothing does.
+    share_states: the states of share partitions. kept: writes groups as records; None if nothing is written.
     """
 
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
@@ -67,13 +69,13 @@ class StoredGroups:
     kept: GroupRecords | None = None
 
     def keep_all(self, kept: GroupRecords, now_ms: int) -> None:
-        """Write all groups with members, and every change from now on. now_ms: since the epoch."""
+        """Write all groups with members as records, and each change from now on. now_ms: milliseconds since the epoch."""
         self.kept = kept
         for group_id in sorted(self.classic.keys() | self.consumer.keys()):
             self.keep(group_id, now_ms)
 
     def keep(self, group_id: str, now_ms: int) -> None:
-        """Write a group's present state, if anything is written. now_ms: since the epoch."""
+        """Write the present state of a group as records, unless nothing is written at all. now_ms: milliseconds since the epoch."""
         if self.kept is not None:
             self.kept.keep(group_id, self.consumer.get(group_id) or self.classic.get(group_id), now_ms)
 
@@ -87,9 +89,10 @@ class StoredGroups:
 
 
 class GroupCoordinator:
-    """The groups of a node. config_of: returns a group's settings. wall_ms: turns the node's time into milliseconds since the epoch.
+    """The coordinator of the groups on a node.
 
-    new_id: as in ClassicGroups.
+    config_of: returns the settings of a group by its id. wall_ms: converts the node's time to milliseconds since the epoch. new_id: returns
+    a unique suffix for a member id.
     """
 
     def __init__(
@@ -127,22 +130,24 @@ class GroupCoordinator:
     # Finding groups
 
     def check(self, group_id: str) -> None:
-        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS unless the node coordinates a group and has loaded it."""
+        """Raise NOT_COORDINATOR if the node does not coordinate the group, COORDINATOR_LOAD_IN_PROGRESS if it has not loaded the
+        group yet.
+        """
         self._placement.check(group_id, self._node_id)
 
     def check_named(self, group_id: str) -> None:
-        """Raise as check() does, and INVALID_GROUP_ID for the group named "", which can have offsets but no members."""
+        """Raise the errors of check(), and INVALID_GROUP_ID for the group id "". A group with this id can have offsets but no members."""
         if not group_id:
             raise BrokerError("the group id is empty", code=ErrorCode.INVALID_GROUP_ID)
         self.check(group_id)
 
     def check_all_loaded(self) -> None:
-        """Raise COORDINATOR_LOAD_IN_PROGRESS unless the node has loaded all groups that it coordinates."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS if the node has not yet loaded all groups that it coordinates."""
         if self._placement.is_loading(self._node_id):
             raise BrokerError("groups are being loaded", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def existing(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> Group:
-        """Return a group. missing: the error if there is no group of this name."""
+        """Return the group with this id. missing: the error code to raise if there is none."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             # Other groups are written by _store() only.
@@ -153,43 +158,45 @@ class GroupCoordinator:
         return group
 
     def existing_classic(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> ClassicGroup:
-        """Return a classic group. missing: the error if there is none of this name, or if it has another type."""
+        """Return the classic group with this id. missing: the error code to raise if there is none, or if it has another type."""
         group = self.existing(group_id, missing=missing)
         if not isinstance(group, ClassicGroup):
             raise BrokerError(f"Group {group_id} is not a classic group.", code=missing)
         return group
 
     def existing_of_consumers(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """Return a classic or a consumer group. Raises UNKNOWN_MEMBER_ID for any other."""
+        """Return the classic group or consumer group with this id. Raises UNKNOWN_MEMBER_ID if there is none, or if it is a share group."""
         group = self.existing(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ShareGroup):
             raise BrokerError(f"Group {group_id} is a share group.", code=ErrorCode.UNKNOWN_MEMBER_ID)
         return group
 
     def existing_consumer(self, group_id: str) -> ConsumerGroup:
-        """Return a consumer group. Raises GROUP_ID_NOT_FOUND if there is none of this name, or if it has another type."""
+        """Return the consumer group with this id. Raises GROUP_ID_NOT_FOUND if there is none, or if it has another type."""
         group = self.existing(group_id)
         if not isinstance(group, ConsumerGroup):
             raise BrokerError(f"Group {group_id} is not a consumer group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
     def existing_share(self, group_id: str) -> ShareGroup:
-        """Return a share group. Raises GROUP_ID_NOT_FOUND if there is none of this name, or if it has another type."""
+        """Return the share group with this id. Raises GROUP_ID_NOT_FOUND if there is none, or if it has another type."""
         group = self.existing(group_id)
         if not isinstance(group, ShareGroup):
             raise BrokerError(f"Group {group_id} is not a share group.", code=ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
     def joinable_by_share(self, group_id: str) -> ShareGroup:
-        """Return a share group, a new one if there is no group of this name. Raises GROUP_ID_NOT_FOUND if it has another type."""
+        """Return the share group with this id; create it if there is no group with this id. Raises GROUP_ID_NOT_FOUND if the group has
+        another type.
+        """
         if group_id not in self._groups:
             self._groups[group_id] = self._stored.share[group_id] = ShareGroup(group_id)
         return self.existing_share(group_id)
 
     def joinable_by_classic(self, group_id: str, *, is_new: bool) -> ClassicGroup | ConsumerGroup:
-        """Return the group that a member of the classic protocol joins, which may be a consumer group with members.
+        """Return the group that a member of the classic protocol joins: a classic group, or a consumer group with members.
 
-        is_new: the member has no id yet, so the group is created if there is none. Raises UNKNOWN_MEMBER_ID, and
+        is_new: whether the client has no member id yet; in this case a missing group is created. Raises UNKNOWN_MEMBER_ID, and
         INCONSISTENT_GROUP_PROTOCOL for a share group.
         """
         group = self._groups.get(group_id)
@@ -203,7 +210,8 @@ class GroupCoordinator:
         return self.existing_classic(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
 
     def joinable_by_consumer(self, group_id: str, now_ms: int) -> ConsumerGroup:
-        """Return the group that a member of the consumer protocol joins. A classic group of consumers is converted (group_conversion).
+        """Return the group that a member of the consumer protocol joins. A classic group whose members are consumers is converted, see
+        group_conversion.
 
         Raises GROUP_ID_NOT_FOUND for a group that cannot be converted.
         """
@@ -223,7 +231,7 @@ class GroupCoordinator:
         return converted
 
     def _after_removal(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Convert a consumer group back to a classic one if its last member of the consumer protocol has gone."""
+        """Convert a consumer group to a classic group if all its remaining members use the classic protocol."""
         self._touched.add(group.id)
         if group.is_all_classic:
             self._deadlines.unload(group)
@@ -235,9 +243,9 @@ class GroupCoordinator:
     # Checks for APIs about offsets
 
     def check_commit(self, commit: Commit, partitions: Sequence[TopicIdPartition], now_ms: int, *, in_transaction: bool) -> None:
-        """Raise Kafka's error for a commit that may not be made, such as GROUP_ID_NOT_FOUND. A simple group is created.
+        """Raise BrokerError with Kafka's code, such as GROUP_ID_NOT_FOUND, if the member may not commit offsets for these partitions.
 
-        Administrators, and consumers with assigned partitions, commit with a generation below 0.
+        Administrators, and consumers with manual assignment, commit with a generation below 0. For them a missing group is created.
         """
         if commit.generation < 0 and commit.group_id not in self._groups:
             self._groups[commit.group_id] = ClassicGroup(commit.group_id)
@@ -251,15 +259,15 @@ class GroupCoordinator:
             self.consumer.check_commit(group, *who, partitions, commit.version, in_transaction=in_transaction)
 
     def check_offset_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Raise Kafka's error for a member of a consumer group that may not fetch offsets."""
+        """Raise BrokerError with Kafka's code if a member of a consumer group may not fetch committed offsets."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             self.consumer.check_fetch(group, member_id, epoch)
 
     def check_offset_delete(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """Return a group whose offsets may be deleted.
+        """Return a group after checking that its offsets may be deleted.
 
-        Raises NON_EMPTY_GROUP if it has members that are not consumers, GROUP_ID_NOT_FOUND for a share group.
+        Raises NON_EMPTY_GROUP if it has members that are not consumers, GROUP_ID_NOT_FOUND if it is a share group.
         """
         group = self.existing(group_id)
         if isinstance(group, ShareGroup):
@@ -279,7 +287,7 @@ class GroupCoordinator:
         self._stored.offsets.delete_group(group_id)
 
     def expire(self, now_ms: int) -> None:
-        """Remove offsets that were unused for offsets.retention.minutes, and groups without members and offsets."""
+        """Remove the offsets that were unused for offsets.retention.minutes, and then the groups that have neither members nor offsets."""
         wall_ms = self._wall_ms(now_ms)
         for group in [group for group in self._groups.values() if not isinstance(group, ShareGroup)]:
             offsets, retention_ms = self._stored.offsets, self._settings.offsets_retention_minutes * MINUTE_MS
@@ -290,8 +298,8 @@ class GroupCoordinator:
                 self.delete(group.id)
 
     def _empty_since_ms(self, group: Group) -> int | None:
-        """Return since when a classic group that had members is empty; None for others, whose offsets expire counting from their
-        commits.
+        """Return since when a classic group without members has been empty, in milliseconds since the epoch. None for other groups; their
+        offsets expire counting from their commits.
         """
         stored = self._stored.classic.get(group.id)
         return stored.since_ms if isinstance(group, ClassicGroup) and group.state is State.EMPTY and stored is not None else None
@@ -304,9 +312,9 @@ class GroupCoordinator:
         self._stored.share.pop(group_id, None)
 
     def keep(self, now_ms: int) -> None:
-        """Write the groups that the last step has changed, before any client learns of the change.
+        """Write the groups that were changed since the last call as records, before any client gets a response about the changes.
 
-        Raises the error of the disk (BrokerError) after trying all groups. What was not written is tried again in the next step.
+        If writing fails, BrokerError is raised after all groups were tried. The groups that failed are tried again in the next call.
         """
         touched, self._touched = self._touched, set()
         refused: BrokerError | None = None
@@ -322,7 +330,9 @@ class GroupCoordinator:
     # Loading and unloading
 
     def follow_placement(self, now_ms: int) -> None:
-        """Load the groups of partitions that the node leads now, and unload those of partitions that it leads no longer."""
+        """Load the groups in partitions that the node has become the leader of, and unload the groups in partitions that it has ceased to
+        lead.
+        """
         led = self._placement.loaded_by(self._node_id)
         gone = {partition for partition, epoch in self._loaded.items() if led.get(partition) != epoch}
         new = {partition for partition, epoch in led.items() if self._loaded.get(partition) != epoch}
@@ -334,7 +344,7 @@ class GroupCoordinator:
             self._load(new, now_ms)
 
     def begin(self, now_ms: int) -> None:
-        """Start the node's time, and with it the sessions of the members of loaded groups."""
+        """Start the sessions of the members of loaded groups, when the node learns the current time."""
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 self.classic.resume(group, now_ms)

@@ -34,7 +34,7 @@ from levada.protocol.prefixed import decode_prefixed
 
 
 class MixedGroups:
-    """The members of the classic protocol in a node's consumer groups."""
+    """Handles the requests of those members of consumer groups that use the classic protocol."""
 
     def __init__(self, settings: BrokerSettings, deadlines: Deadlines, topics: Topics, new_id: Callable[[], str]) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class MixedGroups:
         self._new_id = new_id
 
     def join(self, group: ConsumerGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int) -> JoinGroupResponse:
-        """Handle JoinGroup. Raises BrokerError, and JoinRefusedError with the member id for the response."""
+        """Handle JoinGroup. Raises BrokerError, or JoinRefusedError with the member id for the response."""
         names = {offered.name for offered in request.protocols}
         if request.protocol_type != CONSUMER or not names & group.common_protocols(names):
             raise BrokerError(f"group '{group.id}' has no assignor in common with the member", code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -70,7 +70,7 @@ class MixedGroups:
         )
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
-        """Return the member's assignment."""
+        """Handle SyncGroup: return the member's assignment."""
         member = _existing(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         assert member.classic is not None
@@ -87,7 +87,9 @@ class MixedGroups:
         return SyncGroupResponse(protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment)
 
     def heartbeat(self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-        """Restart a member's session. Raises REBALANCE_IN_PROGRESS if joining again would reconcile it further."""
+        """Handle Heartbeat: restart the member's session. Raises REBALANCE_IN_PROGRESS if the member has to join again to get nearer to its
+        target assignment.
+        """
         member = _existing(group, member_id, instance_id)
         _check_generation(member, generation)
         self._deadlines.restart_session(group, member, now_ms)
@@ -97,9 +99,9 @@ class MixedGroups:
             raise BrokerError(f"member {member_id!r} can take a new assignment", code=ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
-        """Remove members of either protocol; return an error code for each.
+        """Handle LeaveGroup for members of either protocol; return an error code for each member.
 
-        An administrator removes a static member by its instance id alone.
+        An administrator may remove a static member by its instance id without its member id.
         """
         codes = []
         for one in members:
@@ -114,7 +116,9 @@ class MixedGroups:
         return codes
 
     def _joining(self, group: ConsumerGroup, request: JoinGroupRequest, new_id: str) -> ConsumerMember:
-        """Return the member that joins, as it was before."""
+        """Return the member as which a client joins, before the changes in the request are applied. new_id: the member id of a
+        new member.
+        """
         if request.group_instance_id is None:
             return group.members.get(new_id) or ConsumerMember(id=new_id)
         static = group.static_member(request.group_instance_id)

@@ -26,7 +26,7 @@ _Place: TypeAlias = tuple[int, int]
 
 
 class TopicToCommit(Protocol):
-    """A topic in a request of either API."""
+    """A topic in an OffsetCommit or TxnOffsetCommit request."""
 
     name: str
     topic_id: UUID
@@ -37,10 +37,10 @@ _UNKNOWN_TO_OLDER = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEM
 
 
 def check_member(call: Call, partitions: Collection[TopicPartition], *, in_transaction: bool, newer_codes_since: int) -> None:
-    """Raise Kafka's error if the member may not commit these partitions.
+    """Raise BrokerError with Kafka's code if the member in the request may not commit offsets for these partitions.
 
-    newer_codes_since: the first version whose response may have GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Earlier versions get
-    ILLEGAL_GENERATION for both.
+    newer_codes_since: the first version of the API whose response may have GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Earlier versions get
+    ILLEGAL_GENERATION instead.
     """
     request, cluster = call.request, call.state.cluster
     commit = Commit(request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, call.version)
@@ -61,10 +61,11 @@ def commit_each(
     check: Callable[[Collection[TopicPartition]], None],
     commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
 ) -> list[list[ErrorCode]]:
-    """Commit the partitions that may be committed; return an error code for each partition of each topic, in the order of the request.
+    """Commit the offsets of the partitions for which this is allowed. Returns an error code for each partition of each topic, in the order
+    of the request.
 
-    check: raises BrokerError if the request is refused as a whole; called with the existing partitions, if there are any. commit: stores
-    the offsets, or raises BrokerError.
+    by_id: whether the request names topics by id. check: called with the partitions that exist, if there are any; it raises BrokerError to
+    refuse the whole request. commit: stores the offsets, or raises BrokerError.
     """
     codes = [[ErrorCode.NONE] * len(topic.partitions) for topic in topics]
     found: dict[_Place, TopicPartition] = {}
@@ -94,8 +95,8 @@ def commit_each(
 def answered(
     topics: Sequence[TopicToCommit], codes: Sequence[Sequence[ErrorCode]], topic: Callable[..., T], partition: Callable[..., Any]
 ) -> list[T]:
-    """Return the topics of the response, with these codes. topic, partition: the classes of its structs. As in Kafka, topics without
-    partitions are left out.
+    """Return the topics of a response with these error codes. topic, partition: the classes of the response's structs. Topics without
+    partitions are left out, as in Kafka.
     """
     return [
         topic(

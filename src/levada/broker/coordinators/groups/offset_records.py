@@ -19,8 +19,10 @@ _NO_EXPIRY = -1
 
 
 class OffsetRecords:
-    """Writes offsets. place_of: the partition of __consumer_offsets that a group belongs to. id_of: a topic's id, ZERO_UUID if there is
-    none.
+    """Writes offsets as records of __consumer_offsets.
+
+    place_of: returns the partition of this topic to which a group belongs. id_of: returns the id of a topic by name, ZERO_UUID if there is
+    no such topic.
     """
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition], id_of: Callable[[str], UUID]) -> None:
@@ -29,7 +31,9 @@ class OffsetRecords:
         self._id_of = id_of
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int, retention_ms: int) -> None:
-        """Write committed offsets. retention_ms: below 0 for as long as the broker's settings say."""
+        """Write committed offsets as records. now_ms: milliseconds since the epoch. retention_ms: how long to retain the offsets; if
+        negative, as long as the broker's settings say.
+        """
         expires_ms = now_ms + retention_ms if retention_ms >= 0 else _NO_EXPIRY
         records = [self._record(group, tp, offset, now_ms, expires_ms) for tp, offset in offsets.items()]
         self._log.append(self._place_of(group), records, now_ms)
@@ -37,16 +41,16 @@ class OffsetRecords:
     def commit_in_transaction(
         self, group: str, producer_id: int, epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int
     ) -> None:
-        """Write offsets that were committed within an open transaction."""
+        """Write the pending offsets of an open transaction as records."""
         records = [self._record(group, tp, offset, now_ms, _NO_EXPIRY) for tp, offset in offsets.items()]
         self._log.append_in_transaction(self._place_of(group), records, producer_id, epoch, now_ms)
 
     def end_transaction(self, group: str, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """Write the marker that ends a transaction with offsets of a group."""
+        """Write the marker that ends a transaction with pending offsets of a group."""
         self._log.end_transaction(self._place_of(group), producer_id, epoch, committed=committed)
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Write that offsets were removed."""
+        """Write tombstones for the offsets of these partitions."""
         records = [CoordinatorRecord(_key(group, tp), None) for tp in partitions]
         if records:
             self._log.append(self._place_of(group), records)
@@ -60,8 +64,10 @@ class OffsetRecords:
 
 
 def offsets_in(written: CoordinatorWrite) -> dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]]:
-    """Return the committed offsets of one write, by group: the offset (None if it was removed), when it was committed, and its retention
-    time. Records of unknown kinds or versions are skipped.
+    """Return the committed offsets in one write, by group and partition. Each comes with the time of its commit and its retention time, and
+    is None if it was removed.
+
+    Records of unknown kinds or versions are skipped.
     """
     found: dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]] = {}
     for record in written.records:

@@ -25,7 +25,7 @@ _LACKING_IN_RE2 = re.compile(
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    r"""Return a pattern that matches whole topic names. Raises INVALID_REGULAR_EXPRESSION (BrokerError) for one that RE2 does not accept.
+    r"""Compile a pattern for whole topic names. Raises INVALID_REGULAR_EXPRESSION (BrokerError) if RE2 does not accept the pattern.
 
     RE2's \z, \pL and \Q...\E are refused as well, because Python does not have them.
     """
@@ -39,7 +39,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def matching(pattern: str, topics: Iterable[str]) -> frozenset[str]:
-    """Return the topics whose whole name matches; none for an empty pattern."""
+    """Return the topics whose whole name matches the pattern. An empty pattern matches no topic."""
     if not pattern:
         return frozenset()
     compiled = compile_pattern(pattern)
