@@ -65,18 +65,20 @@ _CONFIGS = {
 
 
 def is_internal(name: str) -> bool:
-    """Whether this is the name of an internal topic. The topic need not exist."""
+    """Return whether a topic name is that of an internal topic. The topic may not exist yet."""
     return name in _CONFIGS
 
 
 def check_may_exist(name: str) -> None:
-    """Raise INVALID_REQUEST, with Kafka's message, for the name of the controllers' log."""
+    """Raise INVALID_REQUEST, with Kafka's message, if this is the name of the controllers' metadata log."""
     if name == CLUSTER_METADATA_TOPIC:
         raise BrokerError(f"Creation of internal topic {name} is prohibited.", code=ErrorCode.INVALID_REQUEST)
 
 
 class Placements(NamedTuple):
-    """The coordinators of groups, transactional ids and share partitions."""
+    """The placements of groups, transactional ids and share partitions: the internal topic of each, whose partitions decide which node
+    coordinates.
+    """
 
     groups: Placement
     transactions: Placement
@@ -86,8 +88,9 @@ class Placements(NamedTuple):
 def placements(
     settings: BrokerSettings, kept: Iterable[StoredTopic], nodes: Mapping[int, Node], create: Callable[[str], object]
 ) -> Placements:
-    """Return the placements of a cluster. kept: its stored topics, which keep their number of partitions. create: creates an internal
-    topic.
+    """Return the placements of a cluster's coordinators.
+
+    kept: the stored topics; an internal topic among them keeps its number of partitions. create: creates an internal topic by name.
     """
     partitions = {
         GROUP_METADATA_TOPIC: settings.offsets_topic_num_partitions,
@@ -99,7 +102,10 @@ def placements(
 
 
 class InternalPartition(Partition):
-    """A partition of an internal topic. alive: returns the nodes that are up, in order."""
+    """A partition of an internal topic. All its replicas share one log, so none is ever behind.
+
+    placement: decides which node leads. alive: returns the ids of the nodes that are up, in order.
+    """
 
     def __init__(
         self,
@@ -125,7 +131,7 @@ class InternalPartition(Partition):
         self.isr = tuple(node_id for node_id in self.replicas if node_id in self._alive()) or tuple(self.replicas)
 
     def follow(self) -> bool:
-        """Make the coordinator the leader; return whether it was not."""
+        """Make the node that coordinates this partition its leader. Returns whether the leader or the epoch has changed."""
         leader, epoch = self._placement.leader_and_epoch(self.name.partition)
         if leader not in self._alive():
             leader = NO_LEADER
@@ -140,10 +146,10 @@ class InternalPartition(Partition):
         return True
 
     def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
-        """Do nothing: CoordinatorLogs stores these logs."""
+        """Do nothing: CoordinatorLogs stores the log."""
 
     def resume(self) -> None:
-        """Make the coordinator the leader after a restart. All replicas share the stored log, so none of them is behind."""
+        """Make the coordinator the leader after a restart. Any replica can lead, because all replicas share the stored log."""
         self.follow()
 
     def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
@@ -151,7 +157,7 @@ class InternalPartition(Partition):
         return super()._write(batch, now_ms)
 
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
-        """Set the ISR to the nodes that are up: all of them have all records."""
+        """Add the nodes that are up to the ISR, and commit all records: all replicas share one log."""
         self.isr = tuple(node_id for node_id in self.replicas if node_id in self.isr or node_id in nodes)
         self._commit()
 
@@ -159,24 +165,26 @@ class InternalPartition(Partition):
         self.log.advance_high_watermark(self.log.end_offset)
 
     def drop_lagging(self, since_ms: int) -> bool:
-        """Return False: no replica ever lags."""
+        """Return False: no replica lags, because all replicas share one log."""
         return False
 
     def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
-        """Make a node the leader and coordinator. It has all records, so nothing is lost."""
+        """Make a node the leader and the coordinator. No record is lost, because all replicas share one log."""
         self._placement.move_partition(self.name.partition, node_id)
 
     def elect_any(self, alive: Collection[int], now_ms: int) -> None:
-        """Make the coordinator the leader if it is up."""
+        """Make the coordinator the leader if it is up; otherwise the partition has no leader."""
         self.follow()
 
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
-        """A node has stopped. Unless all are down, another one coordinates already."""
+        """Remove a node that has stopped from the ISR, and make the present coordinator the leader. If all nodes are down, there is no
+        leader.
+        """
         self.isr = tuple(known for known in self.isr if known != node_id) or self.isr
         self.follow()
 
     def reassign(self, target: tuple[int, ...]) -> None:
-        """Move to other nodes, at once."""
+        """Move the replicas to other nodes at once. If the leader is not among them, a target node that is up becomes leader."""
         self._put_on(target)
         if self.leader not in target:
             self.elect(next((node_id for node_id in target if node_id in self._alive()), target[0]), 0)
@@ -186,25 +194,25 @@ class InternalPartition(Partition):
 
 
 class _Topic(Protocol):
-    """The properties of a topic that are needed here."""
+    """The attributes of a topic that InternalTopics uses."""
 
     @property
     def id(self) -> UUID:
-        """Its id."""
+        """The topic id."""
         ...
 
     @property
     def partitions(self) -> Sequence[Partition]:
-        """Its partitions, in order."""
+        """The partitions of the topic, in order."""
         ...
 
 
 class InternalTopics:
-    """The partitions of a cluster's internal topics, and the records in them.
+    """The partitions of a cluster's internal topics, and the coordinators' records in them.
 
-    storage: stores the coordinators' logs; if it does not, they are in memory, from the first read on. alive: as in InternalPartition.
-    topics: of the cluster, by name. changed: called with a partition that has a new leader, or, after the first read, new records of a
-    coordinator.
+    storage: stores the coordinators' logs. If it stores none, the logs are in memory and are written only after a client has first read an
+    internal topic. alive: returns the ids of the nodes that are up, in order. topics: the topics of the cluster by name. changed: called
+    with a partition that has a new leader or, once clients read it, new records.
     """
 
     def __init__(
@@ -242,30 +250,32 @@ class InternalTopics:
             placement.watch(self._keep_epochs)
 
     def placement(self, name: str) -> Placement:
-        """Return the placement of a topic."""
+        """Return the placement of the coordinators that use an internal topic."""
         return self._placements[name]
 
     def partition(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> InternalPartition:
-        """Create a partition of a topic."""
+        """Create a partition of an internal topic."""
         return InternalPartition(name, config, replicas, self._placements[name.topic], self._logs, self._alive)
 
     def config(self, name: str, replicas: int) -> dict[str, str | None]:
-        """Return the settings with which a topic is created."""
+        """Return the settings with which an internal topic is created. replicas: its replication factor."""
         in_sync = {} if name == GROUP_METADATA_TOPIC else {"min.insync.replicas": str(min(_MIN_IN_SYNC, replicas))}
         return {**_CONFIGS[name], **in_sync}
 
     def assignment(self, name: str, nodes: Iterable[int]) -> list[tuple[int, ...]]:
-        """Return the replicas of each partition of a new topic. The first one is the coordinator."""
+        """Return the replicas of each partition of a new internal topic. The first replica is on the node that coordinates."""
         placement, known = self._placements[name], sorted(nodes)
         leaders = (placement.leader_and_epoch(index)[0] for index in range(placement.partitions))
         return [tuple(dict.fromkeys([leader, *known]))[:_MOST_REPLICAS] for leader in leaders]
 
     def written(self) -> set[str]:
-        """Return the topics with records."""
+        """Return the names of the internal topics that have records."""
         return {place.topic for place in self._logs.places()}
 
     def observe(self, now_ms: int) -> None:
-        """A client reads these topics: from now on they have the coordinators' records. now_ms: since the epoch."""
+        """Prepare for a client that reads internal topics: the first call writes the coordinators' present state as records. Later changes
+        are written when they happen. now_ms: milliseconds since the epoch.
+        """
         if self._is_observed:
             return
         self._is_observed = True
@@ -279,12 +289,14 @@ class InternalTopics:
         self._groups.keep_all(self._kept_groups, now_ms)
 
     def end_transaction(self, place: TopicPartition, marker: EndTransactionMarker) -> None:
-        """Write the marker of a transaction in which a client, not the coordinator, has written to the partition."""
+        """Write the marker of a transaction in a partition of an internal topic to which the client itself has written."""
         if self._logs.replica(place).transactions.first_offset_of(marker.producer_id) is not None:
             self._logs.end_transaction(place, marker.producer_id, marker.epoch, committed=marker.committed)
 
     def delete(self, name: str) -> None:
-        """Delete the content of a topic. Members and producers have to begin anew, as in Kafka."""
+        """Delete all records of an internal topic, and with them the state of its coordinators. As in Kafka, members and producers have to
+        begin anew.
+        """
         if name == GROUP_METADATA_TOPIC:
             self._groups.clear()
         elif name == TRANSACTION_STATE_TOPIC:
@@ -317,7 +329,9 @@ class InternalTopics:
             _log.error("the leader epochs of internal topics cannot be stored, and may go back at the next start: %s", fault)
 
     def _restore_epochs(self) -> None:
-        """Continue from the newest epochs that were used. Epochs without records are known from the stored section only."""
+        """Continue after the newest epoch that each partition had before a restart. Epochs without records are read from the stored
+        section.
+        """
         newest = {
             TopicPartition(name, int(index)): epoch
             for name, epochs in (self._storage.section(_EPOCHS) or {}).items()

@@ -26,16 +26,17 @@ _NO_COORDINATOR_EPOCH = 0
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of an internal topic, encoded. Without a value it is a tombstone."""
+    """An encoded record of an internal topic. If value is None, the record is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
 class CoordinatorWrite(NamedTuple):
-    """One write: records, or the end of a transaction. producer_id: -1 outside of transactions. committed: None for records.
+    """One write to a coordinator's log: either records or the end of a transaction.
 
-    place: the partition of the internal topic.
+    place: the partition of the internal topic. producer_id: -1 outside of transactions. committed: None for records; otherwise whether the
+    transaction is committed.
     """
 
     place: TopicPartition
@@ -46,10 +47,13 @@ class CoordinatorWrite(NamedTuple):
 
 
 class CoordinatorLog(Protocol):
-    """The log of the coordinators, by partition. now_ms: milliseconds since the epoch; without it, the time of the last write."""
+    """The log to which coordinators write, with one part for each partition of an internal topic.
+
+    now_ms: the time of the write in milliseconds since the epoch; if omitted, the time of the last write.
+    """
 
     def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
-        """Append records."""
+        """Append records to a partition."""
 
     def append_in_transaction(
         self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
@@ -60,7 +64,7 @@ class CoordinatorLog(Protocol):
         """Append the marker that ends a producer's transaction in this partition."""
 
     def read(self) -> Iterable[CoordinatorWrite]:
-        """Return all writes, in the order of each partition."""
+        """Return all writes. Those to one partition are in the order in which they were made."""
 
 
 class CoordinatorLogs:
@@ -73,7 +77,7 @@ class CoordinatorLogs:
         self._appended: Callable[[TopicPartition], None] = lambda place: None
 
     def watch(self, appended: Callable[[TopicPartition], None]) -> None:
-        """Register a callback that is called after each append."""
+        """Register a callback. It is called with the partition after each append."""
         self._appended = appended
 
     def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
@@ -102,11 +106,11 @@ class CoordinatorLogs:
                 yield _read(place, batch)
 
     def places(self) -> list[TopicPartition]:
-        """Return the partitions with records."""
+        """Return the partitions that have records."""
         return [place for place, replica in self._replicas.items() if replica.log.end_offset]
 
     def replica(self, place: TopicPartition) -> Replica:
-        """Return the replica of a partition; without one, create it."""
+        """Return the replica that all nodes share for a partition. If there is none yet, it is created."""
         found = self._replicas.get(place)
         if found is None:
             found = self._replicas[place] = Replica(self._config)
@@ -114,11 +118,11 @@ class CoordinatorLogs:
         return found
 
     def open(self, place: TopicPartition) -> Replica:
-        """Return the replica of a partition, ready for appends."""
+        """Return the replica of a partition, after preparing it for appends."""
         return self.replica(place)
 
     def delete(self, topic: str) -> None:
-        """Delete the logs of a topic."""
+        """Delete the logs of all partitions of a topic."""
         for place in [place for place in self._replicas if place.topic == topic]:
             self._replicas.pop(place).files.delete()
 

@@ -16,10 +16,10 @@ from levada.types import Node, TopicPartition
 
 
 class Placement:
-    """The partitions of one internal topic: the leader and the epoch of each, and whether it is loaded.
+    """Decides which node leads each partition of an internal topic, and so coordinates the keys (group ids, transactional ids) in it.
 
-    nodes: those of the cluster, which may grow. Partitions are spread over them in order, unless a test has moved one. partitions: their
-    number, or the number that create() will create. has_topic: whether the topic exists.
+    nodes: the nodes of the cluster, to which more may be added. Partitions are spread over them in order; a test, or a node that stops, can
+    move one. partitions: the number of partitions, or the number that create() will make. has_topic: whether the topic exists.
     """
 
     def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node], create: Callable[[], object] = lambda: None) -> None:
@@ -34,25 +34,25 @@ class Placement:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Register a callback for partitions that get another leader, are loaded, or begin to load."""
+        """Register a callback that is called when partitions get another leader, begin to load or have been loaded."""
         self._watchers.append(changed)
 
     def notify_watchers(self) -> None:
-        """Call the callbacks of watch(); also for the cluster, when a node has joined."""
+        """Call the callbacks that watch() has registered. The cluster calls this method when a node has joined."""
         for changed in self._watchers:
             changed()
 
     def need(self) -> None:
-        """Create the topic unless it exists, because a client looks for a coordinator."""
+        """Create the topic if it does not exist, because a client looks for a coordinator."""
         if not self.has_topic:
             self._create()
 
     def partition_of(self, key: str) -> int:
-        """Return the partition of a group or a transactional id."""
+        """Return the number of the partition to which a group id or transactional id belongs."""
         return partition_for(key, self.partitions)
 
     def place_of(self, key: str) -> TopicPartition:
-        """Return the same partition with the name of the topic."""
+        """Return the partition to which a group id or transactional id belongs, with the topic's name."""
         return TopicPartition(self.topic, self.partition_of(key))
 
     def leader_of(self, key: str) -> int:
@@ -64,16 +64,18 @@ class Placement:
         return self._epochs.get(self.partition_of(key), 0)
 
     def leader_and_epoch(self, partition: int) -> tuple[int, int]:
-        """Return the leader and the epoch of a partition."""
+        """Return the id of the node that leads a partition, and the leader epoch."""
         return self._leader(partition), self._epochs.get(partition, 0)
 
     @property
     def epochs(self) -> Mapping[int, int]:
-        """The epochs of partitions that have had more than one."""
+        """The leader epochs by partition number, without the partitions that are still in their first epoch."""
         return self._epochs
 
     def check(self, key: str, node_id: int) -> None:
-        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS unless a node coordinates a key and has loaded its partition."""
+        """Raise NOT_COORDINATOR if the node does not coordinate the key, COORDINATOR_LOAD_IN_PROGRESS if it has not loaded the key's
+        partition yet.
+        """
         self.need()
         leader = self.leader_of(key)
         if leader != node_id:
@@ -81,16 +83,16 @@ class Placement:
         self.check_loaded(key)
 
     def check_loaded(self, key: str) -> None:
-        """Raise COORDINATOR_LOAD_IN_PROGRESS if the coordinator of a key is loading."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS if the coordinator of a key is still loading."""
         if self.partition_of(key) in self._loading:
             raise BrokerError(f"the coordinator of {key!r} is loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def is_loading(self, node_id: int) -> bool:
-        """Whether a node still loads a partition that it leads."""
+        """Return whether a node is still loading one of the partitions that it leads."""
         return any(self._leader(partition) == node_id for partition in self._loading)
 
     def loaded_by(self, node_id: int) -> dict[int, int]:
-        """Return the partitions that a node leads and has loaded, with their epochs."""
+        """Return the partitions that a node leads and has loaded, with the leader epoch of each."""
         partitions = [partition for partition in range(self.partitions) if self._leader(partition) == node_id]
         return {partition: self._epochs.get(partition, 0) for partition in partitions if partition not in self._loading}
 
@@ -108,16 +110,16 @@ class Placement:
         self.notify_watchers()
 
     def continue_from(self, partition: int, epoch: int) -> None:
-        """Begin the epoch after this one, which was the last one before a restart."""
+        """Set the epoch of a partition to the one after `epoch`, which was its last epoch before a restart."""
         self._epochs[partition] = epoch + 1
 
     def begin(self, partitions: int) -> None:
-        """The topic was created with this number of partitions."""
+        """Note that the topic was created with this number of partitions."""
         self.has_topic, self.partitions = True, partitions
         self.notify_watchers()
 
     def end(self) -> None:
-        """The topic was deleted. If it is created again, its partitions begin new epochs."""
+        """Note that the topic was deleted. If it is created again, its partitions begin new epochs."""
         self.has_topic = False
         for partition in range(self.partitions):
             self._epochs[partition] = self._epochs.get(partition, 0) + 1
@@ -125,7 +127,7 @@ class Placement:
         self.notify_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:
-        """A node has stopped: others coordinate in its place, also after it starts again."""
+        """Move the partitions of a node that has stopped to nodes that are alive. They stay there when the node is started again."""
         if not alive:
             return
         for partition in range(self.partitions):
@@ -134,12 +136,12 @@ class Placement:
         self.notify_watchers()
 
     def begin_loading(self, key: str) -> None:
-        """Let the coordinator of a key answer that it is loading, until end_loading()."""
+        """Let the coordinator of a key behave as if it was loading, until end_loading() is called."""
         self._loading.add(self.partition_of(key))
         self.notify_watchers()
 
     def end_loading(self, key: str) -> None:
-        """The coordinator of a key has finished loading."""
+        """End begin_loading(): the coordinator of the key answers requests again."""
         self._loading.discard(self.partition_of(key))
         self.notify_watchers()
 
@@ -153,13 +155,15 @@ class Placement:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition of an internal topic for a key, as Kafka does: by the hash of a Java string."""
+    """Return the number of the internal topic's partition to which a key belongs. It is computed from the Java hash code of the key, as in
+    Kafka.
+    """
     value = java_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
 def java_hash(text: str) -> int:
-    """Return String.hashCode(): over the UTF-16 code units, in 32 bits."""
+    """Return the result of Java's String.hashCode() for a text, a signed integer of 32 bits."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):

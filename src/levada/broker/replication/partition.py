@@ -41,7 +41,9 @@ NO_LEADER = -1
 
 
 class Appended(NamedTuple):
-    """The position of an appended batch, or of a duplicate's original. log_append_time_ms: -1 if the records kept their own timestamps."""
+    """The offsets of a batch that was appended; for a duplicate, the offsets of the original batch. log_append_time_ms: -1 if the records
+    kept the producer's timestamps.
+    """
 
     base_offset: int
     end_offset: int
@@ -49,9 +51,10 @@ class Appended(NamedTuple):
 
 
 class Partition:
-    """A partition. replicas: by node, the preferred leader first. isr: the in-sync nodes. leader: -1 while no node can lead.
+    """A partition with its replicas.
 
-    reassignment: the one in progress, None without one.
+    replicas: the replicas by node id, the preferred leader first. isr: the ids of the in-sync nodes. leader: the id of the leader, -1 while
+    no node can lead. reassignment: the reassignment in progress, None if there is none.
     """
 
     def __init__(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> None:
@@ -69,13 +72,17 @@ class Partition:
         self._leading.lead(self.leader_epoch)
 
     def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
-        """Store each node's replica in files. For a partition without records."""
+        """Store the replicas in files from now on. files: returns the files of a node's replica. The partition must not have
+        records yet.
+        """
         self._files = files
         for node_id, replica in self.replicas.items():
             replica.keep_in(files(node_id))
 
     def resume(self) -> None:
-        """Continue with stored replicas. All are present, so the one with the newest log becomes leader: it has every committed record."""
+        """Elect a leader after the replicas were loaded from files. The replica with the newest log becomes leader, because it has every
+        committed record.
+        """
         logs = {node_id: (replica.epochs.current, replica.log.end_offset) for node_id, replica in self.replicas.items()}
         newest = max(logs.values())
         self.isr = tuple(node_id for node_id, log in logs.items() if log == newest)
@@ -85,7 +92,7 @@ class Partition:
 
     @property
     def config(self) -> TopicConfig:
-        """The topic's settings at the leader."""
+        """The topic's settings at the leader's node."""
         return self._configs.get(self.leader, self._config)
 
     # The leader's replica. Without a leader, that of the last leader.
@@ -112,27 +119,33 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The last stable offset: up to it consumers with read_committed can read."""
+        """The last stable offset. Consumers with read_committed can read the records before it."""
         return self._leading.last_stable_offset
 
     def readable_end(self, isolation_level: int) -> int:
-        """Return the offset up to which a consumer can read."""
+        """Return the offset up to which a consumer with this isolation level can read."""
         return self._leading.readable_end(isolation_level)
 
     def holds(self, end_offset: int, epoch: int) -> bool:
-        """Whether the leader has what was appended up to an offset, the last of it in this leader epoch."""
+        """Return whether the leader's log still has the records before `end_offset`. epoch: the leader epoch in which the last of them was
+        appended.
+        """
         return end_offset <= self.log.end_offset and self.epochs.at(end_offset - 1) == epoch
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer has written to the partition in its present transaction, so that no verification is needed."""
+        """Return whether a producer has already written to the partition in its open transaction. If so, the coordinator need not verify
+        the transaction again.
+        """
         return self.transactions.first_offset_of(producer_id) is not None and self.producers.epoch_of(producer_id) == epoch
 
     # Appending
 
     def append(self, data: RecordBytes, now_ms: int, *, allow_zstd: bool = True) -> Appended:
-        """Check a produced batch and append it. A duplicate is not appended; its response has the original's position.
+        """Check the records that were produced, and append them as one batch. A duplicate is not appended; its result has the offsets of
+        the original.
 
-        now_ms: milliseconds since the epoch. allow_zstd: the request's version allows it. Raises BrokerError with Kafka's error code.
+        now_ms: milliseconds since the epoch. allow_zstd: whether the request's version allows zstd. Raises BrokerError with Kafka's error
+        code.
         """
         batch = validated(data, self.name, self.config, now_ms, allow_zstd=allow_zstd)
         duplicate = self.producers.check(batch)
@@ -144,7 +157,9 @@ class Partition:
         return self._write(compressed_for(batch, self.name, self.config), now_ms)
 
     def append_marker(self, marker: EndTransactionMarker, now_ms: int) -> Appended:
-        """Append the marker that ends a transaction. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (BrokerError)."""
+        """Append the marker that ends a transaction. now_ms: milliseconds since the epoch. Raises INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED (BrokerError).
+        """
         self.producers.check_marker(marker.producer_id, marker.epoch, marker.coordinator_epoch, strict=marker.strict)
         return self._write(marker.encode(now_ms), now_ms)
 
@@ -164,14 +179,16 @@ class Partition:
             )
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Raise BrokerError unless a client's leader epoch (-1: none) is the current one (KIP-320)."""
+        """Raise BrokerError if the leader epoch in a request is not the current one (KIP-320). epoch: -1 if the request has none, which is
+        no error.
+        """
         if epoch == -1 or epoch == self.leader_epoch:
             return
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise BrokerError(f"{self.name}: leader epoch {epoch}, current {self.leader_epoch}", code=code)
 
     def configure(self, config: TopicConfig, at: Mapping[int, TopicConfig]) -> None:
-        """Apply changed topic settings. at: the settings at nodes whose broker settings differ."""
+        """Apply changed topic settings. at: the settings at nodes whose broker settings differ from the cluster's, by node id."""
         self._config = config
         self._configs = at
         for node_id, replica in self.replicas.items():
@@ -180,9 +197,10 @@ class Partition:
     # DeleteRecords
 
     def delete_records(self, offset: int) -> int:
-        """Raise the log start offset, -1 for up to the high watermark; return it. Followers take it over.
+        """Raise the log start offset (DeleteRecords); return the new log start offset. Followers raise theirs with the next replication.
 
-        Raises OFFSET_OUT_OF_RANGE beyond the high watermark, POLICY_VIOLATION unless cleanup.policy includes delete.
+        offset: the new log start offset, or -1 for the high watermark. Raises OFFSET_OUT_OF_RANGE above the high watermark,
+        POLICY_VIOLATION unless cleanup.policy includes delete.
         """
         wanted = self.log.high_watermark if offset == -1 else offset
         if not 0 <= wanted <= self.log.high_watermark:
@@ -193,15 +211,17 @@ class Partition:
         return wanted
 
     def low_watermark(self, alive: Collection[int]) -> int:
-        """Return the lowest log start offset of these nodes' replicas."""
+        """Return the lowest log start offset of the leader and of the replicas on nodes that are alive."""
         return min(replica.log.start_offset for node_id, replica in self.replicas.items() if node_id in alive or replica is self._leading)
 
     # Replication
 
     def nearest(self, in_rack: Collection[int], offset: int) -> int:
-        """Return the node that a consumer should fetch an offset from: the leader, unless only followers are in its rack (KIP-392).
+        """Return the node from which a consumer should fetch the record at an offset: the leader, or a follower in the consumer's rack
+        (KIP-392).
 
-        in_rack: the nodes in the consumer's rack. Of those that are in sync and have the offset, the one with the newest log is chosen.
+        in_rack: the nodes in the consumer's rack. A follower is returned only if the leader is in another rack, and the follower is in sync
+        and has the offset. Among several, the one with the newest log is chosen.
         """
         ends = {
             node_id: replica.log.end_offset
@@ -212,7 +232,7 @@ class Partition:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """Whether the ISR is as large as min.insync.replicas, or has all replicas if there are fewer."""
+        """Whether the ISR has at least min.insync.replicas nodes, or all replicas if there are fewer."""
         in_sync = len(self.isr)
         return in_sync == len(self.replicas) or in_sync >= self.config.min_insync_replicas
 
@@ -225,7 +245,9 @@ class Partition:
             )
 
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
-        """Let the followers on these nodes copy what they lack, and advance the high watermark to what all in-sync replicas have."""
+        """Let the followers on these nodes copy the records that they do not have. Then advance the high watermark to the offset that all
+        in-sync replicas have reached.
+        """
         if self.leader == NO_LEADER:
             return
         if len(self.replicas) == 1:
@@ -245,7 +267,7 @@ class Partition:
             replica.log.advance_high_watermark(self.log.high_watermark)
 
     def drop_lagging(self, since_ms: int) -> bool:
-        """Remove replicas that have not been caught up since a time from the ISR; return whether there were any."""
+        """Remove from the ISR the replicas that were last caught up before `since_ms`. Returns whether the ISR has changed."""
         lagging = {node_id for node_id in self.isr if self._is_behind(node_id) and self.replicas[node_id].caught_up_ms < since_ms}
         self.isr = tuple(node_id for node_id in self.isr if node_id not in lagging)
         self._commit()
@@ -267,10 +289,11 @@ class Partition:
     # Elections
 
     def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
-        """Make a node the leader, in a new leader epoch. A node without a replica takes over the former leader's, as after a reassignment.
+        """Make a node the leader, in a new leader epoch. If the node has no replica, it gets that of the former leader, as in a
+        reassignment.
 
-        If the node is not in sync, the election is unclean: records that it lacks are lost. lose_from: the node has lost the batches that
-        reach beyond this offset, as on a disk that was not flushed, and so is not in sync either.
+        If the node is not in sync, the election is unclean: the records that the node does not have are lost. lose_from: first delete, at
+        the new leader, the batches with records at or after this offset, as if its disk had not been flushed; None deletes none.
         """
         if node_id not in self.replicas:
             self._reassign_leader(node_id)
@@ -292,11 +315,11 @@ class Partition:
 
     @property
     def original_replicas(self) -> tuple[int, ...]:
-        """The nodes with replicas, without those that a reassignment adds."""
+        """The nodes with replicas, without the nodes that a reassignment in progress adds."""
         return tuple(self.replicas) if self.reassignment is None else self.reassignment.before
 
     def reassign(self, target: tuple[int, ...]) -> None:
-        """Begin a reassignment, which replicate() completes. It replaces one in progress."""
+        """Begin a reassignment to the target nodes, in place of a reassignment in progress. replicate() completes it."""
         wanted = Reassignment(self.original_replicas, target)
         for node_id in [known for known in self.replicas if known not in wanted.meanwhile]:
             self._drop(node_id)
@@ -308,7 +331,7 @@ class Partition:
         self.reassignment = wanted
 
     def cancel_reassignment(self, alive: Collection[int], now_ms: int) -> None:
-        """Cancel the reassignment. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        """Cancel the reassignment in progress. Raises NO_REASSIGNMENT_IN_PROGRESS if there is none."""
         if self.reassignment is None:
             raise BrokerError(f"{self.name} is not being reassigned", code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         self._keep_only(self.reassignment.before, alive, now_ms)
@@ -340,8 +363,9 @@ class Partition:
         self.isr = tuple(node_id if known == former else known for known in self.isr)
 
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
-        """A node has stopped: remove it from the ISR, unless it is the last in-sync replica, which no replica without all records may
-        replace.
+        """Remove a node that has stopped from the ISR, and elect another leader if it was the leader.
+
+        The last in-sync node stays in the ISR, because other replicas may not have all records.
         """
         others = tuple(known for known in self.isr if known != node_id)
         self.isr = others or self.isr
@@ -351,7 +375,9 @@ class Partition:
             self._commit()
 
     def elect_any(self, alive: Collection[int], now_ms: int) -> None:
-        """Elect a leader from the ISR, or any with unclean.leader.election.enable; without a candidate the partition has no leader."""
+        """Elect a leader from the ISR or, with unclean.leader.election.enable, from all replicas. If no such node is alive, the partition
+        has no leader.
+        """
         preferred = [node_id for node_id in self.replicas if node_id in alive]
         candidates = [node_id for node_id in preferred if node_id in self.isr] or (preferred if self.config.may_elect_unclean else [])
         if candidates:
@@ -363,9 +389,9 @@ class Partition:
     # Retention and expiration
 
     def retain(self, now_ms: int) -> None:
-        """Apply retention.ms and retention.bytes, unless records wait for replication: uncommitted records must stay.
+        """Delete old segments as retention.ms and retention.bytes require. Nothing is deleted while records are not committed yet.
 
-        Followers take over the leader's log start offset with the next replication.
+        Followers raise their log start offset with the next replication.
         """
         if self.config.deletes and self.log.high_watermark == self.log.end_offset:
             age = self.config.retention_ms
@@ -373,10 +399,10 @@ class Partition:
             self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)
 
     def expire_producers(self, before_ms: int) -> None:
-        """Remove producers that have not written since a time, unless they have an open transaction."""
+        """Remove producers that have written nothing since `before_ms`, except those with an open transaction."""
         for replica in self.replicas.values():
             replica.producers.expire(before_ms, keep=replica.transactions.open_producers)
 
     def forget_producers(self) -> None:
-        """Remove all producers without an open transaction."""
+        """Remove all producers, except those with an open transaction."""
         self.expire_producers(MAX_INT64)

@@ -22,18 +22,20 @@ from levada.types import IsolationLevel
 
 
 class ReplicaFiles(LogFiles, Protocol):
-    """The files of one replica: its log, its leader epochs and its producer snapshots."""
+    """The files of one replica: those of its log, its leader epochs and its producer snapshots."""
 
     def load(self, replica: Replica) -> None:
-        """Fill a new replica with the stored content, and store its changes from now on."""
+        """Load the stored content into a new replica. From then on, changes of the replica are stored."""
 
     def move_to(self, node_id: int) -> None:
         """Move the files to another node."""
 
 
 class Replica:
-    """A replica. caught_up_ms: when it last had all records of the leader. fetched_offset: up to where the present leader has seen it
-    copy.
+    """A partition's log on one node, with the leader epochs, producers and transactions in it.
+
+    caught_up_ms: when the replica last had all records of the leader. fetched_offset: the offset up to which it has copied the log of the
+    present leader.
     """
 
     def __init__(self, config: TopicConfig) -> None:
@@ -46,35 +48,39 @@ class Replica:
         self.fetched_offset = 0
 
     def keep_in(self, files: ReplicaFiles) -> None:
-        """Load the content of files, and store all changes there from now on. For a replica without records."""
+        """Load the replica from files, and store all changes in them from now on. The replica must not have records."""
         self.files = files
         self.log.keep_in(files)
         files.load(self)
 
     @property
     def last_stable_offset(self) -> int:
-        """The last stable offset: up to it consumers with read_committed can read."""
+        """The last stable offset. Consumers with read_committed can read the records before it."""
         high_watermark = self.log.high_watermark
         first_unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
 
     def readable_end(self, isolation_level: int) -> int:
-        """Return the offset up to which a consumer can read."""
+        """Return the offset up to which a consumer with this isolation level can read."""
         return self.last_stable_offset if isolation_level == IsolationLevel.READ_COMMITTED else self.log.high_watermark
 
     def lead(self, epoch: int) -> None:
-        """Become the leader: batches that are appended from now on belong to this epoch."""
+        """Begin to lead in a leader epoch, which the batches appended from now on get."""
         self.epochs.begin(epoch, self.log.end_offset)
 
     def append(self, batch: RecordBatch, *, log_append_time_ms: int | None, now_ms: int) -> int:
-        """Append a checked batch as the leader; return its base offset."""
+        """Append a batch that was validated; return its base offset. log_append_time_ms: replaces the timestamps of the records, None keeps
+        them.
+        """
         base_offset = self.log.append(batch, leader_epoch=self.epochs.current, log_append_time_ms=log_append_time_ms)
         timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
         self._remember(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
         return base_offset
 
     def follow(self, leader: Replica, now_ms: int) -> None:
-        """Copy the leader's replica: drop what it does not have, append what it has, and take over its log start offset."""
+        """Make this replica equal to the leader's: truncate it where they differ, copy the missing batches, and take over the log start
+        offset.
+        """
         common_end = self._common_end(leader)
         if common_end < max(self.log.start_offset, leader.log.start_offset):
             self._restart(leader.log.start_offset)
@@ -86,7 +92,7 @@ class Replica:
         self.caught_up_ms, self.fetched_offset = now_ms, self.log.end_offset
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches that reach beyond an offset."""
+        """Delete the batches that have records at or after `end_offset`."""
         if end_offset >= self.log.end_offset:
             return
         self.log.truncate(end_offset)
@@ -96,7 +102,7 @@ class Replica:
             self.recall(batch)
 
     def recall(self, batch: RecordBatch) -> None:
-        """Update the producers and transactions for a batch of the log."""
+        """Update the producers and transactions for a batch that is already in the log."""
         self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
 
     def configure(self, config: TopicConfig) -> None:
@@ -104,12 +110,12 @@ class Replica:
         self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.roll_ms)
 
     def delete_before(self, offset: int) -> None:
-        """Raise the log start offset, and forget the aborted transactions that ended before it."""
+        """Raise the log start offset to `offset`, and forget the aborted transactions that end before it."""
         self.log.advance_start(offset)
         self.transactions.forget_before(self.log.start_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
-        """Delete old segments (retention.bytes, retention.ms), and forget the aborted transactions that ended in them."""
+        """Delete old segments as retention.bytes and retention.ms require, and forget the aborted transactions that end in them."""
         self.log.retain(retention_bytes=retention_bytes, oldest_timestamp_ms=oldest_timestamp_ms)
         self.transactions.forget_before(self.log.start_offset)
 
@@ -123,7 +129,10 @@ class Replica:
         self.transactions.forget_all()
 
     def _common_end(self, leader: Replica) -> int:
-        """Return the offset up to which both logs are equal: the earlier end of the newest epoch that both have (KIP-101, KIP-279)."""
+        """Return the offset up to which this log and the leader's log are equal (KIP-101, KIP-279).
+
+        Both logs are compared in the newest leader epoch that both have: the result is the lower one of its two end offsets.
+        """
         epoch = self.epochs.current
         while True:
             theirs = leader.epochs.end_of(epoch, leader.log.end_offset)
@@ -139,7 +148,7 @@ class Replica:
         self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=now_ms)
 
     def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Update the producers and transactions for a batch."""
+        """Update the producers and transactions for a batch. base_offset: the batch's base offset. now_ms: the time of the append."""
         marker = read_marker(batch) if batch.is_control else None
         if marker is not None:
             producer_id, epoch, committed, coordinator_epoch, _ = marker

@@ -12,7 +12,9 @@ from levada.error_codes import ErrorCode
 
 
 class PendingAppend(NamedTuple):
-    """What has to be replicated. leader, epoch: the node that has appended it, and its leader epoch."""
+    """An appended batch that has to be replicated. end_offset: the offset after its last record. leader: the id of the node that has
+    appended it. epoch: its leader epoch.
+    """
 
     partition: Partition
     end_offset: int
@@ -21,21 +23,21 @@ class PendingAppend(NamedTuple):
 
     @classmethod
     def of(cls, partition: Partition, appended: Appended) -> PendingAppend:
-        """Return this for a batch that was just appended, or was found to be a duplicate."""
+        """Return the PendingAppend for a batch that the partition has just appended, or has found to be a duplicate."""
         return cls(partition, appended.end_offset, partition.leader, partition.epochs.at(appended.end_offset - 1))
 
     @property
     def is_lost(self) -> bool:
-        """Whether a leader without these records was elected."""
+        """Whether a new leader without the batch's records was elected."""
         return not self.partition.holds(self.end_offset, self.epoch)
 
     @property
     def is_committed(self) -> bool:
-        """Whether they are on all in-sync replicas."""
+        """Whether all in-sync replicas have the batch's records."""
         return not self.is_lost and self.end_offset <= self.partition.log.high_watermark
 
     def outcome(self, state: BrokerState) -> ErrorCode | None:
-        """Return the error code for a producer with acks=all, None while it has to wait."""
+        """Return the error code for a producer with acks=all, None if the batch is not committed yet."""
         if not state.cluster.has(self.partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self.partition.leader != self.leader or self.is_lost:
@@ -53,9 +55,10 @@ def when_replicated(
     timeout_ms: int,
     finish: Callable[[Sequence[ErrorCode]], None],
 ) -> None:
-    """Call finish() with the error codes for all of `written`, once they are known or after a timeout. owner: as in Purgatory.
+    """Call finish() with an error code for each entry of `written`, once all are known or after a timeout in ms. owner: if cancelled in the
+    Purgatory, finish() is not called.
 
-    After the timeout, unknown ones are REQUEST_TIMED_OUT: they may still be committed later.
+    After the timeout, entries without an outcome get REQUEST_TIMED_OUT. Their records may still be committed later.
     """
 
     def outcomes() -> list[ErrorCode | None]:

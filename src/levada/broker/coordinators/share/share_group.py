@@ -35,7 +35,9 @@ class ShareGroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """A member. topics: its subscription. assigned: its assignment. previous_epoch: the one before its last change."""
+    """A member of a share group. topics: the topics to which it subscribes. assigned: its assignment. previous_epoch: its member epoch
+    before the last change.
+    """
 
     id: str
     rack_id: str | None = None
@@ -47,9 +49,10 @@ class ShareMember:
 
 
 class ShareGroup:
-    """A share group. assignment_epoch: the epoch of the target assignment. sizes: the subscribed topics from which it was computed.
+    """A share group (KIP-932).
 
-    expires_offsets: as in ClassicGroup.
+    assignment_epoch: the group epoch for which the target assignment was computed. targets: the target assignment by member id. sizes: ids
+    and partition counts of the subscribed topics when it was computed. expires_offsets: False, because the group has no committed offsets.
     """
 
     TYPE = SHARE
@@ -66,24 +69,25 @@ class ShareGroup:
 
     @property
     def state(self) -> ShareGroupState:
-        """Empty without members, else Stable."""
+        """The group's state: Stable if it has members, otherwise Empty."""
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether any member subscribes to a topic."""
+        """Return whether a member subscribes to a topic."""
         return any(topic in member.topics for member in self.members.values())
 
     def existing(self, member_id: str) -> ShareMember:
-        """Return a member. Raises UNKNOWN_MEMBER_ID."""
+        """Return the member with this id. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise BrokerError(f"Member {member_id} is not a member of group {self.id}.", code=ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
     def advance(self, topics: Topics, before: ShareMember, after: ShareMember) -> ShareMember:
-        """Apply a change of a member, compute a new target assignment if needed, and assign the member its target.
+        """Apply a change of a member, compute a new target assignment if needed, and give the member its target. Returns the member
+        afterwards.
 
-        Returns the member afterwards.
+        before, after: the member before and after the change.
         """
         self.members[after.id] = after
         names = {name for member in self.members.values() for name in member.topics}
@@ -109,7 +113,7 @@ class ShareGroup:
             self.assignment_epoch = self.epoch
 
     def _assign(self) -> None:
-        """Compute the target assignment for the present epoch."""
+        """Compute the target assignment of all members for the present group epoch."""
         subscriptions = {
             member.id: Subscription(
                 frozenset(self.sizes[name].id for name in member.topics if name in self.sizes), self.targets.get(member.id, NO_PARTITIONS)

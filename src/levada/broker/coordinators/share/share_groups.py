@@ -23,16 +23,17 @@ from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRe
 
 
 class ShareHeartbeatResult(NamedTuple):
-    """The result of a heartbeat. tells_assignment: whether the response has the member's assignment."""
+    """The member after a heartbeat. tells_assignment: whether the response has to contain the member's assignment."""
 
     member: ShareMember
     tells_assignment: bool
 
 
 class ShareGroups:
-    """The share groups of a node. config_of: returns a group's settings. states: the positions of share groups in their partitions.
+    """Handles the requests of the members of a node's share groups.
 
-    wall_ms: turns the node's time into milliseconds since the epoch.
+    config_of: returns the settings of a group by its id. states: the states of share partitions. wall_ms: converts the node's time to
+    milliseconds since the epoch.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class ShareGroups:
         self._wall_ms = wall_ms
 
     def heartbeat(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, origin: ClientOrigin, now_ms: int) -> ShareHeartbeatResult:
-        """Handle a heartbeat: add or update the member, and assign it its target."""
+        """Handle a heartbeat: add or update the member, and give it its target assignment."""
         before = self._member(group, request)
         after = replace(
             before,
@@ -68,21 +69,21 @@ class ShareGroups:
         return ShareHeartbeatResult(member, is_full or member.assigned != before.assigned)
 
     def leave(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> None:
-        """Remove a member."""
+        """Handle the heartbeat of a member that leaves the group."""
         self._remove(group, group.existing(request.member_id).id)
 
     def load(self, group: ShareGroup, now_ms: int) -> None:
-        """Begin the sessions of the members of a group that was loaded."""
+        """Begin the sessions of all members, because their group was loaded."""
         for member_id in group.members:
             self._restart_session(group, member_id, now_ms)
 
     def unload(self, group: ShareGroup) -> None:
-        """End the sessions of a group that another node coordinates from now on."""
+        """End the sessions of all members, because another node is the group's coordinator from now on."""
         for member_id in group.members:
             self._timers.cancel(_session(group, member_id))
 
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
-        """Return the member as it was before this heartbeat."""
+        """Return the member that sends a heartbeat, before the changes in the heartbeat are applied."""
         if request.member_epoch == JOINING:
             limit = self._settings.group_share_max_size
             if request.member_id not in group.members and len(group.members) >= limit:

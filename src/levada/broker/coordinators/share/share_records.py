@@ -27,18 +27,21 @@ _NUMBERS = {state: number for number, state in _DELIVERY_STATES.items()}
 
 
 class ShareRecords:
-    """Writes these records. place_of: the partition of __share_group_state for a key in FindCoordinator's spelling."""
+    """Writes the states of share partitions as records of __share_group_state.
+
+    place_of: returns the partition of this topic for a key in the form group:topic id:partition, as in FindCoordinator.
+    """
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:
         self._log = log
         self._place_of = place_of
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
-        """Write the present state of a partition. now_ms: since the epoch."""
+        """Write the present state of a share partition as a record. now_ms: milliseconds since the epoch."""
         self._append(key, encode_prefixed(_value(state, now_ms), _VERSION), now_ms)
 
     def forget(self, key: ShareKey) -> None:
-        """Write that the state of a partition was deleted."""
+        """Write a tombstone for the state of a share partition."""
         self._append(key, None, 0)
 
     def _append(self, key: ShareKey, value: bytes | None, now_ms: int) -> None:
@@ -49,9 +52,9 @@ class ShareRecords:
 
 
 def shares_in(written: CoordinatorWrite) -> Iterator[tuple[ShareKey, SharePartition | None, bool]]:
-    """Yield the content of one write: the key, the state of the partition, and whether it still exists.
+    """Yield the share partitions in one write: the key, the state, and False if the state was deleted, otherwise True.
 
-    The state is None if it was not decided yet where the group starts. Records of unknown kinds or versions are skipped.
+    A state is None if it is not decided yet where the group starts. Records of unknown kinds or versions are skipped.
     """
     for record in written.records:
         try:
@@ -76,7 +79,7 @@ def _value(state: ShareState, now_ms: int) -> ShareSnapshotValue:
 
 
 def _batch(found: InFlightRange) -> StateBatch:
-    """Return the stored form of a range, which has neither its member nor its present delivery."""
+    """Return a range of records in the stored form, which does not say who has acquired the records."""
     stored = found.stored()
     return StateBatch(
         first_offset=stored.first, last_offset=stored.last, delivery_state=_NUMBERS[stored.state], delivery_count=stored.deliveries
@@ -84,7 +87,7 @@ def _batch(found: InFlightRange) -> StateBatch:
 
 
 def _partition(value: ShareSnapshotValue) -> SharePartition | None:
-    """Return the stored state of a partition, None if none was stored. Raises KeyError for an unknown record state."""
+    """Convert a stored state; return None if the record has no state. Raises KeyError for an unknown record state."""
     if value.start_offset == _NOWHERE:
         return None
     ranges = [

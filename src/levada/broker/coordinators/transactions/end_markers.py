@@ -28,7 +28,7 @@ RETRY_MS = 100
 
 
 def write_end_markers(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
-    """Write the markers of a transaction, and report to its coordinator."""
+    """Write the markers of a transaction to all its partitions. When all are committed, the coordinator completes the transaction."""
     fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME, state.node_id)
     if not fault.applied or fault.error_code or fault.drop or fault.disconnect:
         state.call_at(now_ms + RETRY_MS, lambda at_ms: write_end_markers(state, markers, at_ms))
@@ -45,7 +45,9 @@ def _write(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
 
 
 class _Markers:
-    """The markers of one transaction that are not yet committed on all in-sync replicas; None for one that is not yet written."""
+    """Writes the markers of one transaction. It keeps the partitions whose markers are not yet written, or not yet committed on all in-sync
+    replicas.
+    """
 
     def __init__(self, state: BrokerState, markers: EndMarkers) -> None:
         self._state = state
@@ -56,7 +58,7 @@ class _Markers:
         }
 
     def write(self, now_ms: int) -> None:
-        """Write missing markers, and those that a new leader lacks; report to the coordinator when all are committed."""
+        """Write the markers that are missing, or that a new leader has lost. When all are committed, report to the coordinator."""
         try:
             self._write(self._state.wall_ms(now_ms))
         except BrokerError as error:
@@ -97,8 +99,8 @@ class _Markers:
 
 
 def end_offsets(cluster: Cluster, place: TopicPartition, marker: EndTransactionMarker) -> None:
-    """Apply or drop the offsets that a producer has committed within a transaction, for the groups of one partition of
-    __consumer_offsets.
+    """Commit or drop a producer's pending offsets, for all groups in one partition of __consumer_offsets. marker: the marker of the
+    transaction. place: the partition.
     """
     offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
     groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]

@@ -25,9 +25,11 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class EndMarkers(NamedTuple):
-    """The markers that complete a transaction: one for each partition. In partitions of __consumer_offsets they decide the groups' offsets.
+    """The markers that end a transaction, one for each of its partitions. A marker in __consumer_offsets commits or drops pending offsets
+    of groups.
 
-    producer: its epoch is that of the markers. strict: the markers' epoch must be above that of the records (transaction.version 2).
+    producer: the producer id and the epoch in the markers. strict: whether this epoch must be higher than that of the transaction's records
+    (transaction.version 2).
     """
 
     transactional_id: str
@@ -39,10 +41,11 @@ class EndMarkers(NamedTuple):
 
 
 class Transaction:
-    """A transactional id. previous_producer_id, last_epoch: the producer's former values, by which a repeated request is recognized.
+    """A transactional id with its producer and its present transaction.
 
-    next_producer_id: the one that it gets when the transaction completes, because its epochs are used up. started_ms: -1 without a
-    transaction.
+    previous_producer_id, last_epoch: the producer's former id and epoch, by which a repeated request is recognized. next_producer_id: the
+    producer id after the present transaction, if the epochs of the present one are used up. started_ms: when the transaction began, -1 if
+    none is open.
     """
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> None:
@@ -59,47 +62,49 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left that a producer may use."""
+        """Whether all epochs that a producer may use with this producer id have been used."""
         return self.producer.epoch >= LAST_USED_EPOCH
 
     def initialise(self, producer: ProducerIdAndEpoch, last_epoch: int, timeout_ms: int, now_ms: int) -> None:
-        """Assign the transactional id to a producer."""
+        """Set the producer of the transactional id (InitProducerId). last_epoch: the producer's former epoch."""
         self._move(Event.INITIALISE, producer, last_epoch, now_ms)
         self.timeout_ms = timeout_ms
         self.started_ms = -1
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Add partitions to the transaction, which begins with the first ones."""
+        """Add partitions to the transaction. The first partitions begin it."""
         if self.state is not State.ONGOING:
             self.started_ms = now_ms
         self._move(Event.ADD, self.producer, self.last_epoch, now_ms)
         self.partitions.update(dict.fromkeys(partitions))
 
     def fence(self, *, bump: bool) -> None:
-        """Fence the producer. bump: raise the epoch now, unless the abort that follows raises it."""
+        """Fence the producer before its transaction is aborted. bump: whether to raise the epoch now; if not, the abort raises it."""
         producer = self.producer._replace(epoch=self.producer.epoch + 1) if bump else self.producer
         self._move(Event.FENCE, producer, NO_ID if bump else self.last_epoch, self.updated_ms)
 
     def prepare(self, event: Event, producer: ProducerIdAndEpoch, last_epoch: int, next_producer_id: int, now_ms: int) -> None:
-        """Decide the outcome of the transaction (prepare commit or abort)."""
+        """Move to the state PrepareCommit or PrepareAbort. event: decides which one. next_producer_id: the producer id to use afterwards,
+        if it changes.
+        """
         if event is Event.ABORT_NOTHING:
             self.started_ms = now_ms
         self._move(event, producer, last_epoch, now_ms)
         self.next_producer_id = next_producer_id
 
     def complete(self, now_ms: int) -> None:
-        """All markers are written: complete the transaction."""
+        """Complete the transaction, because all its markers were written."""
         self._move(Event.MARKERS_WRITTEN, self.completed_producer, self.last_epoch, now_ms)
         self.next_producer_id = NO_ID
         self.partitions.clear()
 
     def expire(self, now_ms: int) -> None:
-        """Remove the id, because it was unused for long."""
+        """Move to the state Dead, because the transactional id was not used for a long time."""
         self._move(Event.EXPIRE, self.producer, self.last_epoch, now_ms)
 
     @property
     def completed_producer(self) -> ProducerIdAndEpoch:
-        """The producer id and epoch with which the producer continues after the present completion."""
+        """The producer id and epoch that the producer has after the present transaction is completed."""
         return self.producer if self.next_producer_id == NO_ID else ProducerIdAndEpoch(self.next_producer_id, 0)
 
     def _move(self, event: Event, producer: ProducerIdAndEpoch, last_epoch: int, now_ms: int) -> None:

@@ -20,8 +20,10 @@ _STATUS = (State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT
 
 
 class TransactionRecords:
-    """Writes these records. place_of: the partition of __transaction_state for an id. version: of the records; 1 since transaction.version
-    1.
+    """Writes transactional ids as records of __transaction_state.
+
+    place_of: returns the partition of this topic to which a transactional id belongs. version: the version of the records, which is 1 from
+    transaction.version 1 on.
     """
 
     def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition], version: int) -> None:
@@ -30,13 +32,13 @@ class TransactionRecords:
         self._version = version
 
     def keep(self, transaction: Transaction) -> None:
-        """Write the present state of a transactional id."""
+        """Write the present state of a transactional id as a record."""
         key = _key(transaction.id)
         value = encode_prefixed(_value(transaction, with_other_ids=self._version > 0), self._version)
         self._log.append(self._place_of(transaction.id), [CoordinatorRecord(key, value)], transaction.updated_ms)
 
     def forget(self, transactional_id: str) -> None:
-        """Write that a transactional id was removed."""
+        """Write a tombstone for a transactional id."""
         self._log.append(self._place_of(transactional_id), [CoordinatorRecord(_key(transactional_id), None)])
 
 

@@ -24,7 +24,9 @@ BUMPING_VERSION = 2
 
 
 class Decision(NamedTuple):
-    """The producer id and epoch with which a producer continues, and the markers to write, None if there are none."""
+    """The result of InitProducerId or EndTxn: the producer id and epoch with which the producer continues, and the markers to write, None
+    if there are none.
+    """
 
     producer: ProducerIdAndEpoch
     markers: EndMarkers | None = None
@@ -33,7 +35,8 @@ class Decision(NamedTuple):
 class Transactions:
     """The transactional ids of a cluster.
 
-    features: of the cluster. placement, groups: the coordinators of transactional ids and of groups. allocate: returns a new producer id.
+    features: the feature levels of the cluster. placement, groups: the placements of transactional ids and of groups. allocate: returns an
+    unused producer id.
     """
 
     def __init__(
@@ -49,23 +52,25 @@ class Transactions:
         self._kept: TransactionRecords | None = None
 
     def keep_in(self, kept: TransactionRecords) -> None:
-        """Write each change from now on."""
+        """Write each change as a record from now on."""
         self._kept = kept
 
     def keep_all(self, kept: TransactionRecords) -> None:
-        """Write all ids that have a producer, and each change from now on."""
+        """Write all transactional ids that have a producer as records, and each change from now on."""
         self._kept = kept
         for found in self._known.values():
             if found.producer.epoch != NO_ID:
                 kept.keep(found)
 
     def clear(self) -> None:
-        """Remove all ids, because the topic __transaction_state was deleted."""
+        """Remove all transactional ids, because the topic __transaction_state was deleted."""
         self._known.clear()
         self._unfinished.clear()
 
     def restore(self, transactions: Iterable[Transaction]) -> None:
-        """Load stored ids. time_out() completes decided transactions again, since their markers may have been lost."""
+        """Load stored transactional ids. If a transaction was decided but not completed, time_out() returns its markers again, because they
+        may have been lost.
+        """
         for found in transactions:
             self._known[found.id] = found
             if found.state in ENDING:
@@ -76,14 +81,14 @@ class Transactions:
         return iter(self._known.values())
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """Return the state of a transactional id, None if it is unknown."""
+        """Return a transactional id's state, None if it is unknown."""
         return self._known.get(transactional_id)
 
     def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
-        """Assign a transactional id to a producer, which fences its former producer (InitProducerId).
+        """Handle InitProducerId for a transactional id: assign it to a producer and fence its former producer.
 
-        given: the producer's present values, if it asks for the next epoch. An open transaction is aborted first: then the caller writes
-        the returned markers and answers CONCURRENT_TRANSACTIONS.
+        given: the producer id and epoch in the request, if the producer already has them. If a transaction is open, the decision is to
+        abort it: the caller writes the markers and answers CONCURRENT_TRANSACTIONS.
         """
         if not transactional_id:
             raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)
@@ -113,7 +118,7 @@ class Transactions:
         partitions: Collection[TopicPartition],
         now_ms: int,
     ) -> None:
-        """Add partitions to a transaction, which begins with the first ones."""
+        """Add partitions to a producer's transaction. The first partitions begin it."""
         found = self._named(transactional_id)
         # First of all: the producer may know its next id already, but has it only once the markers are written.
         if found.state in ENDING:
@@ -123,13 +128,15 @@ class Transactions:
         self._keep(found)
 
     def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
-        """Add the partition of __consumer_offsets that a group belongs to."""
+        """Add to a producer's transaction the partition of __consumer_offsets to which a group belongs."""
         self.add(transactional_id, producer, [self._groups.place_of(group_id)], now_ms)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Return for each partition whether it is in the transaction: TRANSACTION_ABORTABLE if it is not (KIP-890)."""
+        """Return an error code for each partition: NONE if the partition is in the transaction, otherwise TRANSACTION_ABORTABLE
+        (KIP-890).
+        """
         found = self._named(transactional_id)
         _check_producer(found, producer)
         if found.state in ENDING:
@@ -137,12 +144,14 @@ class Transactions:
         return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
 
     def verify_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> ErrorCode:
-        """Return the same for the partition of __consumer_offsets that a group belongs to."""
+        """Do the same as verify() for the partition of __consumer_offsets to which a group belongs."""
         place = self._groups.place_of(group_id)
         return self.verify(transactional_id, producer, [place])[place]
 
     def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
-        """Commit or abort. bumps: the producer gets a new epoch with each transaction (EndTxn version 5, transaction.version 2)."""
+        """Handle EndTxn: commit or abort a transaction. bumps: whether the producer's epoch is raised with each transaction (EndTxn version
+        5, transaction.version 2).
+        """
         found = self._named(transactional_id)
         check = _check_end_with_bump if bumps else _check_end
         event = check(found, producer, committed)
@@ -151,7 +160,7 @@ class Transactions:
         return self._prepare(found, event, bumps=bumps, now_ms=now_ms)
 
     def complete(self, markers: EndMarkers, now_ms: int) -> None:
-        """All markers of a transaction are written."""
+        """Complete a transaction after all its markers were written."""
         found = self._known.get(markers.transactional_id)
         if found is None:
             return  # The topic __transaction_state was deleted meanwhile.
@@ -159,9 +168,9 @@ class Transactions:
         self._keep(found)
 
     def time_out(self, node_id: int, now_ms: int) -> list[EndMarkers]:
-        """Abort a node's transactions that are open for longer than their timeout; return the markers to write.
+        """Abort a node's transactions that have been open for longer than their timeout. Returns the markers to write.
 
-        After a restart, those of transactions that were decided before it are returned as well.
+        The first call after a restart also returns the markers of transactions that were decided before the restart.
         """
         unfinished = [markers for markers in self._unfinished if self._placement.leader_of(markers.transactional_id) == node_id]
         self._unfinished = [markers for markers in self._unfinished if markers not in unfinished]
@@ -173,18 +182,20 @@ class Transactions:
         return unfinished + [self._fence(found, now_ms) for found in late]
 
     def abort(self, transactional_id: str, now_ms: int) -> EndMarkers:
-        """Abort an open transaction before its timeout; return the markers to write. Raises IllegalStateError if none is open."""
+        """Abort an open transaction before its timeout. Returns the markers to write. Raises IllegalStateError if no transaction
+        is open.
+        """
         return self._fence(self._existing(transactional_id), now_ms)
 
     def expire(self, node_id: int, now_ms: int) -> None:
-        """Remove a node's ids that were not used for transactional.id.expiration.ms."""
+        """Remove the transactional ids of a node that were not used for transactional.id.expiration.ms."""
         oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
         for found in self._coordinated_by(node_id):
             if found.state in IDLE and found.updated_ms <= oldest_ms:
                 self.forget(found.id, now_ms)
 
     def forget(self, transactional_id: str, now_ms: int) -> None:
-        """Remove an id at once. Raises IllegalStateError while its transaction is open or being completed."""
+        """Remove a transactional id at once. Raises IllegalStateError if its transaction is open or not yet completed."""
         self._existing(transactional_id).expire(now_ms)
         del self._known[transactional_id]
         if self._kept is not None:
@@ -200,8 +211,8 @@ class Transactions:
         return [found for found in self._known.values() if self._placement.leader_of(found.id) == node_id]
 
     def _next_producer(self, found: Transaction, given: ProducerIdAndEpoch | None) -> tuple[ProducerIdAndEpoch, int]:
-        """Return the producer id and epoch that InitProducerId returns, and the epoch to remember. A repeated request gets the same
-        again.
+        """Return the producer id and epoch for the InitProducerId response, and the producer's former epoch. If the request is a retry, the
+        result is the same as before.
         """
         now = found.producer
         if found.is_exhausted and (given is None or given.epoch == now.epoch):
@@ -255,9 +266,10 @@ class Transactions:
 
 
 def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
-    """Check an EndTxn request up to version 4, and return the event that it causes.
+    """Check an EndTxn request of version 4 or earlier; return the event that it causes.
 
-    None: the request is a retry, and the transaction is already completed in this way. Raises the error that refuses the request.
+    The result is None if the request is a retry and the transaction was already completed with this outcome. Raises the error with which
+    the request is refused.
     """
     _check_producer(found, producer)
     if found.state in ENDING:
@@ -270,10 +282,11 @@ def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool
 
 
 def _check_end_with_bump(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
-    """Check an EndTxn request of version 5 or later, and return the event that it causes.
+    """Check an EndTxn request of version 5 or later; return the event that it causes.
 
-    None: the request is a retry, and the transaction is already completed in this way. A retry has the epoch from before the completion. A
-    request with the current epoch is for the next transaction. Raises the error that refuses the request.
+    The result is None if the request is a retry and the transaction was already completed with this outcome. A retry has the epoch from
+    before the completion; a request with the current epoch is about the next transaction. Raises the error with which the request is
+    refused.
     """
     if found.state in ENDING:
         raise _busy(found)
@@ -300,7 +313,7 @@ def _event_of_end(found: Transaction, committed: bool, repeats: bool) -> Event |
 
 
 def _may_continue(found: Transaction, given: ProducerIdAndEpoch) -> bool:
-    """Whether a producer may get the next epoch, according to the producer id that it sends."""
+    """Return whether a producer may get the next epoch. given: the producer id and epoch that it sends."""
     repeats_rotation = given.producer_id == found.previous_producer_id and given.epoch >= LAST_USED_EPOCH
     return found.producer.epoch == NO_ID or given.producer_id == found.producer.producer_id or repeats_rotation
 

@@ -39,7 +39,7 @@ _COORDINATOR_AWAY = (
 
 
 class _TransactionalBatch(NamedTuple):
-    """The properties of a transactional batch that verification needs."""
+    """A transactional batch of a Produce request. sequence: its first sequence number."""
 
     partition: Partition
     producer: ProducerIdAndEpoch
@@ -47,9 +47,10 @@ class _TransactionalBatch(NamedTuple):
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
-    """Return the errors of partitions that a Produce request must not write to. Without a transactional id, no batch is transactional.
+    """Return the errors of partitions to which a Produce request must not write, because they are not in the transaction. Without a
+    transactional id there are none.
 
-    Raises INVALID_PRODUCER_ID_MAPPING, for the whole request, if its batches are of several transactional producers.
+    Raises INVALID_PRODUCER_ID_MAPPING if the request has batches of several transactional producers.
     """
     if call.request.transactional_id is None:
         return {}
@@ -98,8 +99,8 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
 
 
 def verify_group(call: Call) -> None:
-    """Raise the error of a TxnOffsetCommit that its transaction does not allow. If the transaction is open here, the coordinator is not
-    asked.
+    """Raise an error unless the group's offsets may be committed in the producer's transaction. If offsets are pending in it already, the
+    coordinator is not asked.
     """
     if _has_open_group(call):
         return
@@ -116,7 +117,7 @@ def verify_group(call: Call) -> None:
 
 
 def _has_open_group(call: Call) -> bool:
-    """Whether the producer has pending offsets in the partition of __consumer_offsets that the group belongs to."""
+    """Return whether the producer has pending offsets in the partition of __consumer_offsets to which the group in the request belongs."""
     request: TxnOffsetCommitRequest = call.request
     cluster = call.state.cluster
     place_of = cluster.group_coordinators.place_of
@@ -136,7 +137,7 @@ def _ask_for_group(call: Call) -> ErrorCode:
 
 
 def _refusal(name: TopicPartition, code: ErrorCode, version: int) -> BrokerError:
-    """Return a coordinator's error with a code that producers of this version can handle."""
+    """Return the error for a partition. The coordinator's code is replaced if producers do not know it in this version of Produce."""
     told = code
     if code is ErrorCode.PRODUCER_FENCED:
         told = ErrorCode.INVALID_PRODUCER_EPOCH
