@@ -17,7 +17,7 @@ RENEW = 4
 
 
 class AcknowledgementBatch(Protocol):
-    """A batch of acknowledgements in ShareFetch or ShareAcknowledge."""
+    """A batch of acknowledgements in a ShareFetch or ShareAcknowledge request."""
 
     first_offset: int
     last_offset: int
@@ -25,7 +25,7 @@ class AcknowledgementBatch(Protocol):
 
 
 class Acknowledgement(NamedTuple):
-    """The outcome for records from one offset to another, both included."""
+    """The acknowledgement type for the records from one offset to another, both included."""
 
     first: int
     last: int
@@ -33,10 +33,11 @@ class Acknowledgement(NamedTuple):
 
 
 def acknowledgements(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement]:
-    """Return the acknowledgements in batches of one partition, in order. may_renew: whether the request announces that it renews locks.
+    """Convert the acknowledgement batches of one partition to acknowledgements, in order. may_renew: whether the request says that it
+    renews locks.
 
-    Raises INVALID_REQUEST for batches that are not in order, or have unknown types, and INVALID_RECORD_STATE for an offset
-    that ends a batch and begins the next one.
+    Raises INVALID_REQUEST for batches that are not in order or have unknown types, and INVALID_RECORD_STATE if a batch begins with the last
+    offset of the batch before.
     """
     found: list[Acknowledgement] = []
     behind = -1

@@ -21,9 +21,10 @@ _FIRST = attrgetter("first")
 
 
 class InFlightRange(NamedTuple):
-    """Records from one offset to another, both included, in the same state.
+    """Consecutive records of a share partition that are in the same state. first, last: their first and last offset.
 
-    batch: the first offset of the records that were first acquired with them. member: who has acquired them. locked_until_ms: until when.
+    batch: the first offset of the records that were first acquired together with these. deliveries: how often the records were delivered.
+    member: the member that has acquired them. locked_until_ms: when its lock expires.
     """
 
     first: int
@@ -36,7 +37,7 @@ class InFlightRange(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many offsets there are, including those without a record."""
+        """The number of offsets in the range, including offsets without a record."""
         return self.last - self.first + 1
 
     @property
@@ -45,22 +46,22 @@ class InFlightRange(NamedTuple):
         return self.state in FINAL
 
     def within(self, first: int, last: int) -> InFlightRange:
-        """Return the part between two offsets, which must not be empty."""
+        """Return the part of the range between two offsets, both included. There must be such a part."""
         return self._replace(first=max(self.first, first), last=min(self.last, last))
 
     def acquired(self, member: str, until_ms: int) -> InFlightRange:
-        """Return the records as acquired by a member."""
+        """Return the records after a member has acquired them. until_ms: when the member's lock expires."""
         state = after(self.state, Event.ACQUIRE)
         return self._replace(state=state, deliveries=self.deliveries + 1, member=member, locked_until_ms=until_ms)
 
     def renewed(self, until_ms: int) -> InFlightRange:
-        """Return the records with their locks extended."""
+        """Return the records with their lock extended to `until_ms`."""
         return self._replace(state=after(self.state, Event.RENEW), locked_until_ms=until_ms)
 
     def moved(self, event: Event, max_deliveries: int) -> InFlightRange:
-        """Return the records after an event that takes them from the member that has them, if any.
+        """Return the records after an event that changes their state. No member has them afterwards.
 
-        Records that were delivered max_deliveries times do not become available again.
+        Records that were delivered `max_deliveries` times do not become available again.
         """
         if event in COUNTED and self.deliveries >= max_deliveries:
             event = Event.EXHAUST
@@ -68,7 +69,7 @@ class InFlightRange(NamedTuple):
         return self._replace(state=after(self.state, event), deliveries=deliveries, member=NO_MEMBER, locked_until_ms=NEVER_MS)
 
     def stored(self) -> InFlightRange:
-        """Return the stored form of the records: acquired ones are stored as available."""
+        """Return the records in the form in which they are stored. Acquired records are stored as available."""
         return self.moved(Event.LOSE_LEADER, 0) if self.state is RecordState.ACQUIRED else self
 
     def _continues(self, before: InFlightRange) -> bool:
@@ -76,7 +77,7 @@ class InFlightRange(NamedTuple):
 
 
 class InFlightRanges:
-    """Ranges in the order of their offsets."""
+    """The ranges of records in flight of a share partition, in the order of their offsets."""
 
     def __init__(self) -> None:
         self._ranges: list[InFlightRange] = []
@@ -88,18 +89,18 @@ class InFlightRanges:
         return iter(self._ranges)
 
     def add(self, added: InFlightRange) -> None:
-        """Append records behind all others."""
+        """Append a range after all others."""
         self._splice(len(self._ranges), len(self._ranges), [added])
 
     def between(self, first: int, last: int) -> list[InFlightRange]:
-        """Return the ranges between two offsets, both included. The outer ones are cut to these offsets."""
+        """Return the ranges between two offsets, both included. The first and the last range are cut at these offsets."""
         if first > last:
             return []
         start, end = self._at(first, last)
         return [found.within(first, last) for found in self._ranges[start:end]]
 
     def first_from(self, offset: int, wanted: RecordState) -> int | None:
-        """Return the first offset in a state, from one on; None if there is none."""
+        """Return the lowest offset, at or after `offset`, of a record in the state `wanted`; None if there is none."""
         start, _ = self._at(offset, offset)
         for found in islice(self._ranges, start, None):
             if found.state is wanted:
@@ -107,12 +108,12 @@ class InFlightRanges:
         return None
 
     def end_of_batch(self, batch: int, offset: int) -> int:
-        """Return the last offset that was acquired together with an offset's batch."""
+        """Return the offset after the records that were acquired as one batch. batch: the batch's first offset. offset: an offset in it."""
         start, _ = self._at(offset, offset)
         return max(found.last for found in takewhile(lambda found: found.batch == batch, islice(self._ranges, start, None))) + 1
 
     def change(self, first: int, last: int, changed: Callable[[InFlightRange], InFlightRange]) -> None:
-        """Replace the records between two offsets, both included, by what `changed` returns for their ranges."""
+        """Replace the ranges between two offsets, both included. changed: returns the new range for an old one."""
         start, end = self._at(first, last)
         if first > last or start == end:
             return
@@ -125,14 +126,14 @@ class InFlightRanges:
         self._splice(start, end, pieces)
 
     def drop_before(self, offset: int) -> None:
-        """Remove what is before an offset."""
+        """Remove the records before an offset."""
         start, _ = self._at(offset, offset)
         del self._ranges[:start]
         if self._ranges and self._ranges[0].first < offset:
             self._ranges[0] = self._ranges[0]._replace(first=offset)
 
     def drop_from(self, offset: int) -> None:
-        """Remove what is at an offset and behind it."""
+        """Remove the records at and after an offset."""
         start, _ = self._at(offset, offset)
         del self._ranges[start + 1 :]
         if self._ranges[start:]:
@@ -141,18 +142,20 @@ class InFlightRanges:
                 self._ranges.append(cut._replace(last=offset - 1))
 
     def first_unfinished(self) -> int | None:
-        """Return the first offset that is not finished, None if there is none."""
+        """Return the lowest offset whose record is neither acknowledged nor archived, None if there is none."""
         return next((found.first for found in self._ranges if not found.is_final), None)
 
     def _at(self, first: int, last: int) -> tuple[int, int]:
-        """Return the indexes of the first range that reaches `first` or lies behind it, and of the first one that begins behind `last`."""
+        """Return two indexes of ranges: of the first range that ends at or after `first`, and of the first range that begins
+        after `last`.
+        """
         start = max(bisect_right(self._ranges, first, key=_FIRST) - 1, 0)
         if start < len(self._ranges) and self._ranges[start].last < first:
             start += 1
         return start, max(bisect_right(self._ranges, last, key=_FIRST), start)
 
     def _splice(self, start: int, end: int, pieces: Iterable[InFlightRange]) -> None:
-        """Replace ranges by others, and join neighbours in the same state."""
+        """Replace the ranges from index `start` to `end` by others. Neighbours in the same state become one range."""
         before = max(start - 1, 0)
         self._ranges[before : end + 1] = _joined([*self._ranges[before:start], *pieces, *self._ranges[end : end + 1]])
 

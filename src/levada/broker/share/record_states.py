@@ -25,7 +25,7 @@ from levada.errors import IllegalStateError
 
 
 class RecordState(StrEnum):
-    """The state of a record. share_records has the numbers for stored records."""
+    """The state of a record in a share partition. The numbers by which states are stored are in share_records."""
 
     AVAILABLE = "available"
     ACQUIRED = "acquired"
@@ -34,7 +34,7 @@ class RecordState(StrEnum):
 
 
 class Event(StrEnum):
-    """The events that move a record."""
+    """The events that change the state of a record."""
 
     ACQUIRE = "be given to a member"
     ACCEPT = "be accepted"

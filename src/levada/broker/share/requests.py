@@ -20,27 +20,27 @@ from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 
 
 class PartitionAcknowledgements(Protocol):
-    """A partition of a request."""
+    """A partition in a ShareFetch or ShareAcknowledge request, with its acknowledgements."""
 
     partition_index: int
 
     @property
     def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]:
-        """Its acknowledgements."""
+        """The acknowledgements for the partition."""
 
 
 class TopicAcknowledgements(Protocol):
-    """The partitions of one topic of a request."""
+    """A topic in a ShareFetch or ShareAcknowledge request, with its partitions."""
 
     topic_id: UUID
 
     @property
     def partitions(self) -> Sequence[PartitionAcknowledgements]:
-        """The partitions."""
+        """The topic's partitions in the request."""
 
 
 class Outcome(NamedTuple):
-    """The result for one partition: no error, or an error, with the new leader if the error is about leaders."""
+    """The result for one partition: an error code, NONE for success. If the error is about leaders, the new leader is added."""
 
     code: ErrorCode = ErrorCode.NONE
     reason: str | None = None
@@ -51,13 +51,15 @@ Outcomes: TypeAlias = Mapping[TopicIdPartition, Outcome]
 
 
 def check_share_groups(call: Call) -> None:
-    """Raise UNSUPPORTED_VERSION if the cluster has no share groups."""
+    """Raise UNSUPPORTED_VERSION if share groups are disabled in the cluster."""
     if not call.state.cluster.features.level(SHARE_GROUPS):
         raise BrokerError("share.version is 0", code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 def check_member(call: Call) -> tuple[str, str]:
-    """Return the group and the member of a request. Raises UNSUPPORTED_VERSION and INVALID_REQUEST."""
+    """Return the group id and the member id of a request. Raises UNSUPPORTED_VERSION if share groups are disabled, INVALID_REQUEST if an id
+    is missing or invalid.
+    """
     check_share_groups(call)
     group, member = call.request.group_id, call.request.member_id
     if group is None or not member:
@@ -66,12 +68,12 @@ def check_member(call: Call) -> tuple[str, str]:
 
 
 def has_acknowledgements(topics: Iterable[TopicAcknowledgements]) -> bool:
-    """Whether a request has acknowledgements."""
+    """Return whether a request has at least one acknowledgement."""
     return any(partition.acknowledgement_batches for topic in topics for partition in topic.partitions)
 
 
 def acknowledge_each(call: Call, topics: Iterable[TopicAcknowledgements]) -> Outcomes:
-    """Handle the acknowledgements of each partition separately."""
+    """Apply the acknowledgements of each partition separately; return the results by partition."""
     outcomes: dict[TopicIdPartition, Outcome] = {}
     for topic in topics:
         for partition in topic.partitions:
@@ -82,14 +84,14 @@ def acknowledge_each(call: Call, topics: Iterable[TopicAcknowledgements]) -> Out
 
 
 def open_share(call: Call, part: TopicIdPartition, now_ms: int) -> OpenShare:
-    """Return the share partition of the request's group. Raises the error of a partition that cannot be read here."""
+    """Return the share partition of the request's group for a partition. Raises BrokerError if this node cannot read the partition."""
     topic = find_topic(call, "", part.topic_id, by_id=True)
     partition = call.state.lead_partition(topic, part.partition)
     return call.state.shares.open(call.request.group_id, topic, partition, now_ms)
 
 
 def failure(call: Call, part: TopicIdPartition, error: BrokerError) -> Outcome:
-    """Return an error as the result of a partition."""
+    """Return the result for a partition that has failed with this error."""
     topic = call.state.cluster.topic_by_id(part.topic_id)
     return Outcome(error.code, error.reason, call.state.new_leader(topic, part.partition, error.code))
 

@@ -30,7 +30,9 @@ BY_BATCH, BY_RECORD = 0, 1
 
 
 class Limits(NamedTuple):
-    """The limits of a group. lock_ms: duration of a lock. max_deliveries: delivery count limit of a record. max_in_flight: in records."""
+    """The limits of a share group. lock_ms: how long a record is locked. max_deliveries: how often a record may be delivered.
+    max_in_flight: the maximum number of records in flight.
+    """
 
     lock_ms: int
     max_deliveries: int
@@ -38,13 +40,13 @@ class Limits(NamedTuple):
 
     @property
     def suspect_deliveries(self) -> int:
-        """The number of deliveries from which on a record is delivered with fewer others."""
+        """The number of deliveries from which a record is delivered together with fewer other records."""
         return max(2, (self.max_deliveries + 1) // 2)
 
 
 class LogBatch(NamedTuple):
-    """A record batch that was read: its first and last offset. is_aborted: the group reads committed data, and the transaction was
-    aborted.
+    """The first and the last offset of a batch that was read from the log. is_aborted: whether its records must not be delivered, because
+    the group reads committed records only and the transaction was aborted.
     """
 
     first: int
@@ -53,7 +55,9 @@ class LogBatch(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a member asks for. batch_size: how many records it wants in one acquired batch, as far as record batches allow."""
+    """The number of records that a member wants to acquire. batch_size: the number of records that it wants in one acquired batch; batches
+    of the log are not split for this.
+    """
 
     max_records: int
     batch_size: int
@@ -61,7 +65,7 @@ class Asked(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Records that a member has acquired, from one offset to another, both included, and their number of deliveries."""
+    """Records that a member has acquired, from one offset to another, both included. deliveries: how often they were delivered."""
 
     first: int
     last: int
@@ -69,9 +73,9 @@ class Acquired(NamedTuple):
 
 
 class SharePartition:
-    """The records of one partition for one share group.
+    """The records of one partition that a share group has in flight.
 
-    start_offset: where the group begins. in_flight: the stored records from there on, in order.
+    start_offset: the lowest offset that the group has not finished. in_flight: the stored records from there on, in order.
     """
 
     def __init__(self, start_offset: int, in_flight: Iterable[InFlightRange] = ()) -> None:
@@ -91,34 +95,34 @@ class SharePartition:
 
     @property
     def in_flight(self) -> int:
-        """The number of offsets from the first unfinished record to the last one that was acquired."""
+        """The number of offsets from the start offset to the last record that was acquired."""
         return self.next_offset - self.start_offset
 
     @property
     def finished(self) -> int:
-        """The number of finished records in flight."""
+        """The number of records in flight that are acknowledged or archived."""
         return sum(found.records for found in self._ranges if found.is_final)
 
     @property
     def fetch_offset(self) -> int:
-        """The offset from which to read records to acquire."""
+        """The offset at which to begin to read records from the log for the next acquisition."""
         available = self._ranges.first_from(self._searched_until, RecordState.AVAILABLE)
         self._searched_until = self.next_offset if available is None else available
         return self._searched_until
 
     @property
     def next_deadline_ms(self) -> int:
-        """When the next lock may expire."""
+        """The time at which the next lock may expire."""
         return self._locks[0][0] if self._locks else NEVER_MS
 
     def has_room(self, limits: Limits) -> bool:
-        """Whether records could be acquired if the log had any."""
+        """Return whether members could acquire records if the log had more."""
         return self.fetch_offset < self.next_offset or self.in_flight < limits.max_in_flight
 
     # Requests of members
 
     def acquire(self, member: str, asked: Asked, batches: Sequence[LogBatch], limits: Limits, now_ms: int) -> list[Acquired]:
-        """Acquire records for a member. batches: what was read from fetch_offset on."""
+        """Acquire records for a member; return them. batches: the batches that were read from fetch_offset on."""
         offset = self.fetch_offset
         room, last = self._room(asked, offset, batches, limits)
         if room <= 0:
@@ -139,9 +143,10 @@ class SharePartition:
         return acquired
 
     def acknowledge(self, member: str, told: Sequence[Acknowledgement], limits: Limits, now_ms: int) -> None:
-        """Apply a member's acknowledgements, all or none. Records that are finished already are skipped.
+        """Apply a member's acknowledgements. If one is invalid, none is applied. Records that are finished already are skipped.
 
-        Raises INVALID_RECORD_STATE for records that the member has not acquired, INVALID_REQUEST for records that were never acquired.
+        Raises INVALID_RECORD_STATE for records that another or no member has acquired, INVALID_REQUEST for records that were never in
+        flight.
         """
         for one in told:
             self._check(member, one)
@@ -154,7 +159,7 @@ class SharePartition:
         self._advance_start()
 
     def release_all_of(self, member: str, limits: Limits) -> bool:
-        """Release the records of a member whose session has ended; return whether it had any."""
+        """Make a member's records available again, because its session has ended. Returns whether the member had any."""
         parts = [found for found in self._ranges if found.state is RecordState.ACQUIRED and found.member == member]
         for part in parts:
             self._move(part, Event.LOSE_SESSION, limits)
@@ -164,7 +169,7 @@ class SharePartition:
     # Events of time, leaders and the log
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
-        """Expire the locks whose time has come; return whether there were any."""
+        """Make records available again whose locks have expired. Returns whether there were any."""
         ended = False
         while self._locks and self._locks[0][0] <= now_ms:
             _, first, last = heappop(self._locks)
@@ -176,14 +181,14 @@ class SharePartition:
         return ended
 
     def change_leader(self) -> None:
-        """Another node leads: it knows what is stored, which is everything except who has acquired which records."""
+        """Continue at another leader. It knows the stored states, but not which members have acquired records."""
         for part in [found for found in self._ranges if found.state is RecordState.ACQUIRED]:
             self._ranges.change(part.first, part.last, InFlightRange.stored)
             self._searched_until = min(self._searched_until, part.first)
         self._locks.clear()
 
     def follow_log(self, log_start: int, log_end: int) -> None:
-        """Remove what the log does not have any more: deleted records, and records that an unclean election has lost."""
+        """Remove records that are not in the log any more, because they were deleted or lost in an unclean election."""
         if log_start > self.start_offset:
             self._ranges.drop_before(log_start)
             self.start_offset, self.next_offset = log_start, max(self.next_offset, log_start)
@@ -196,7 +201,7 @@ class SharePartition:
     # Inside
 
     def _room(self, asked: Asked, offset: int, batches: Sequence[LogBatch], limits: Limits) -> tuple[int, int]:
-        """Return how many records may be acquired, and up to which offset."""
+        """Return how many records may be acquired, and the last offset that may be acquired."""
         if not batches:
             return 0, -1
         room = min(asked.max_records, limits.max_in_flight - self.in_flight)
@@ -206,7 +211,7 @@ class SharePartition:
         return min(asked.max_records, self.next_offset - offset), min(batches[-1].last, self.next_offset - 1)
 
     def _acquire_new(self, acquisition: _Acquisition, asked: Asked, batches: Sequence[LogBatch]) -> None:
-        """Acquire records that were never acquired before."""
+        """Acquire records that no member has acquired before."""
         fresh = [batch for batch in batches if batch.last >= self.next_offset]
         first, until = max(fresh[0].first, self.next_offset), acquisition.left
         last = next((batch.last for batch in fresh if batch.last - first + 1 >= until), fresh[-1].last)
@@ -220,7 +225,9 @@ class SharePartition:
         self._add(acquisition, first, last, last)
 
     def _add(self, acquisition: _Acquisition, first: int, acquired_last: int, last: int) -> None:
-        """Add records as one batch, of which the member gets the first ones."""
+        """Add the records from `first` to `last` as one batch. The member acquires those up to `acquired_last`; the others are
+        available.
+        """
         fresh = InFlightRange(first, last, first, RecordState.AVAILABLE)
         self._ranges.add(fresh)
         self._ranges.change(first, acquired_last, acquisition.take)
@@ -228,7 +235,7 @@ class SharePartition:
         self._searched_until = min(self._searched_until, first)
 
     def _without_aborted(self, taken: Sequence[Acquired], batches: Sequence[LogBatch]) -> list[Acquired]:
-        """Archive the records of aborted transactions; return the others."""
+        """Archive the acquired records that belong to aborted transactions; return the others."""
         aborted = [batch for batch in batches if batch.is_aborted]
         left = list(taken)
         for batch in aborted:
@@ -238,7 +245,7 @@ class SharePartition:
         return left
 
     def _archive_compacted(self, offset: int, first_read: int) -> None:
-        """Archive offsets that compaction has removed, between where the read began and the first record that it found."""
+        """Archive offsets that compaction has removed: those from `offset` to the first record that was read."""
         for part in self._ranges.between(offset, first_read - 1):
             if part.state is RecordState.AVAILABLE:
                 self._ranges.change(part.first, part.last, lambda found: found.moved(Event.COMPACT, 0))
@@ -265,16 +272,17 @@ class SharePartition:
         self._searched_until = min(self._searched_until, part.first)
 
     def _advance_start(self) -> None:
-        """Advance the start offset past finished records."""
+        """Raise the start offset to the first record that is not finished."""
         unfinished = self._ranges.first_unfinished()
         self.start_offset = self.next_offset if unfinished is None else unfinished
         self._ranges.drop_before(self.start_offset)
 
 
 class _Acquisition:
-    """The records that one request acquires. room: how many at most, and the rest of the last batch, unless `mode` is BY_RECORD.
+    """The records that one request acquires.
 
-    chosen: what to acquire of the records in flight.
+    mode: BY_RECORD for at most `room` records; otherwise the rest of the last batch may be added. until_ms: when the locks expire. chosen:
+    the records in flight that are to be acquired.
     """
 
     def __init__(self, member: str, until_ms: int, mode: int, room: int, limits: Limits) -> None:
@@ -287,7 +295,11 @@ class _Acquisition:
         self._limits = limits
 
     def choose(self, held: Sequence[InFlightRange], batch_records: int) -> None:
-        """Choose among the records in flight of one batch, which has so many records. Records that have failed often are chosen alone."""
+        """Choose available records from the records in flight of one batch. Records that were delivered often are acquired by a request
+        that acquires no others.
+
+        batch_records: the number of records in the batch.
+        """
         ready = [found for found in held if found.state is RecordState.AVAILABLE]
         if not ready or self.left <= 0:
             return
@@ -300,13 +312,15 @@ class _Acquisition:
         self.left = 0
 
     def take(self, found: InFlightRange) -> InFlightRange:
-        """Acquire records."""
+        """Acquire the records of a range; return the range as acquired."""
         acquired = found.acquired(self._member, self.until_ms)
         self.taken.append(Acquired(acquired.first, acquired.last, acquired.deliveries))
         return acquired
 
     def _choose(self, ready: Sequence[InFlightRange], count: int) -> None:
-        """Choose up to so many records; without a strict limit, the rest of the last range as well."""
+        """Choose the first `count` records of these ranges. In the mode BY_RECORD, no more are chosen than the request may still
+        acquire.
+        """
         wanted = min(count, self.left) if self._mode == BY_RECORD else count
         self.left -= wanted
         for found in ready:
@@ -315,7 +329,9 @@ class _Acquisition:
             wanted -= found.records
 
     def _choose_suspects(self, ready: Sequence[InFlightRange], batch_records: int) -> None:
-        """Choose fewer records the more often they were delivered, and only one if it is its last delivery."""
+        """Choose records that were delivered often: the more often, the fewer at once. Before the last delivery a record is
+        chosen alone.
+        """
         suspect = self._limits.suspect_deliveries
         others = list(takewhile(lambda found: not self._is_last_chance(found), ready))
         if not others:
@@ -335,7 +351,7 @@ class _Acquisition:
 
 
 def _outside(one: Acquired, batch: LogBatch) -> list[Acquired]:
-    """Return the parts of acquired records that are not in a batch."""
+    """Return the parts of acquired records that are outside of a batch."""
     parts = (one._replace(last=min(one.last, batch.first - 1)), one._replace(first=max(one.first, batch.last + 1)))
     return [part for part in parts if part.first <= part.last]
 

@@ -27,7 +27,7 @@ _LIST_OFFSETS_VERSION = 11
 
 
 class OpenShare(NamedTuple):
-    """A share partition, up to date with its log and its locks."""
+    """A share partition after following its log and expiring its locks, with the partition and the limits of the group."""
 
     key: ShareKey
     state: ShareState
@@ -37,26 +37,26 @@ class OpenShare(NamedTuple):
 
     @property
     def has_room(self) -> bool:
-        """Whether records could be acquired if the log had any."""
+        """Whether members could acquire records if the log had more."""
         return self.share.has_room(self.config.share_limits)
 
     @property
     def available_bytes(self) -> int:
-        """How many bytes of records a member could acquire."""
+        """The size in bytes of the batches with records that members could acquire."""
         if not self.has_room:
             return 0
         return self.partition.log.bytes_between(self.share.fetch_offset, self.partition.readable_end(self.config.share_isolation_level))
 
 
 class Delivery(NamedTuple):
-    """The answer for one partition: the batches with the acquired records, and which records these are."""
+    """The answer for one partition: the bytes of its batches, and the records in them that the member has acquired."""
 
     records: RecordBytes
     acquired: Sequence[Acquired]
 
 
 class SharePartitions:
-    """The share partitions of one node. wall_ms: turns the node's time into milliseconds since the epoch."""
+    """The share partitions whose partitions a node leads. wall_ms: converts the node's time to milliseconds since the epoch."""
 
     def __init__(
         self, *, node_id: int, cluster: Cluster, slots: int, timers: Timers, purgatory: Purgatory, wall_ms: Callable[[int], int]
@@ -72,7 +72,7 @@ class SharePartitions:
     def open(self, group: str, topic: Topic, partition: Partition, now_ms: int) -> OpenShare:
         """Return the share partition of a group for a partition that this node leads.
 
-        Raises UNKNOWN_TOPIC_OR_PARTITION if the group has not subscribed to its topic.
+        Raises UNKNOWN_TOPIC_OR_PARTITION if the group does not subscribe to the topic.
         """
         key = ShareKey(group, topic.id, partition.name.partition)
         state = self._cluster.share_states.find(key)
@@ -92,7 +92,9 @@ class SharePartitions:
         return opened
 
     def acquire(self, opened: OpenShare, member: str, asked: Asked, max_bytes: int, now_ms: int, *, at_least_one: bool) -> Delivery:
-        """Read from a partition and acquire records for a member. at_least_one: read one batch even if it is larger than max_bytes."""
+        """Read batches from a partition and acquire records in them for a member. at_least_one: read one batch even if it is larger than
+        max_bytes.
+        """
         share, log = opened.share, opened.partition.log
         readable = opened.available_bytes
         data = log.read(share.fetch_offset, min(max_bytes, readable), at_least_one=at_least_one and readable > 0)
@@ -102,14 +104,14 @@ class SharePartitions:
         return Delivery(_holding(data, batches, acquired), acquired)
 
     def acknowledge(self, opened: OpenShare, member: str, told: Sequence[Acknowledgement], now_ms: int) -> None:
-        """Apply a member's acknowledgements (SharePartition.acknowledge)."""
+        """Apply a member's acknowledgements like SharePartition.acknowledge(), and store the result."""
         opened.share.acknowledge(member, told, opened.config.share_limits, now_ms)
         self._store(opened.key, opened.state, now_ms)
         self._watch_locks(opened, now_ms)
         self._purgatory.wake(opened.key, now_ms)
 
     def end_session(self, session: ShareSession, now_ms: int) -> None:
-        """Close a session, and release the records that its member has acquired."""
+        """Close a share session, and release the records that its member has acquired on this node."""
         self.sessions.close(session)
         keys = [ShareKey(session.group, part.topic_id, part.partition) for part in session.parts]
         for key in keys:
@@ -123,7 +125,7 @@ class SharePartitions:
             self._purgatory.wake(key, now_ms)
 
     def end_sessions_of(self, connection: int, now_ms: int) -> None:
-        """Close the sessions of a connection that has ended."""
+        """Close the share sessions of a connection that was closed."""
         for session in self.sessions.of_connection(connection):
             self.end_session(session, now_ms)
 
@@ -133,7 +135,7 @@ class SharePartitions:
         self._cluster.share_states.store(key, state, self._wall_ms(now_ms))
 
     def _first_offset(self, partition: Partition, config: GroupConfig, now_ms: int) -> int:
-        """Return the offset from which a group begins to read a partition."""
+        """Return the offset at which a group begins to read a partition, as share.auto.offset.reset says."""
         timestamp = LATEST
         if config.share_reset_to_earliest:
             timestamp = EARLIEST
@@ -149,7 +151,7 @@ class SharePartitions:
         return [LogBatch(batch.base_offset, batch.last_offset, _is_aborted(batch, aborted)) for batch in batches]
 
     def _watch_locks(self, opened: OpenShare, now_ms: int) -> None:
-        """Set a timer for the next lock that expires."""
+        """Set a timer for the time when the next lock of a share partition expires."""
         key, at_ms = opened.key, opened.share.next_deadline_ms
         if at_ms < self._timed.get(key, NEVER_MS):
             self._timed[key] = at_ms
@@ -164,7 +166,7 @@ class SharePartitions:
             self._purgatory.wake(key, now_ms)
 
     def _led(self, key: ShareKey) -> ShareState | None:
-        """Return a state if this node leads its partition."""
+        """Return the state of a share partition if this node has read it as the present leader of the partition, otherwise None."""
         state = self._cluster.share_states.find(key)
         topic = self._cluster.topic_by_id(key.topic_id)
         if state is None or topic is None:
@@ -184,7 +186,7 @@ def _is_aborted(batch: RecordBatch, aborted: Iterable[AbortedTransaction]) -> bo
 
 
 def _holding(data: memoryview, batches: Sequence[RecordBatch], acquired: Sequence[Acquired]) -> RecordBytes:
-    """Return the bytes from the first batch with acquired records to the last one."""
+    """Return the bytes from the first to the last batch that has acquired records."""
     if not acquired:
         return b""
     before = sum(batch.size_bytes for batch in batches if batch.last_offset < acquired[0].first)

@@ -18,8 +18,8 @@ INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 
 
 class ShareSession:
-    """A share session. epoch: the epoch that the next request must have. failed: partitions whose last answer was an error; they are sent
-    again when the error is over.
+    """A share session. epoch: the epoch that its next request must have. failed: the partitions whose last answer was an error; the next
+    answer for them is sent in any case.
     """
 
     def __init__(self, group: str, member: str, connection: int) -> None:
@@ -32,28 +32,28 @@ class ShareSession:
 
     @property
     def parts(self) -> list[TopicIdPartition]:
-        """Return the partitions to be read, in order."""
+        """The partitions of the session, in the order in which they are read."""
         return list(self._parts)
 
     def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
-        """Apply the partitions that a request adds and removes."""
+        """Add the partitions that a request names, and remove the forgotten ones."""
         for part in added:
             self._parts.setdefault(part)
         for part in forgotten:
             self._parts.pop(part, None)
 
     def served(self, part: TopicIdPartition) -> None:
-        """Move a partition that was read behind all others."""
+        """Move a partition behind all others, because records from it were sent."""
         if part in self._parts:
             self._parts[part] = self._parts.pop(part)
 
     def follow(self) -> None:
-        """Count a request: the next one has the next epoch."""
+        """Count a request: its epoch is used up, and the next request must have the next epoch."""
         self.epoch = next_epoch(self.epoch)
 
 
 class ShareSessions:
-    """The share sessions of one node, at most `slots`."""
+    """The share sessions of one node. slots: the maximum number of sessions."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -66,7 +66,9 @@ class ShareSessions:
         return self._sessions.get((session.group, session.member)) is session
 
     def open(self, group: str, member: str, connection: int) -> ShareSession:
-        """Open a session, which replaces the one that the member may have. Raises SHARE_SESSION_LIMIT_REACHED."""
+        """Open a session, in place of a session that the member may have. connection: the id of its connection. Raises
+        SHARE_SESSION_LIMIT_REACHED if all slots are taken.
+        """
         self._sessions.pop((group, member), None)
         if len(self._sessions) >= self._slots:
             raise BrokerError(f"there are {self._slots} share sessions already", code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -76,7 +78,7 @@ class ShareSessions:
     def find(self, group: str, member: str, epoch: int) -> ShareSession:
         """Return the session that a request continues or closes.
 
-        Raises SHARE_SESSION_NOT_FOUND, and INVALID_SHARE_SESSION_EPOCH for another epoch than the next one.
+        Raises SHARE_SESSION_NOT_FOUND, or INVALID_SHARE_SESSION_EPOCH if the epoch in the request is not the next one.
         """
         session = self._sessions.get((group, member))
         if session is None:
@@ -89,14 +91,14 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> None:
-        """Remove a session, unless its member has opened another one."""
+        """Remove a session, unless its member has opened another one instead."""
         if session in self:
             del self._sessions[session.group, session.member]
 
     def of_connection(self, connection: int) -> list[ShareSession]:
-        """Return the sessions of a connection. They end when the connection is closed."""
+        """Return the sessions of a connection, which end when the connection is closed."""
         return [session for session in self._sessions.values() if session.connection == connection]
 
     def has_any(self, group: str) -> bool:
-        """Whether any member of a group has a session here."""
+        """Return whether a member of a group has a session at this node."""
         return any(name == group for name, _ in self._sessions)

@@ -14,7 +14,7 @@ from levada.broker.share.share_partition import SharePartition
 
 
 class ShareKey(NamedTuple):
-    """A partition and a share group that reads it."""
+    """A share group and a partition that it reads."""
 
     group: str
     topic_id: UUID
@@ -22,9 +22,10 @@ class ShareKey(NamedTuple):
 
 
 class ShareState:
-    """The state of a share partition. partition: None before the first read. is_stored: whether anything was stored.
+    """The state of a share partition.
 
-    led_by: the node that has read from it last, and its leader epoch.
+    partition: its records, None before the group first reads the partition. is_stored: whether the state was written to
+    __share_group_state. led_by: the node that has last read the partition for the group, with its leader epoch.
     """
 
     def __init__(self) -> None:
@@ -33,13 +34,13 @@ class ShareState:
         self.led_by: tuple[int, int] | None = None
 
     def forget_unstored(self) -> None:
-        """No member reads any more: decide the start offset again, unless it was stored."""
+        """Forget the start offset if it was not stored, because no member reads the partition any more."""
         if not self.is_stored:
             self.partition = None
 
 
 class ShareStorage(Protocol):
-    """Stores the states of share partitions."""
+    """Stores the states of share partitions. ShareRecords implements it."""
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
         """Write a changed state. now_ms: since the epoch."""
@@ -49,7 +50,9 @@ class ShareStorage(Protocol):
 
 
 class ShareStates:
-    """All states by key. A state exists once a group has subscribed to a topic or offsets were set, even before the first read."""
+    """The states of all share partitions of a cluster. A state is created when a group subscribes to the topic or when its
+    offsets are set.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[ShareKey, ShareState]] = {}
@@ -57,30 +60,30 @@ class ShareStates:
         self._begun: Callable[[], None] = lambda: None
 
     def watch(self, begun: Callable[[], None]) -> None:
-        """Register a callback that is called before a new state is created."""
+        """Register a callback. It is called before a new state is created."""
         self._begun = begun
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the groups that have states."""
+        """Yield the ids of the groups that have states."""
         return iter(self._groups)
 
     def keep_in(self, kept: ShareStorage) -> None:
-        """Write each change from now on."""
+        """Write each change of a state from now on."""
         self._kept = kept
 
     def keep_all(self, kept: ShareStorage, now_ms: int) -> None:
-        """Write all states, and each change from now on. now_ms: since the epoch."""
+        """Write all states, and each change from now on. now_ms: milliseconds since the epoch."""
         self._kept = kept
         for states in self._groups.values():
             for key, state in states.items():
                 kept.keep(key, state, now_ms)
 
     def clear(self) -> None:
-        """Remove everything, because the topic __share_group_state was deleted."""
+        """Remove all states, because the topic __share_group_state was deleted."""
         self._groups.clear()
 
     def restore(self, key: ShareKey, partition: SharePartition | None, *, is_kept: bool) -> None:
-        """Load a stored state."""
+        """Load a stored state. is_kept: False if the state was deleted after it was stored."""
         if is_kept:
             state = self.begin(key)
             state.partition, state.is_stored = partition, partition is not None
@@ -88,11 +91,11 @@ class ShareStates:
             self.forget(key)
 
     def find(self, key: ShareKey) -> ShareState | None:
-        """Return a state, None if there is none."""
+        """Return the state of a share partition, None if it has none."""
         return self._groups.get(key.group, {}).get(key)
 
     def begin(self, key: ShareKey, now_ms: int = 0) -> ShareState:
-        """Return the state of a partition; create it if there is none. now_ms: since the epoch."""
+        """Return the state of a share partition; if it has none, create it. now_ms: milliseconds since the epoch."""
         states = self._groups.setdefault(key.group, {})
         if key not in states:
             self._begun()
@@ -102,23 +105,23 @@ class ShareStates:
         return states[key]
 
     def store(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
-        """Store the changed records of a partition. now_ms: since the epoch."""
+        """Write the state of a share partition whose records have changed. now_ms: milliseconds since the epoch."""
         state.is_stored = True
         if self._kept is not None:
             self._kept.keep(key, state, now_ms)
 
     def start_at(self, key: ShareKey, offset: int, now_ms: int) -> None:
-        """Let a group continue at an offset, and drop its records in flight. now_ms: since the epoch."""
+        """Set the start offset of a group in a partition, and forget its records in flight. now_ms: milliseconds since the epoch."""
         state = self.begin(key, now_ms)
         state.partition = SharePartition(offset)
         self.store(key, state, now_ms)
 
     def of_group(self, group: str) -> dict[ShareKey, ShareState]:
-        """Return the states of a group."""
+        """Return the states of a group's share partitions, by key."""
         return dict(self._groups.get(group, {}))
 
     def forget(self, key: ShareKey) -> None:
-        """Delete the state of a partition."""
+        """Delete the state of a share partition."""
         states = self._groups.get(key.group, {})
         if states.pop(key, None) is not None and self._kept is not None:
             self._kept.forget(key)
@@ -131,7 +134,7 @@ class ShareStates:
             self.forget(key)
 
     def forget_topic(self, topic_id: UUID) -> None:
-        """Delete the states of a deleted topic."""
+        """Delete the states of all share partitions of a deleted topic."""
         for group in list(self._groups):
             for key in [key for key in self._groups[group] if key.topic_id == topic_id]:
                 self.forget(key)

@@ -27,7 +27,9 @@ NOT_STORED = -1
 
 
 def handle(call: Call) -> DescribeShareGroupOffsetsResponse:
-    """Describe each group separately, and all partitions of one only once: a small request may ask for them a thousand times."""
+    """Describe each group separately. A group whose partitions are all requested is described only once, because a small request may name
+    it a thousand times.
+    """
     groups = {(one.group_id, None if one.topics is None else index): one for index, one in enumerate(call.request.groups)}
     return DescribeShareGroupOffsetsResponse(groups=[_describe(call, wanted) for wanted in groups.values()])
 
@@ -52,7 +54,7 @@ def _describe(call: Call, wanted: DescribeShareGroupOffsetsRequestGroup) -> Desc
 
 
 def _all(call: Call, group_id: str) -> list[DescribeShareGroupOffsetsRequestTopic]:
-    """Return all partitions of a group that have a state."""
+    """Return all partitions for which a group has a state, as topics of a request."""
     found: dict[str, DescribeShareGroupOffsetsRequestTopic] = {}
     for key in sorted(call.state.cluster.share_states.of_group(group_id)):
         topic = call.state.cluster.topic_by_id(key.topic_id)
@@ -77,7 +79,7 @@ def _unseen(name: str, partitions: Iterable[int]) -> DescribeShareGroupOffsetsRe
 
 
 def _partition(call: Call, group_id: str, topic: Topic | None, index: int) -> DescribeShareGroupOffsetsResponsePartition:
-    """Describe a partition. Without a stored offset, the answer has none; that is no error."""
+    """Describe a group's start offset in a partition. A partition without a stored offset is no error."""
     state = None if topic is None else call.state.cluster.share_states.find(ShareKey(group_id, topic.id, index))
     if topic is None or state is None or state.partition is None or not state.is_stored:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NOT_STORED, lag=NOT_STORED)

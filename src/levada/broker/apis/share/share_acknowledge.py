@@ -21,7 +21,9 @@ from levada.protocol.messages.share_acknowledge import (
 
 
 def handle(call: Call) -> ShareAcknowledgeResponse:
-    """Acknowledge each partition separately. The last request of a session releases the records that its member still has."""
+    """Apply the acknowledgements of each partition separately. The last request of a session releases the records that its member has not
+    acknowledged.
+    """
     request: ShareAcknowledgeRequest = call.request
     try:
         session = _session(call, request)
@@ -67,7 +69,7 @@ def _partition(part: TopicIdPartition, outcome: Outcome) -> PartitionData:
 
 
 def _leaders(call: Call, outcomes: Outcomes) -> list[NodeEndpoint]:
-    """Return the addresses of the leaders in the response."""
+    """Return the addresses of the new leaders that the response names."""
     nodes = call.nodes
     leaders = sorted({outcome.moved.leader for outcome in outcomes.values() if outcome.moved is not None})
     return [

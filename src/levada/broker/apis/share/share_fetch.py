@@ -34,7 +34,9 @@ from levada.protocol.schema import Response
 
 
 def handle(call: Call) -> Answer:
-    """Apply the acknowledgements. Then answer at once if there are enough bytes, nothing to wait for, or an error; otherwise wait."""
+    """Apply the acknowledgements in the request. Then answer at once if there are enough bytes, an error, or no records to wait for;
+    otherwise wait.
+    """
     request: ShareFetchRequest = call.request
     try:
         session = _session(call, request)
@@ -62,7 +64,7 @@ def _settle(promise: Promise[Response], fetch: _ShareFetch, now_ms: int) -> None
 
 
 def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
-    """Open the session of a request, or continue it."""
+    """Return the share session of a request, which the request opens or continues."""
     group, member = check_member(call)
     wanted = [TopicIdPartition(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     _check(request)
@@ -93,7 +95,9 @@ def _invalid(fault: str) -> BrokerError:
 
 
 class _ShareFetch:
-    """One request. Partitions are looked up again for the response: a topic may be deleted meanwhile."""
+    """One ShareFetch request. Its partitions are looked up again when the response is made, because a topic may be deleted while the
+    request waits.
+    """
 
     def __init__(self, call: Call, session: ShareSession, acknowledged: Outcomes) -> None:
         self._call = call
@@ -107,14 +111,14 @@ class _ShareFetch:
         self._wants_records = most_bytes > 0 and self._request.max_records > 0
 
     def keys(self) -> Iterator[Hashable]:
-        """The keys that wake the request, because there may be more to acquire."""
+        """Yield the purgatory keys of the request's partitions. They wake the request when there may be more records to acquire."""
         for part in self._session.parts:
             opened = self._open(part, self._call.now_ms)
             yield opened.partition.name
             yield opened.key
 
     def is_ready(self) -> bool:
-        """Whether min_bytes are there, an error has to be reported, or no records were asked for."""
+        """Return whether to answer now: min_bytes can be acquired, an error has to be reported, or the request asks for no records."""
         now_ms, available = self._call.state.cluster.now_ms, 0
         if self._is_over or not self._wants_records:
             return True
@@ -126,7 +130,7 @@ class _ShareFetch:
         return not self._session.parts or available >= max(self._request.min_bytes, 1)
 
     def answer(self, now_ms: int) -> ShareFetchResponse:
-        """Acquire records within the limits."""
+        """Acquire records within the limits of the request and make the response."""
         if self._is_over:
             return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         found: dict[TopicIdPartition, Delivery | Outcome] = {}
@@ -145,7 +149,7 @@ class _ShareFetch:
         return self.response(self._news(found))
 
     def response(self, found: Mapping[TopicIdPartition, Delivery | Outcome]) -> ShareFetchResponse:
-        """Return the response with the acquired records, and the results of the acknowledgements."""
+        """Make the response. found: the records or the error by partition. The results of the acknowledgements are added."""
         parts = sorted({**self._acknowledged, **found})
         outcomes = [*self._acknowledged.values(), *(one for one in found.values() if isinstance(one, Outcome))]
         return ShareFetchResponse(
@@ -159,7 +163,7 @@ class _ShareFetch:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the session was continued or closed while the request waited."""
+        """Whether another request has continued or closed the session while this request waited."""
         is_open = self._session in self._call.state.shares.sessions
         return not is_open or self._session.epoch != self._next_epoch
 
@@ -167,7 +171,9 @@ class _ShareFetch:
         return open_share(self._call, part, now_ms)
 
     def _acquire(self, readable: Mapping[TopicIdPartition, OpenShare], now_ms: int) -> dict[TopicIdPartition, Delivery]:
-        """Acquire from each partition with room for more in flight. Those with records share max_bytes equally."""
+        """Acquire records from the partitions that may have more records in flight. Partitions with records get equal parts of
+        max_bytes.
+        """
         request = self._request
         with_records = sum(opened.available_bytes > 0 for opened in readable.values())
         found: dict[TopicIdPartition, Delivery] = {}
@@ -183,12 +189,16 @@ class _ShareFetch:
         return found
 
     def _count(self, acquired: Mapping[TopicIdPartition, Delivery], now_ms: int) -> None:
-        """Count the acquired records against the client's quota. They are sent even above it, since the client has locked them already."""
+        """Count the acquired records against the client's quota. They are sent even if they exceed it, because they are already locked for
+        the client.
+        """
         size_bytes = sum(len(one.records) for one in acquired.values())
         self._call.throttle(self._call.state.throttles.record(CONSUMER_BYTE_RATE, self._call.quoted, size_bytes, now_ms))
 
     def _news(self, found: Mapping[TopicIdPartition, Delivery | Outcome]) -> dict[TopicIdPartition, Delivery | Outcome]:
-        """Return the answers to be sent. In a session that is continued, partitions without records are left out."""
+        """Return the answers to send. If the request continues a session, partitions without records or errors are left out, unless their
+        last answer was an error.
+        """
         told: dict[TopicIdPartition, Delivery | Outcome] = {}
         for part, one in found.items():
             is_failure = isinstance(one, Outcome)
