@@ -29,22 +29,24 @@ class MetricName(NamedTuple):
 
     @property
     def own_tags(self) -> dict[str, str]:
-        """The tags without the client's id, which all metrics of a client have."""
+        """The tags without client-id, which all metrics of a client have."""
         return {tag: text for tag, text in self.tags if tag != CLIENT_ID}
 
     @property
     def is_total(self) -> bool:
-        """Whether the value only grows during a client's life (a counter). Other metrics are gauges."""
+        """Whether the metric is a counter, whose value never decreases while the client lives. All other metrics are gauges."""
         return self.name.endswith("-total")
 
     @property
     def telemetry_name(self) -> str:
-        """The name that KIP-714 derives from Java's, such as org.apache.kafka.producer.node.request.latency.avg."""
+        """The metric's name in KIP-714, which is derived from its name in Java, such as
+        org.apache.kafka.producer.node.request.latency.avg.
+        """
         return f"org.apache.kafka.{self.group.removesuffix('-metrics')}.{self.name}".replace("-", ".")
 
 
 class Metrics(Mapping[MetricName, float]):
-    """An immutable snapshot of a client's metrics. nan is an average or a maximum without values."""
+    """An immutable snapshot of a client's metrics. An average or a maximum is nan while there are no values."""
 
     def __init__(self, values: Mapping[MetricName, float], meanings: Mapping[tuple[str, str], str] = MappingProxyType({})) -> None:
         self._values = dict(values)
@@ -60,7 +62,8 @@ class Metrics(Mapping[MetricName, float]):
         return len(self._values)
 
     def value(self, name: str, **tags: str) -> float:
-        """Return the value of a metric. Without tags: the metric of the whole client. In tags an underscore stands for a dash.
+        """Return the value of a metric. Without tags, it is the metric of the whole client. In a tag's name, write an underscore for a
+        dash.
 
         Examples: metrics.value("record-send-rate"), metrics.value("record-send-rate", topic="orders"), metrics.value("request-rate",
         node_id="node-1"). Raises KeyError if there is no such metric; the error suggests similar names or tags.
@@ -72,7 +75,7 @@ class Metrics(Mapping[MetricName, float]):
         raise KeyError(self._advice(name, wanted))
 
     def meaning(self, metric: MetricName) -> str:
-        """Return the meaning of a metric, as in docs/METRICS.md. Empty for an unknown metric."""
+        """Return the description of a metric, as in docs/METRICS.md; "" for an unknown metric."""
         return self._meanings.get((metric.group, metric.name), "")
 
     def _advice(self, name: str, wanted: Mapping[str, str]) -> str:
@@ -85,7 +88,7 @@ class Metrics(Mapping[MetricName, float]):
         return f"the metric {name!r} has no value for {_described(wanted)}{hint or f'; there is one for {shown}'}"
 
     def __str__(self) -> str:
-        """Return a line for each metric, sorted by group and name."""
+        """Return one line of text for each metric, sorted by group and name."""
         lines = sorted((metric.group, metric.name, _described(metric.own_tags), value) for metric, value in self._values.items())
         return "\n".join(f"{group} {name} ({tags}): {value:g}" for group, name, tags, value in lines)
 
@@ -97,12 +100,14 @@ _SHOWN = 5
 
 
 def _described(tags: Mapping[str, str]) -> str:
-    """Return tags as text, in the form of value()'s keywords."""
+    """Return tags as text, in the form in which value() takes them as keyword arguments."""
     return ", ".join(f"{tag.replace('-', '_')}={text!r}" for tag, text in tags.items()) or "the client as a whole"
 
 
 class Reading(NamedTuple, Generic[S]):
-    """A row of a table of metrics. read: returns the value from a source, at a time in ms."""
+    """A row of a table of metrics. read: a function that returns the metric's value; it gets the object to which the metrics belong, and
+    the time in ms.
+    """
 
     name: str
     meaning: str
@@ -110,7 +115,9 @@ class Reading(NamedTuple, Generic[S]):
 
 
 class Section(NamedTuple):
-    """A section of docs/METRICS.md: a table, and the groups that have its metrics. heading: the title; "" for the group's name."""
+    """A section of docs/METRICS.md: a table of metrics and the groups in which they occur. heading: the title of the section; if it is "",
+    the name of the group.
+    """
 
     groups: tuple[str, ...]
     tags: str
@@ -119,12 +126,12 @@ class Section(NamedTuple):
 
 
 def gauge(name: str, meaning: str, read: Callable[[S, int], float]) -> tuple[Reading[S], ...]:
-    """Declare a metric whose value is read directly, not computed from a Measure."""
+    """Declare one metric, whose value `read` returns directly."""
     return (Reading(name, meaning, read),)
 
 
 def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare name-rate and name-total of a sum, for example of bytes."""
+    """Declare the metrics name-rate and name-total of a measured sum, for example of bytes."""
     return (
         Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).rate(now_ms)),
         Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).total),
@@ -132,7 +139,7 @@ def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Re
 
 
 def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare name-rate and name-total of a number of events."""
+    """Declare the metrics name-rate and name-total of the number of events."""
     return (
         Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).frequency(now_ms)),
         Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).count),
@@ -140,7 +147,7 @@ def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[R
 
 
 def averaged(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare name-avg and name-max of measured values."""
+    """Declare the metrics name-avg and name-max of measured values."""
     return (
         Reading(f"{name}-avg", f"{meaning}, on average", lambda source, now_ms: measure(source).average(now_ms)),
         Reading(f"{name}-max", f"{meaning}, at most", lambda source, now_ms: measure(source).maximum(now_ms)),
@@ -150,5 +157,7 @@ def averaged(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[
 def read_all(
     readings: Iterable[Reading[S]], source: S, now_ms: int, group: str, tags: tuple[tuple[str, str], ...]
 ) -> dict[MetricName, float]:
-    """Return the values of all metrics of a table. group, tags: of their MetricName."""
+    """Return the present values of all metrics of a table. source: the object to which they belong. group, tags: parts of the names of the
+    metrics.
+    """
     return {MetricName(reading.name, group, tags): float(reading.read(source, now_ms)) for reading in readings}

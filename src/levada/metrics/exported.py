@@ -13,10 +13,10 @@ from levada.metrics import CLIENT_ID, Metrics
 
 
 class Measured(Protocol):
-    """A client with metrics."""
+    """A client that has metrics."""
 
     def metrics(self) -> Metrics:
-        """Return a snapshot. May be called on any thread."""
+        """Return a snapshot of the client's metrics. This method may be called on any thread."""
         ...
 
 
@@ -25,33 +25,33 @@ _numbers = count()
 
 
 def opened(client: Measured) -> None:
-    """Register a new client, so that exporters of all clients find it."""
+    """Register a new client, so that exporters for all clients of the process find it."""
     _opened[next(_numbers)] = client
 
 
 class Snapshot:
-    """The metrics of one client at one moment. client_id: unique among clients of its kind."""
+    """The metrics of one client at one moment. client_id: an id that no other client of the same kind has."""
 
     def __init__(self, client_id: str, metrics: Metrics) -> None:
         self.client_id = client_id
         self.metrics = metrics
 
     def labels(self, tags: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Return a metric's tags under names that Prometheus and OpenTelemetry accept: client_id, node_id, topic, partition."""
+        """Return a metric's tags with names that Prometheus and OpenTelemetry accept: client_id, node_id, topic, partition."""
         return {name.replace("-", "_"): self.client_id if name == CLIENT_ID else text for name, text in tags}
 
 
 class Watched:
-    """The clients to export. None: all clients of this process, also those that are opened later."""
+    """The clients whose metrics are exported. If None is given, these are all clients of this process, also those that are opened later."""
 
     def __init__(self, clients: Iterable[Measured] | None) -> None:
         self._clients = None if clients is None else [ref(client) for client in clients]
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Yield a snapshot of each open client, the oldest client first.
+        """Yield a snapshot of each open client, beginning with the oldest client.
 
-        A second client of the same kind and client.id gets the client id "id#2": Prometheus would refuse all metrics if two values had the
-        same name and labels.
+        A second client of the same kind and with the same client.id gets the client id "id#2", because Prometheus refuses all metrics if
+        two have the same name and labels.
         """
         seen: Counter[tuple[str, str]] = Counter()
         for reference in self._references():

@@ -33,18 +33,18 @@ def prometheus_name(metric: MetricName) -> str:
 
 
 class KafkaCollector(Collector):
-    """A collector for a CollectorRegistry of prometheus_client. It reads the metrics of clients at each scrape.
+    """A collector for prometheus_client's CollectorRegistry. It reads the metrics of clients at each scrape.
 
     clients: the clients to export; None for all clients of this process, also those that are opened later. Blocking and asyncio clients are
-    read on the thread that scrapes. Closed clients are left out, and averages and maxima without a value. A second client of the same kind
-    with the same client.id has the suffix "#2" in the label client_id.
+    read on the thread that handles the scrape. Closed clients, and averages and maxima without a value, are left out. A second client of
+    the same kind with the same client.id gets the suffix "#2" in the label client_id.
     """
 
     def __init__(self, clients: Iterable[Measured] | None = None) -> None:
         self._watched = Watched(clients)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all clients."""
+        """Yield the metrics of all exported clients."""
         families: dict[str, Metric] = {}
         for snapshot in self._watched.snapshots():
             for metric, value in snapshot.metrics.items():
@@ -60,19 +60,21 @@ class KafkaCollector(Collector):
         yield from families.values()
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing, because the names depend on the clients. With this method, registering the collector reads no client."""
+        """Return no metrics, because their names depend on the clients. Without this method, registering the collector would read the
+        clients.
+        """
         return ()
 
 
 class Exposition(NamedTuple):
-    """The answer to a scrape: the body, and the value of the header Content-Type."""
+    """The response to a scrape: the body, and the value of the header Content-Type."""
 
     body: bytes
     content_type: str
 
 
 def exposition(accept: str = "", clients: Iterable[Measured] | None = None) -> Exposition:
-    """Return the metrics of clients as text, for the program's own web server.
+    """Return the metrics of clients as text, for a program that has a web server of its own.
 
     accept: the request's Accept header, which decides between Prometheus's text format 0.0.4 and OpenMetrics. clients: see KafkaCollector.
     """
@@ -81,7 +83,9 @@ def exposition(accept: str = "", clients: Iterable[Measured] | None = None) -> E
 
 
 class Exporter:
-    """A web server for the metrics of clients at /metrics, with its own thread. start_exporter() makes it. It is a context manager."""
+    """A web server that serves the metrics of clients at /metrics, in a thread of its own. start_exporter() returns it. It is a context
+    manager.
+    """
 
     def __init__(self, port: int, host: str, clients: Iterable[Measured] | None) -> None:
         self._server, self._thread = start_http_server(port, host, _registry(clients))
@@ -89,7 +93,7 @@ class Exporter:
         """The port at which the server listens."""
 
     def close(self) -> None:
-        """Stop the web server. Idempotent."""
+        """Stop the web server. Further calls have no effect."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -102,10 +106,11 @@ class Exporter:
 
 
 def start_exporter(port: int = 9404, host: str = "0.0.0.0", clients: Iterable[Measured] | None = None) -> Exporter:
-    """Answer Prometheus's scrapes at http://host:port/metrics, in both text formats, until close() or the end of the process.
+    """Start a web server that answers Prometheus's scrapes at http://host:port/metrics, until close() or the end of the process.
 
-    port: 0 for any free port. host: the address to listen at, by default all addresses; everybody who can connect sees the names of topics
-    and clients. clients: see KafkaCollector. Raises OSError if the port is in use. Metrics are computed only for a scrape.
+    It serves both text formats, and reads metrics only for a scrape. port: 0 for any free port. host: the address to listen at, by default
+    all addresses; everybody who can connect sees the names of topics and clients. clients: see KafkaCollector. Raises OSError if the port
+    is in use.
     """
     return Exporter(port, host, clients)
 

@@ -21,9 +21,9 @@ Names = dict[str, Any]
 
 
 class AvroSchema:
-    """A schema whose named types can be looked up.
+    """An Avro schema, parsed together with the schemas that it refers to.
 
-    references: the texts of the schemas that it uses, each after the schemas that it uses itself.
+    references: the texts of these other schemas. A schema that refers to another one comes after it.
     """
 
     def __init__(self, text: str, references: tuple[str, ...] = ()) -> None:
@@ -33,17 +33,17 @@ class AvroSchema:
         self.root = _collect(parse_avro(text), "", self._names)
 
     def resolve(self, schema: Any) -> Any:
-        """Return the definition of a named type; other schemas are returned unchanged."""
+        """Return the definition of a type that is given by name. Any other schema is returned unchanged."""
         return self._names.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def differences(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Return the reasons why the reader cannot read the writer's data; [] if it can."""
+    """Return the reasons why data of the writer's schema cannot be read with the reader's schema; an empty list if it can be read."""
     return list(_differences(reader, reader.root, writer, writer.root, "", set()))
 
 
 def parse_avro(text: str) -> Any:
-    """Parse a schema's text, which may also be a bare name such as `string`. Raises ValueError if it is neither JSON nor a name."""
+    """Parse the text of a schema: JSON, or the bare name of a type such as `string`. Raises ValueError if it is neither."""
     try:
         return json.loads(text)
     except ValueError:
@@ -53,7 +53,9 @@ def parse_avro(text: str) -> Any:
 
 
 def _collect(schema: Any, namespace: str, names: Names) -> Any:
-    """Return a schema with full names, and add its named types to `names`. Raises ValueError if it is not a schema."""
+    """Return a schema in which all named types have full names. The definitions of these types are added to `names`. Raises ValueError if
+    it is not a schema.
+    """
     if isinstance(schema, str):
         full = _full_name(schema, namespace)
         if full in names:

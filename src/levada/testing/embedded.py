@@ -146,7 +146,7 @@ class EmbeddedKafka:
         return self
 
     def close(self) -> None:
-        """Stop the brokers. Their ports, connections and threads no longer exist afterwards."""
+        """Stop the brokers: close their ports and connections and end their threads."""
         for server in self._servers:
             server.close()
         self._close_data_dir()
@@ -163,32 +163,33 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of each broker's first listener, for the bootstrap.servers of any client.
+        """The addresses of all brokers at their first listener, as host:port, for the bootstrap.servers of any client.
 
-        Raises RuntimeError before start(), while the ports are not known.
+        Raises RuntimeError before start(), because the ports are not known yet.
         """
         return self._addresses(None)
 
     @property
     def client_settings(self) -> dict[str, Any]:
-        """The settings of a client of the first listener, as in `KafkaProducer(**kafka.client_settings)`.
+        """The settings of a client that connects to the first listener, as in `KafkaProducer(**kafka.client_settings)`.
 
         Raises RuntimeError before start().
         """
         return self.settings_at(None)
 
     def settings_at(self, listener: str | None) -> dict[str, Any]:
-        """Return the settings of a client of a listener, without a login.
+        """Return the settings of a client that connects to a listener, without those for the login.
 
-        None: the first listener. Raises ConfigError for an unknown listener.
+        listener: its name, None for the first listener. Raises ConfigError for an unknown listener.
         """
         return {"bootstrap_servers": self._addresses(listener), **self._listening.trust(listener)}
 
     def settings_for(self, user: str, mechanism: str = "SCRAM-SHA-256", *, listener: str | None = None) -> dict[str, Any]:
-        """Return the settings of a client that logs in as this user. listener: by default the first listener with SASL.
+        """Return the settings of a client that logs in as this user. listener: the name of the listener, by default the first one with
+        SASL.
 
-        With OAUTHBEARER the token has no signature, which only oauth="unsecured" accepts. With GSSAPI the user is a principal, and the
-        client also needs its tickets or sasl_kerberos_keytab. Raises KeyError for a user that is not in `users`, and ConfigError for an
+        With OAUTHBEARER the token has no signature, so only oauth="unsecured" accepts it. With GSSAPI the user is a Kerberos principal, and
+        the client also needs its tickets or sasl_kerberos_keytab. Raises KeyError for a user that is not in `users`, and ConfigError for an
         unknown listener.
         """
         settings = {**self.settings_at(listener or self._listening.with_logins()), "sasl_mechanism": mechanism}
@@ -207,7 +208,7 @@ class EmbeddedKafka:
 
     @property
     def faults(self) -> Faults:
-        """The faults to inject: errors, responses that are lost, late or held back, disconnects, blackholes, older versions.
+        """The faults to inject: errors, disconnects, blackholes, older API versions, and responses that are lost, late or held back.
 
         help(kafka.faults) explains its methods: fail_next, drop_response, disconnect, delay, hold, blackhole, close_mid_frame, throttle,
         cap_version, clear, requests.
@@ -225,7 +226,7 @@ class EmbeddedKafka:
         self._call(lambda: self.node.delete_topic(name))
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
-        """Change settings of a group, such as share.auto.offset.reset; None sets the default. Raises ConfigError with the reason."""
+        """Change settings of a group, such as share.auto.offset.reset. None restores the default. Raises ConfigError with the reason."""
         self._call(lambda: self.node.configure_group(group, config))
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
@@ -233,10 +234,12 @@ class EmbeddedKafka:
         return self._call(lambda: self._partition(topic, partition).log.end_offset)
 
     def elect_leader(self, topic: str, partition: int = 0, *, node: int | None = None, lose_from: int | None = None) -> None:
-        """Begin a new leader epoch. node: the node id of the leader, by default the present leader.
+        """Elect a leader for a partition, in a new leader epoch. node: the id of the node that becomes leader, by default the present
+        leader.
 
-        If the node is not in sync, the records that it lacks are lost, as in an unclean election. A node without a replica gets a copy of
-        the leader's. lose_from: the node loses all batches that extend beyond this offset, as if its disk was not flushed.
+        If the node is not in sync, the records that it does not have are lost, as in an unclean election. A node without a replica first
+        gets a copy of the leader's replica. lose_from: let the node lose all batches that have records at or after this offset, as if its
+        disk had not been flushed.
 
         Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
         """
@@ -246,21 +249,22 @@ class EmbeddedKafka:
         self._call(lambda: self._elect(topic, partition, node, lose_from))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
-        """Remove the producer state of a partition, as after producer.id.expiration.ms. Producers with an open transaction stay.
+        """Remove the producer state of a partition, as if producer.id.expiration.ms had passed. Producers with an open transaction are
+        kept.
 
         Raises UnknownTopicOrPartitionError.
         """
         self._call(lambda: self._partition(topic, partition).forget_producers())
 
     def connections(self) -> list[Session]:
-        """Return the connections to all brokers: address, client id, and the name and version of the client software.
+        """Return the connections of clients to all brokers, with address, client id, and the name and version of the client software.
 
         A client may have several connections to a broker.
         """
         return self._call(lambda: [session for node in self.nodes for session in node.sessions()])
 
     def forget_fetch_sessions(self) -> None:
-        """Evict all fetch sessions, as if the cache was full. Consumers have to create new ones."""
+        """Remove all fetch sessions, as if the brokers needed room for others. Consumers have to open new ones."""
         for node in self.nodes:
             self._call(node.forget_fetch_sessions)
 
@@ -280,9 +284,9 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.resume_replication(node))
 
     def stop_node(self, node: int) -> None:
-        """Stop a broker. Its connections are closed, new ones are refused, and other brokers become leaders and coordinators.
+        """Stop a broker: its connections are closed, new ones are refused, and other brokers become leaders and coordinators. Its logs are
+        kept.
 
-        Its logs are kept.
         Raises ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
         """
         self._check_node(node)
@@ -294,7 +298,8 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.stop_node(node))
 
     def start_node(self, node: int) -> None:
-        """Start a stopped broker on its old ports. It catches up, and becomes leader only of partitions without another possible leader.
+        """Start a stopped broker on its old ports. Its followers catch up. It becomes the leader only of partitions for which no other
+        broker can be.
 
         Raises ConfigError for a node that does not exist, and IllegalStateError for a running node.
         """
@@ -310,7 +315,8 @@ class EmbeddedKafka:
     # Coordinators
 
     def move_coordinator(self, *, transactional_id: str | None = None, group: str | None = None, node: int) -> None:
-        """Make a node the coordinator of a transactional id or group, and of all others in the same partition of the internal topic.
+        """Make a node the coordinator of a transactional id or a group, and of all others that belong to the same partition of the internal
+        topic.
 
         Raises ConfigError for a node that does not exist.
         """
@@ -333,18 +339,22 @@ class EmbeddedKafka:
         self._call(lambda: self.node.time_out_transaction(transactional_id))
 
     def expire_transactional_id(self, transactional_id: str) -> None:
-        """Remove a transactional id, as after transactional.id.expiration.ms. Raises IllegalStateError while a transaction is open."""
+        """Remove a transactional id, as if transactional.id.expiration.ms had passed. Raises IllegalStateError while a
+        transaction is open.
+        """
         self._call(lambda: self.node.expire_transactional_id(transactional_id))
 
     # Telemetry
 
     def subscribe_metrics(self, *metrics: str, interval_ms: int = DEFAULT_INTERVAL_MS, delta: bool = True) -> None:
-        """Subscribe to these metrics of all clients (KIP-714), instead of the metrics before.
+        """Ask all clients to push these metrics (KIP-714), in place of the metrics that they were asked for before.
 
         metrics: prefixes of names, such as "org.apache.kafka.producer."; "" for all metrics; no argument for no metrics. interval_ms: the
-        time between two pushes. delta: whether totals count from the last push; False counts from the start of the client.
+        time between two pushes. delta: True if totals are to count from the last push, False if they are to count from the start of the
+        client.
 
-        Clients push with enable.metrics.push=true. Raises IllegalStateError without the setting client_telemetry=True.
+        Clients push if they have enable.metrics.push=true. Raises IllegalStateError if the broker was started without the setting
+        client_telemetry=True.
         """
         if not self.node.settings.client_telemetry:
             raise IllegalStateError(
@@ -353,7 +363,7 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.telemetry.subscribe(metrics, interval_ms, delta=delta))
 
     def pushed_metrics(self) -> list[PushedMetrics]:
-        """Return all pushes of clients so far, in order."""
+        """Return all pushes of metrics that the brokers have received so far, in order."""
         return [PushedMetrics.of(pushed) for pushed in self._call(lambda: list(self.node.cluster.telemetry.pushed))]
 
     def _call(self, function: Callable[[], T]) -> T:

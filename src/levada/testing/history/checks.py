@@ -18,7 +18,9 @@ LATE_MS: Final = 1000
 
 
 def lost(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K1: an acknowledged record is not in the log; or it is there, in no transaction or a committed one, but readers do not get it."""
+    """K1: find acknowledged records that are missing in the log, and records in the log that readers did not get although they are in no
+    transaction or in a committed one.
+    """
     in_log = {found.value: found for found in reads.log}
     delivered = {found.value for found in reads.committed}
     for send in ledger.acknowledged():
@@ -31,7 +33,7 @@ def lost(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def duplicate(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K2: a value is in the log twice, or a consumer gets it twice."""
+    """K2: find values that are in the log twice, or that a consumer got twice."""
     for who, read in (("the log", reads.log), ("the committed reader", reads.committed)):
         places: dict[int, list[Found]] = defaultdict(list)
         for found in read:
@@ -43,7 +45,9 @@ def duplicate(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K3: two records of one process are in a partition in another order than they were sent. Reports the first pair of each partition."""
+    """K3: find records of one process that are in a partition in another order than they were sent. Only the first pair of each partition
+    is reported.
+    """
     for (process, tp), sent in _first_copies(reads.log).items():
         pair = next(((before, after) for before, after in pairwise(sent) if after.value < before.value), None)
         if pair is not None:
@@ -52,7 +56,9 @@ def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def inconsistent(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K4: two sources have different values at an offset, or a record is in a partition or at an offset where it should not be."""
+    """K4: find offsets at which two sources have different values, values that nobody sent, and records that are not where they were sent
+    to or acknowledged.
+    """
     said: dict[tuple[TopicPartition, int], dict[int, str]] = defaultdict(dict)
     for who, found in _sources(ledger, reads):
         said[by_place(found)].setdefault(found.value, who)
@@ -82,7 +88,9 @@ def _misplaced(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def aborted_read(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K5: a record is in the log although it certainly failed, or a reader got a record whose transaction certainly was not committed."""
+    """K5: find records in the log that certainly failed, and records that a reader got although their transaction certainly was not
+    committed.
+    """
     for found in reads.log:
         send = ledger.sends.get(found.value)
         if send is not None and send.outcome is Type.FAIL:
@@ -95,7 +103,7 @@ def aborted_read(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def early_read(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K6: a consumer got a record before the commit of its transaction was requested."""
+    """K6: find records that a consumer got before the commit of their transaction was requested."""
     for poll in ledger.polls:
         for found in poll.read:
             transaction = ledger.transaction_of(found.value)
@@ -107,7 +115,9 @@ def early_read(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def torn(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K7: readers get some records of a transaction but not all. If it was committed, records that failed before count, too."""
+    """K7: find transactions of which readers got some records but not all. In a committed transaction, records that failed before the
+    commit count as missing, too.
+    """
     delivered = {found.value for found in reads.committed}
     for transaction in ledger.transactions.values():
         is_committed = transaction.decision is Decision.COMMITTED
@@ -121,7 +131,9 @@ def torn(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K12: an operation exceeded its time limit, or never ended although its process closed or continued for long."""
+    """K12: find operations that exceeded their time limit, or that never ended although their process was closed or went on for a long
+    time.
+    """
     closed = {event.process: event.at_ms for event in ledger.processes if event.type is Type.OK}
     for operation in ledger.operations:
         begun = operation.begun
@@ -138,7 +150,9 @@ def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def process_grew(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K13: a process used more memory than its limit, or has more threads, tasks or file descriptors after close than before."""
+    """K13: find processes that used more memory than their limit, or had more threads, tasks or file descriptors after the close than
+    before.
+    """
     before: dict[int, Mapping[str, int]] = {}
     for event in ledger.processes:
         now, first = event.figures, before.setdefault(event.process, event.figures)
@@ -170,7 +184,7 @@ def _is_decided_for(ledger: Ledger, send: Operation) -> bool:
 
 
 def _first_copies(log: Iterable[Found]) -> dict[tuple[int, TopicPartition], list[Found]]:
-    """Return the records of each process and partition in offset order, without duplicates, which K2 reports."""
+    """Return the records by process and partition, in offset order. Of duplicates, which K2 reports, only the first one is returned."""
     sent: dict[tuple[int, TopicPartition], dict[int, Found]] = defaultdict(dict)
     for found in sorted(log, key=by_place):
         sent[process_of(found.value), found.tp].setdefault(found.value, found)

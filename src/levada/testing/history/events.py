@@ -47,7 +47,7 @@ class Op(StrEnum):
 
 
 class Type(StrEnum):
-    """The state of the operation: about to begin, succeeded, certainly failed, or ended with an unknown outcome."""
+    """The progress of an operation: about to begin, succeeded, certainly failed, or ended with an unknown outcome."""
 
     INVOKE = "invoke"
     OK = "ok"
@@ -56,7 +56,7 @@ class Type(StrEnum):
 
 
 class Found(NamedTuple):
-    """A record that was read, from a log or by a consumer."""
+    """A record that was read from a log, or that a consumer got. value: the value that was sent, see value_of()."""
 
     topic: str
     partition: int
@@ -65,7 +65,7 @@ class Found(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """Its partition."""
+        """The record's partition."""
         return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A partition, and for some events an offset in it."""
+    """A partition, and for some events an offset in this partition."""
 
     topic: str
     partition: int
@@ -81,7 +81,7 @@ class Place(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """Its partition."""
+        """The partition, without the offset."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -117,7 +117,7 @@ class Event:
     figures: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the event as a line, without the fields that do not apply."""
+        """Return the event as a line of a history file. Fields that do not apply are left out."""
         line: dict[str, Any] = {"t": self.at_ms, "proc": self.process, "op": self.op.value, "type": self.type.value}
         line |= {name: getattr(self, name) for name in _NUMBERS if getattr(self, name) != UNKNOWN}
         line |= {name: getattr(self, name) for name in _FILLED if getattr(self, name)}
@@ -125,7 +125,7 @@ class Event:
 
     @classmethod
     def from_json(cls, text: str) -> Event:
-        """Parse a line. Raises ValueError if it is not an event."""
+        """Parse a line of a history file. Raises ValueError if it is not an event."""
         try:
             line = json.loads(text)
             known = {name: line[name] for name in (*_NUMBERS, *_FILLED) if name in line}
@@ -144,36 +144,38 @@ Writer: TypeAlias = Callable[[Event], object]
 
 
 def value_of(process: int, number: int) -> int:
-    """Return the value of a process's n-th record. It is unique in the run, and ascends in the order in which a process sends."""
+    """Return the value of the record that a process sends as its n-th one. Values are unique in a run and ascend in the order in which the
+    process sends.
+    """
     return process << _SEQUENCE_BITS | number
 
 
 def process_of(value: int) -> int:
-    """Return the process that sent a value."""
+    """Return the number of the process that sent a value."""
     return value >> _SEQUENCE_BITS
 
 
 def name_of(value: int) -> str:
-    """Return a value in readable form: process:number."""
+    """Return a value in readable form, as "process:number"."""
     return f"{process_of(value)}:{value & ((1 << _SEQUENCE_BITS) - 1)}"
 
 
 class HistoryFile:
-    """Appends events to a file, which processes may share.
+    """A file to which events are appended. Several processes may write to the same file.
 
-    Each event is a single write; if the process is killed, its line may be incomplete.
+    Each event is written at once. If the process is killed, its last line may be incomplete.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def write(self, event: Event) -> None:
-        """Append an event. Afterwards it survives a crash of the process, but not of the machine."""
+        """Append an event. After this call, the event survives a crash of the process, but not of the machine."""
         # The newline comes first, so that the event is a line of its own even after an incomplete line of another process.
         os.write(self._file, f"\n{event.to_json()}".encode())
 
     def close(self) -> None:
-        """Close the file. Idempotent."""
+        """Close the file. Further calls have no effect."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -186,7 +188,7 @@ class HistoryFile:
 
 
 class History(NamedTuple):
-    """All events of a run in the order of their times. torn: the number of incomplete lines, at most one for each killed process."""
+    """All events of a run, in the order of their times. torn: the number of incomplete lines; each killed process can leave at most one."""
 
     events: tuple[Event, ...]
     torn: int = 0
@@ -197,7 +199,7 @@ class History(NamedTuple):
         return cls(tuple(sorted(events, key=lambda event: event.at_ms)))
 
     def from_its_start(self) -> History:
-        """Return the history with times that count from the first event."""
+        """Return the same history with times in milliseconds since the first event."""
         began_ms = self.events[0].at_ms if self.events else 0
         return self._replace(events=tuple(replace(event, at_ms=event.at_ms - began_ms) for event in self.events))
 

@@ -30,10 +30,12 @@ T = TypeVar("T")
 def read_log(
     client: KafkaClient, topics: Iterable[str], *, timeout: float = 60.0, pause: Callable[[float], object] = time.sleep
 ) -> list[Found]:
-    """Return every record of the topics' logs up to the high watermark, also records of aborted transactions, in the order of the logs.
+    """Return all records in the topics' logs up to the high watermark, in the order of the logs. Records of aborted transactions are
+    included.
 
-    All records must be from a RecordingProducer. timeout: seconds without progress in a partition. pause: is called to wait between
-    attempts. Raises TimeoutError, ValueError for other records, and CorruptRecordError for a batch with a wrong checksum.
+    All records must be from a RecordingProducer. timeout: the seconds after which to give up if a partition makes no progress. pause: a
+    function that waits for some seconds between attempts. Raises TimeoutError, ValueError for records that are not from a
+    RecordingProducer, and CorruptRecordError for a batch with a wrong checksum.
     """
     if isinstance(topics, str):
         raise TypeError(f"expected a list of topics, got {topics!r}; write [{topics!r}]")
@@ -50,7 +52,7 @@ def _read_topic(reader: _Reader) -> Iterator[Found]:
 
 
 class _Reader:
-    """Fetches the logs of one topic. After each error it looks up the leaders again."""
+    """Reads the logs of one topic. After each error it looks up the leaders again."""
 
     def __init__(self, client: KafkaClient, topic: str, timeout_s: float, pause: Callable[[float], object]) -> None:
         self.topic = topic

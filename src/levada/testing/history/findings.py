@@ -10,7 +10,7 @@ from levada.testing.history.ledger import Ledger
 
 
 class Finding(NamedTuple):
-    """A violation. check: K1 to K13. evidence: a few lines that prove it."""
+    """A violation that a check has found. check: the name of the check, K1 to K13. evidence: a few lines that prove the violation."""
 
     check: str
     what: str
@@ -21,9 +21,9 @@ class Finding(NamedTuple):
 
 
 class FinalReads(NamedTuple):
-    """The contents of the topics after the run.
+    """The contents of the topics after a run.
 
-    log: every record of the logs. committed: all records that a read_committed consumer returns.
+    log: all records in the logs. committed: all records that a read_committed consumer returns.
     """
 
     log: tuple[Found, ...]

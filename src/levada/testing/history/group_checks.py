@@ -21,10 +21,11 @@ from levada.types import TopicPartition
 
 
 def skipped(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K8: a poll skips a record, or an offset is committed after a record that no member got, or from which no record was made.
+    """K8: find records that a poll has skipped, and offsets that were committed although a record before them was not delivered to any
+    member, or no record was made from it.
 
-    An offset that is committed before its group has a recorded member sets where the group begins; records before it need not be delivered.
-    A group that never has a recorded member is checked only for records that were made from its records.
+    If an offset is committed before its group has a recorded member, the group begins there, and records before it need not be delivered. A
+    group without any recorded member is checked only if records were made from its records.
     """
     there = _by_partition(reads.committed)
     offsets = {tp: [found.offset for found in found_there] for tp, found_there in there.items()}
@@ -81,7 +82,7 @@ def _committed_unmade(ledger: Ledger, reads: FinalReads, tp: TopicPartition, com
 
 
 def backwards(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K9: a member that keeps a partition gets a record at or before the offset of a record that it got already."""
+    """K9: find records that a member got although it had already got the same or a higher offset since it has the partition."""
     for tenure in ledger.groups.tenures:
         for before, after in pairwise(tenure.reads):
             if after.found.offset <= before.found.offset:
@@ -89,9 +90,11 @@ def backwards(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def delivered_twice(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K10: two members of a generation have the same partition, or a member reads a partition that it does not have; a record is delivered
-    although its offset was committed before the member got the partition; two records are made from one.
-    """  # fmt: skip
+    """K10: find records that were delivered or processed twice.
+
+    Reported are: two members of a generation with the same partition; a member that reads a partition that it does not have; a record that
+    is delivered although its offset was committed before the member got the partition; two records that are made from one.
+    """
     for clash in ledger.groups.clashes:
         first, second = clash.processes
         yield Finding("K10", f"processes {first} and {second} have {clash.tp} in generation {clash.generation} of {clash.group}")
@@ -120,7 +123,7 @@ def _made_twice(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def offsets_back(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K11: a committed offset goes back: a lower offset is committed or found after the commit of a higher one succeeded."""
+    """K11: find committed offsets that went back: a lower offset was committed or found after the commit of a higher one had succeeded."""
     for (group, tp), commits in ledger.groups.commits.items():
         for before, after in _regressions(commits):
             what = f"{group} committed {tp}: {after}, after this was confirmed: {before}"

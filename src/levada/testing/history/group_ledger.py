@@ -16,7 +16,7 @@ from levada.types import TopicPartition
 
 
 class Read(NamedTuple):
-    """A record that a member got. at: the number of the event."""
+    """A record that a member got. at: the number of the event in the history. process: the number of the member's process."""
 
     at: int
     process: int
@@ -25,7 +25,9 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class Tenure:
-    """The time for which one member has one partition. begun, ended: numbers of events; ended is -1 while the member has it."""
+    """A period in which one member has one partition. begun, ended: the numbers of the events at its beginning and end; ended is -1 while
+    the member still has the partition.
+    """
 
     process: int
     group: str
@@ -40,9 +42,10 @@ class Tenure:
 
 @dataclass(slots=True)
 class OffsetCommit:
-    """An offset of a commit, or an offset found to be committed.
+    """A committed offset, or one that was found to be committed.
 
-    done: the number of the event after which it is certainly committed, or -1.
+    begun: the number of the event with which the commit began. done: the number of the event after which the offset is certainly committed,
+    -1 if there is none.
     """
 
     process: int
@@ -56,7 +59,7 @@ class OffsetCommit:
 
 
 class Clash(NamedTuple):
-    """Two members of one generation have the same partition."""
+    """Two members of the same generation that have the same partition."""
 
     group: str
     generation: int
@@ -73,10 +76,10 @@ class _Member:
 
 
 class GroupLedger:
-    """The indexed events.
+    """The events of consumer groups, indexed for the checks. Events are identified by their numbers in the history.
 
-    tenures, clashes: in order. reads, commits: by group and partition. reads_of_nobody: reads of partitions that the member does not have.
-    members_since: by group, the number of the event with the first assignment of a member.
+    tenures, clashes: in the order of the history. reads, commits: by group and partition. reads_of_nobody: records that members got from
+    partitions that they did not have. members_since: by group, the number of the event with the first assignment of a member.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:

@@ -15,7 +15,7 @@ _ABOUT_GROUPS = (Op.ASSIGN, Op.REVOKE, Op.OFFSETS, Op.COMMITTED)
 
 
 class Decision(Enum):
-    """How a transaction ended, as far as the history shows."""
+    """The outcome of a transaction, as far as the history shows it."""
 
     COMMITTED = "committed"
     NOT_COMMITTED = "not committed"
@@ -24,24 +24,24 @@ class Decision(Enum):
 
 @dataclass(slots=True)
 class Operation:
-    """The two events of an operation. ended: None if there is only the first."""
+    """An operation of a process: the event at its beginning and the event at its end. ended: None if the history has no end."""
 
     begun: Event
     ended: Event | None = None
 
     @property
     def outcome(self) -> Type:
-        """How the operation ended; INFO, which means unknown, without a second event."""
+        """The outcome of the operation; INFO, which stands for unknown, if it has no end."""
         return Type.INFO if self.ended is None else self.ended.type
 
     @property
     def value(self) -> int:
-        """The value of a SEND."""
+        """The value that a SEND sends."""
         return self.begun.value
 
     @property
     def place(self) -> Found | None:
-        """The partition and offset that were acknowledged for a successful SEND; None without an offset."""
+        """The partition and offset at which a SEND was acknowledged; None if it was not, or if the acknowledgement had no offset."""
         end = self.ended
         if end is None or end.type is not Type.OK or end.offset == UNKNOWN:
             return None
@@ -54,7 +54,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction with its records, in the order in which they were sent."""
+    """A transaction with its sends, in the order in which they were made."""
 
     number: int
     sends: list[Operation] = field(default_factory=list)
@@ -63,7 +63,9 @@ class Transaction:
 
     @property
     def decision(self) -> Decision:
-        """The outcome by its commits and aborts. A transaction without a requested commit is certainly not committed."""
+        """The outcome of the transaction, from its commits and aborts. If no commit was requested, the transaction certainly was not
+        committed.
+        """
         commits = {commit.outcome for commit in self.commits}
         if Type.OK in commits:
             return Decision.COMMITTED
@@ -72,15 +74,15 @@ class Transaction:
 
     @property
     def commit_begun_ms(self) -> int | None:
-        """When its commit was first requested; None if never."""
+        """The time at which its commit was first requested, None if it was never requested."""
         return min((commit.begun.at_ms for commit in self.commits), default=None)
 
 
 class Ledger:
-    """The indexed operations of a history.
+    """The operations in a history, indexed for the checks.
 
-    groups: the events of consumer groups. sends: by value. transactions: by number. crashed: the numbers of killed processes.
-    polls, faults, processes: the events of these kinds, in order of time.
+    groups: the events of consumer groups. sends: the sends by value. transactions: the transactions by number. crashed: the numbers of
+    killed processes. polls, faults, processes: the events POLL, FAULT and PROCESS, in order of time.
     """
 
     def __init__(self, history: History) -> None:
@@ -98,11 +100,11 @@ class Ledger:
             self._take(event)
 
     def transaction_of(self, value: int) -> Transaction | None:
-        """Return the transaction in which a record was sent; None without one."""
+        """Return the transaction in which a value was sent; None if it was sent outside of a transaction or is unknown."""
         return self.transactions.get(self.sends[value].begun.transaction) if value in self.sends else None
 
     def acknowledged(self) -> Iterator[Operation]:
-        """Return every successful send."""
+        """Yield every send that was acknowledged."""
         return (send for send in self.sends.values() if send.outcome is Type.OK)
 
     def _take(self, event: Event) -> None:

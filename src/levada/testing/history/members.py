@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 class RecordingMember(RecordingConsumer, RebalanceListener):
-    """A subscribed blocking consumer whose partitions, polls and commits are recorded in a history.
+    """A blocking consumer of a group whose partitions, polls and commits are recorded in a history.
 
-    It needs its own recorder, and all members of a group have to write to one file. Only rewind() may change positions: any other record
-    that is skipped or read again is a finding. commits_revoked: whether offsets are committed before partitions are revoked. Commits of
-    enable.auto.commit are in the history only if the program calls recorder.committed(). close() of the consumer is left to the caller.
+    It needs a recorder of its own. All members of a group have to write to the same file. Positions may be changed only by rewind(); any
+    other record that is skipped or read again is reported as a finding. commits_revoked: whether offsets are committed before partitions
+    are revoked. Commits of enable.auto.commit are recorded only if the program calls recorder.committed(). The caller has to close the
+    consumer.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
         self._commits_revoked = commits_revoked
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Do what KafkaConsumer.subscribe() does."""
+        """Subscribe to topics, like KafkaConsumer.subscribe()."""
         self._consumer.subscribe(topics, self)
 
     def commit(self) -> None:
@@ -39,14 +40,14 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
             self._consumer.commit()
 
     def rewind(self) -> None:
-        """Move to the committed offsets, for example after an aborted transaction, see KafkaConsumer.seek_to_committed()."""
+        """Go back to the committed offsets, for example after an aborted transaction, like KafkaConsumer.seek_to_committed()."""
         held = list(self._consumer.assignment())
         self._consumer.seek_to_committed()
         self.on_partitions_lost(held)
         self.on_partitions_assigned(held)
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Record all partitions that the member has now."""
+        """Record all partitions that the member has after an assignment."""
         group = self._consumer.group_metadata()
         held = places_of(dict.fromkeys(self._consumer.assignment(), -1))
         self.recorder.tell(
@@ -54,7 +55,7 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
         )  # fmt: skip
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Record the revoked partitions, after a commit if commits_revoked is set."""
+        """Record the revoked partitions. If commits_revoked is True, commit the offsets before."""
         try:
             if self._commits_revoked:
                 self.commit()

@@ -37,17 +37,21 @@ _PROC_SELF: Final = Path("/proc/self")
 
 
 def outcome_of(error: BaseException) -> Type:
-    """Return the outcome of a failed record: FAIL if its error has `persisted` NO, which means certainly not written, otherwise INFO."""
+    """Return the outcome of a record whose delivery has failed: FAIL if the error says that it was certainly not written (persisted is NO),
+    otherwise INFO.
+    """
     return Type.FAIL if isinstance(error, KafkaError) and error.persisted is Persisted.NO else Type.INFO
 
 
 def outcome_of_call(error: BaseException) -> Type:
-    """Do the same for a call on a transaction. TransactionAbortableError is FAIL, because nothing of the transaction will be committed."""
+    """Return the outcome of a call on a transaction that has failed, like outcome_of(). It is FAIL for TransactionAbortableError, because
+    nothing of the transaction will be committed.
+    """
     return Type.FAIL if isinstance(error, TransactionAbortableError) else outcome_of(error)
 
 
 def found_in(records: Iterable[AnyRecord]) -> list[Found]:
-    """Return the values and offsets of records, such as those of a poll() or scan().
+    """Return the values and offsets of records that were returned by a poll() or a scan().
 
     Raises ValueError for a record that is not from a RecordingProducer.
     """
@@ -55,18 +59,18 @@ def found_in(records: Iterable[AnyRecord]) -> list[Found]:
 
 
 def places_of(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> tuple[Place, ...]:
-    """Return offsets in the form of a history."""
+    """Convert offsets by partition to the places of an event."""
     return tuple(Place(*tp, at if isinstance(at, int) else at.offset) for tp, at in sorted(offsets.items()))
 
 
 def recorded(value: int, payload: bytes = b"") -> bytes:
-    """Return a record's bytes: its value, a checksum by which value_in() recognizes such records, and the payload."""
+    """Return the bytes of a record to send: the value, a checksum by which value_in() recognizes such records, and the payload."""
     number = value.to_bytes(VALUE_BYTES, "big")
     return number + crc32(number).to_bytes(CRC_BYTES, "big") + payload
 
 
 def value_in(data: Any) -> int:
-    """Return the value in the bytes of recorded(). Raises ValueError for other bytes."""
+    """Return the value in bytes that recorded() has returned. Raises ValueError for other bytes."""
     number = b"" if data is None else bytes(data[:VALUE_BYTES])
     if len(number) < VALUE_BYTES or data[VALUE_BYTES:HEAD_BYTES] != crc32(number).to_bytes(CRC_BYTES, "big"):
         raise ValueError(f"nobody recorded this: a recorded value begins with a number of 8 bytes and its checksum of 4, got {data!r:.80}")
@@ -74,12 +78,12 @@ def value_in(data: Any) -> int:
 
 
 def monotonic_ms() -> int:
-    """Return milliseconds of the monotonic clock, which all processes of a machine share."""
+    """Return the time of the machine's monotonic clock in milliseconds. All processes of a machine share this clock."""
     return time.monotonic_ns() // 1_000_000
 
 
 def process_figures() -> dict[str, int]:
-    """Return the resources of this process: threads, and on Linux fds (file descriptors) and rss_bytes."""
+    """Return figures of this process by name: threads, and on Linux also fds (file descriptors) and rss_bytes (memory)."""
     figures = {"threads": threading.active_count()}
     if _PROC_SELF.exists():
         pages = int((_PROC_SELF / "statm").read_text().split()[1])
@@ -88,9 +92,9 @@ def process_figures() -> dict[str, int]:
 
 
 class Recorder:
-    """Writes the events of one process.
+    """Writes the events of one process to a history.
 
-    process: a number from 1 to 8388607, unique in the run. now_ms: a clock that all processes share.
+    process: a number from 1 to 8388607, unique in the run. now_ms: a clock that all processes of the run share.
     """
 
     def __init__(self, write: Writer, process: int, *, now_ms: Callable[[], int] = monotonic_ms) -> None:
@@ -104,33 +108,37 @@ class Recorder:
         self._commits = count(1)
 
     def tell(self, op: Op, kind: Type, **fields: Any) -> None:
-        """Write an event with the present time. fields: those of Event."""
+        """Write an event with the present time. fields: other fields of Event."""
         self._write(Event(self._now_ms(), fields.pop("process", self.process), op, kind, **fields))
 
     def fault(self, name: str, *, mended: bool = False) -> None:
-        """Record that a fault was injected, or removed if `mended`."""
+        """Record a fault. mended: False if the fault was injected, True if it was removed."""
         self.tell(Op.FAULT, Type.OK if mended else Type.INVOKE, text=name)
 
     def crashed(self, process: int) -> None:
-        """Record that a process was killed: its open operations have an unknown outcome, and are not stuck."""
+        """Record that a process was killed. The outcome of its open operations is unknown, and they do not count as stuck."""
         self.tell(Op.CRASH, Type.OK, process=process)
 
     def opened(self, **figures: int) -> None:
-        """Record the figures of this process before its clients are made. rss_bound_bytes: the most memory that it may use."""
+        """Record figures of this process, before its clients are created. rss_bound_bytes: the most memory that the process may use."""
         self.tell(Op.PROCESS, Type.INVOKE, figures={**process_figures(), **figures})
 
     def closed(self, **figures: int) -> None:
-        """Record the figures of this process after its clients are closed, and counters of the program, such as retries."""
+        """Record figures of this process after its clients are closed. figures: also counters of the program, such as retries."""
         self.tell(Op.PROCESS, Type.OK, figures={**process_figures(), **figures})
 
     def next_transaction(self) -> int:
-        """Return a number for a new transaction."""
+        """Return the number of a new transaction, unique in the run."""
         return value_of(self.process, next(self._transactions))
 
     def sending(
         self, topic: str, partition: int | None, transaction: int, within_ms: int, source: int = UNKNOWN
     ) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
-        """Record that a record is about to be sent; return its value, and a function to call with its metadata or error."""
+        """Record that a record is about to be sent. Returns the record's value, and a function to be called with its metadata or its error.
+
+        transaction: the number of the transaction, or UNKNOWN. within_ms: the time limit for the delivery. source: the value of the record
+        from which this record was made.
+        """
         value = value_of(self.process, next(self._values))
         where = {"value": value, "transaction": transaction, "topic": topic}
         partition = UNKNOWN if partition is None else partition
@@ -146,7 +154,11 @@ class Recorder:
 
     @contextmanager
     def operation(self, op: Op, transaction: int, within_ms: int) -> Iterator[None]:
-        """Record the beginning and end of a `with` block. An exception that leaves it is recorded as fail or info."""
+        """Record the beginning and the end of an operation, which runs in the `with` block. If an exception leaves the block, the operation
+        has failed or its outcome is unknown.
+
+        within_ms: the time limit of the operation.
+        """
         self.tell(op, Type.INVOKE, transaction=transaction, within_ms=within_ms)
         try:
             yield
@@ -157,9 +169,9 @@ class Recorder:
 
     @contextmanager
     def offsets(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], transaction: int = UNKNOWN) -> Iterator[None]:
-        """Record the beginning and end of a `with` block that commits offsets of a group.
+        """Record the beginning and the end of a commit of a group's offsets, which runs in the `with` block.
 
-        transaction: the transaction that commits them.
+        transaction: the number of the transaction in which they are committed, UNKNOWN if there is none.
         """
         commit = {"group": group, "value": next(self._commits), "transaction": transaction}
         self.tell(Op.OFFSETS, Type.INVOKE, **commit, places=places_of(offsets))
@@ -171,12 +183,12 @@ class Recorder:
         self.tell(Op.OFFSETS, Type.OK, **commit)
 
     def committed(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
-        """Record offsets that were found to be committed by the group."""
+        """Record offsets that were found to be committed for a group."""
         self.tell(Op.COMMITTED, Type.OK, group=group, places=places_of(offsets))
 
 
 class _Recording:
-    """Base of the wrappers of both APIs' producers. It knows the open transaction."""
+    """The common base of RecordingProducer and AsyncRecordingProducer. It remembers the open transaction."""
 
     def __init__(self, recorder: Recorder, send_within_ms: int, end_within_ms: int) -> None:
         self.recorder = recorder
@@ -209,9 +221,10 @@ class _Recording:
 class RecordingProducer(_Recording):
     """A blocking producer whose records and transactions are recorded in a history.
 
-    To record a service that reads, writes and commits offsets, give it this object instead of its producer. Each thread needs its own,
-    because a history has the order in which one thread sends. The producer must have no serializers. send_within_ms: max.block.ms +
-    delivery.timeout.ms. end_within_ms: max.block.ms. close() of the producer is left to the caller.
+    To record a service that reads, writes and commits offsets, give it this object in place of its producer. Each thread needs an object of
+    its own, because a history has the order in which one thread sends. The producer must have no serializers. send_within_ms: the time
+    limit for a record, max.block.ms + delivery.timeout.ms. end_within_ms: the time limit for a commit or an abort, max.block.ms. The caller
+    has to close the producer.
     """
 
     def __init__(
@@ -228,7 +241,9 @@ class RecordingProducer(_Recording):
     def send(
         self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
     ) -> Delivery:
-        """Send the next value, in 12 bytes before `payload`, with KafkaProducer.send(). source: the value from which this one was made."""
+        """Send a record with the next value, which takes 12 bytes before `payload`, like KafkaProducer.send(). source: the value of the
+        record from which this record is made.
+        """
         value, ended = self._sending(topic, partition, source)
         try:
             sent: Delivery = self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
@@ -256,17 +271,19 @@ class RecordingProducer(_Recording):
             self._producer.abort_transaction()
 
     def flush(self, timeout: float | None = None) -> None:
-        """Do what KafkaProducer.flush() does. Nothing is recorded."""
+        """Do the same as KafkaProducer.flush(). Nothing is recorded."""
         self._producer.flush(timeout)
 
     def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """Do what KafkaProducer.send_offsets_to_transaction() does."""
+        """Commit offsets in the transaction, like KafkaProducer.send_offsets_to_transaction(), and record them."""
         with self._committing(offsets, group):
             self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begin a transaction of an initialized producer; commit it at the end of the block, abort it on an exception."""
+        """Begin a transaction of a producer after init_transactions(). At the end of the `with` block it is committed, or aborted if an
+        exception leaves the block.
+        """
         self.begin_transaction()
         try:
             yield self
@@ -280,7 +297,9 @@ class RecordingProducer(_Recording):
 
 
 class AsyncRecordingProducer(_Recording):
-    """Like RecordingProducer, for an asyncio producer. Each task needs its own."""
+    """An asyncio producer whose records and transactions are recorded in a history, like RecordingProducer. Each task needs an object of
+    its own.
+    """
 
     def __init__(
         self,
@@ -296,7 +315,7 @@ class AsyncRecordingProducer(_Recording):
     async def send(
         self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
     ) -> AsyncDelivery:
-        """Do what RecordingProducer.send() does."""
+        """Send a record with the next value, like RecordingProducer.send()."""
         value, ended = self._sending(topic, partition, source)
         try:
             sent: AsyncDelivery = await self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
@@ -311,7 +330,7 @@ class AsyncRecordingProducer(_Recording):
             await self._producer.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Do what RecordingProducer.commit_transaction() does."""
+        """Commit the transaction, like RecordingProducer.commit_transaction()."""
         with self._ending(Op.COMMIT):
             await self._producer.commit_transaction()
 
@@ -321,17 +340,19 @@ class AsyncRecordingProducer(_Recording):
             await self._producer.abort_transaction()
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Do what KafkaProducer.flush() does. Nothing is recorded."""
+        """Do the same as KafkaProducer.flush(). Nothing is recorded."""
         await self._producer.flush(timeout)
 
     async def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """Do what KafkaProducer.send_offsets_to_transaction() does."""
+        """Commit offsets in the transaction, like RecordingProducer.send_offsets_to_transaction()."""
         with self._committing(offsets, group):
             await self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """Begin a transaction of an initialized producer; commit it at the end of the block, abort it on an exception."""
+        """Begin a transaction of a producer after init_transactions(). At the end of the block it is committed, or aborted if an exception
+        leaves the block.
+        """
         await self.begin_transaction()
         try:
             yield self
@@ -352,7 +373,9 @@ class RecordingConsumer:
         self._consumer = consumer
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Found]:
-        """Poll; return the values and offsets of the records. Raises the errors of KafkaConsumer.poll(), and ValueError like found_in()."""
+        """Poll, and return the values and offsets of the records. Raises the errors of KafkaConsumer.poll(), and ValueError for a record
+        that is not from a RecordingProducer.
+        """
         found = found_in(self._consumer.poll(timeout, max_records))
         if found:
             self.recorder.tell(Op.POLL, Type.OK, read=tuple(found))

@@ -18,12 +18,13 @@ _SHOWN = 5
 
 
 class Report(NamedTuple):
-    """The result of a run.
+    """The result of all checks of a run.
 
-    sends, transactions: their numbers by outcome. records: the number of records in the log. longest_gap_ms: the longest time between two
-    acknowledgements of the run. longest_gaps_ms: the same for each partition. recovery_ms: for each fault that was removed, its name and
-    the time from its removal to the next acknowledgement, None without one. figures: for resources such as rss_bytes the largest of any
-    process, for counters such as retries the sum. torn: the number of incomplete lines of the history.
+    sends, transactions: how many there are with each outcome. records: the number of records in the logs. longest_gap_ms: the longest time
+    between two acknowledgements of the run. longest_gaps_ms: the same for each partition. recovery_ms: for each fault that was removed, its
+    name and the time from its removal to the next acknowledgement, None if there is no later acknowledgement. figures: for resources such
+    as rss_bytes the largest value of any process, for counters such as retries the sum of all processes. torn: the number of incomplete
+    lines in the history.
     """
 
     findings: tuple[Finding, ...]
@@ -38,11 +39,11 @@ class Report(NamedTuple):
 
     @property
     def violated(self) -> frozenset[str]:
-        """The checks with findings."""
+        """The names of the checks that have findings."""
         return frozenset(finding.check for finding in self.findings)
 
     def require_clean(self) -> None:
-        """Raise AssertionError if there are findings. Its text has the first findings of each check, and the figures."""
+        """Raise AssertionError if there are findings. The message has the first findings of each check, and the figures."""
         if self.findings:
             raise AssertionError(str(self))
 
@@ -74,11 +75,11 @@ class Report(NamedTuple):
 
 
 def check(history: History, *, log: Iterable[Found], committed: Iterable[Found], skip: Collection[str] = ()) -> Report:
-    """Run every check on a history and the final state of its topics.
+    """Run all checks on a history and on the contents of its topics after the run.
 
-    log: every record of the logs, see read_log(). committed: all records that a read_committed consumer returns from the beginning. skip:
-    checks that do not apply to this run, such as K2 and K3 without idempotence. Times in findings count from the first event. Raises
-    ValueError for a history that contradicts itself or a check that does not exist.
+    log: all records in the logs, see read_log(). committed: all records that a read_committed consumer returns from the beginning. skip:
+    checks that do not apply to this run, such as K2 and K3 without idempotence. Times in findings are in milliseconds since the first
+    event. Raises ValueError for a history that contradicts itself, or for an unknown check.
     """
     if unknown := set(skip) - set(CHECKS):
         raise ValueError(f"no such checks: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
