@@ -25,9 +25,9 @@ TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 
 
 class Listening:
-    """The listeners of each broker. protocols: their security protocols by name, in order.
+    """The listeners of each broker of an EmbeddedKafka. protocols: their security protocols by listener name, in order.
 
-    listeners: see EmbeddedKafka; None for one listener, which has TLS if `security` is given, and SASL if there are logins. Raises
+    listeners: as in EmbeddedKafka; None for a single listener, which has TLS if `security` is given and SASL if there are logins. Raises
     ConfigError if `listeners` contradicts `security` or `has_logins`.
     """
 
@@ -37,15 +37,19 @@ class Listening:
         self._trust, self._transport = _secured("SSL" if has_tls and security is None else security)
 
     def with_logins(self) -> str | None:
-        """Return the first listener with SASL; None if there is none."""
+        """Return the name of the first listener with SASL, None if there is none."""
         return next((name for name, protocol in self.protocols.items() if protocol in SASL_PROTOCOLS), None)
 
     def protocol(self, listener: str | None) -> str:
-        """Return a listener's protocol. None: the first listener. Raises ConfigError for an unknown listener."""
+        """Return the security protocol of a listener. listener: its name, None for the first listener. Raises ConfigError for an unknown
+        listener.
+        """
         return self.protocols[self.name(listener)]
 
     def name(self, listener: str | None) -> str:
-        """Return a listener's name. None: the first listener. Raises ConfigError for an unknown listener."""
+        """Return the name of a listener after checking it. listener: None for the first listener. Raises ConfigError for an unknown
+        listener.
+        """
         if listener is None:
             return next(iter(self.protocols))
         if listener not in self.protocols:
@@ -55,18 +59,18 @@ class Listening:
         return listener
 
     def listeners(self, logins: Logins) -> list[Listener]:
-        """Return the listeners of each broker."""
+        """Return the listeners for the nodes. logins: the users who may log in at listeners with SASL."""
         return [Listener(name, protocol, logins if protocol in SASL_PROTOCOLS else None) for name, protocol in self.protocols.items()]
 
     def endpoints(self, port: int) -> list[Endpoint]:
-        """Return the endpoints at which one broker is to be served. port: the port of its first listener."""
+        """Return the endpoints of one broker, one for each listener. port: the port of the first listener; the others get free ports."""
         return [
             Endpoint(name, 0 if index else port, self._transport if protocol in TLS_PROTOCOLS else PlaintextTransport)
             for index, (name, protocol) in enumerate(self.protocols.items())
         ]
 
     def trust(self, listener: str | None) -> dict[str, Any]:
-        """Return the settings of a client of a listener, without addresses and login."""
+        """Return the settings with which a client connects to a listener, without addresses and login."""
         protocol = self.protocol(listener)
         trust = {name: value for name, value in self._trust.items() if protocol in TLS_PROTOCOLS}
         return trust if protocol == PLAINTEXT else {**trust, "security_protocol": protocol}
@@ -79,7 +83,9 @@ def logins_of(
     aws_accounts: Mapping[str, str] | None,
     keytab: Path | str | None = None,
 ) -> Logins:
-    """Return the users and the mechanisms by which they may log in. Raises ConfigError."""
+    """Return the users of a cluster and the mechanisms by which they can log in. access: the cluster's SCRAM users and delegation tokens.
+    Raises ConfigError.
+    """
     if isinstance(oauth, str) and oauth != "unsecured":
         raise ConfigError(f"oauth must be 'unsecured' or a function that validates tokens, got {oauth!r}")
     access.scram_users.set_passwords(users or {})
@@ -114,7 +120,9 @@ def _list(names: Any) -> str:
 
 
 def _secured(security: Security) -> tuple[dict[str, Any], Callable[[socket], TransportLayer]]:
-    """Return the settings with which clients trust the brokers, and the function that makes the transport of a broker's connection."""
+    """Return the settings with which clients trust the brokers' certificate, and the function that creates the transport layer of a
+    broker's connection.
+    """
     if security is None:
         return {}, PlaintextTransport
     # OpenSSL takes time to load, and most tests do not need it.

@@ -51,13 +51,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_settings() -> dict[str, Any]:
-    """Broker settings of the three fixtures, such as {"num_partitions": 3}. Override it in a conftest.py."""
+    """The broker settings for the fixtures `kafka`, `kafka_cluster` and `kafka_time`, such as {"num_partitions": 3}. Override it in a
+    conftest.py.
+    """
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
-    """The broker of `kafka`, for fixtures that live longer than a test. Each process has one, also with pytest-xdist."""
+    """The EmbeddedKafka of the fixture `kafka`, for fixtures that live longer than a test. With pytest-xdist, each process has one."""
     from levada.testing.embedded import EmbeddedKafka
 
     with EmbeddedKafka(**kafka_settings) as broker:
@@ -66,7 +68,9 @@ def kafka_broker(kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, kafka_broker: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """An EmbeddedKafka that all tests of a process share. Faults end with the test. A test that leaves a client connected fails."""
+    """An EmbeddedKafka that all tests of a process share. Its faults are cleared after each test. A test that leaves a client connected
+    fails.
+    """
     known = _clients_of(kafka_broker)
     _plan_faults(request, kafka_broker)
     yield kafka_broker
@@ -78,7 +82,7 @@ def kafka(request: pytest.FixtureRequest, kafka_broker: EmbeddedKafka) -> Iterat
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
-    """An EmbeddedKafka of three nodes, which no other test uses. A test that leaves a client connected fails."""
+    """An EmbeddedKafka of three nodes for one test. A test that leaves a client connected fails."""
     from levada.testing.embedded import EmbeddedKafka
 
     with EmbeddedKafka(brokers=3, **kafka_settings) as cluster:
@@ -90,7 +94,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]
 
 @pytest.fixture
 def kafka_time(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -> Iterator[SimulatedKafka]:
-    """A SimulatedKafka: a broker in virtual time. kafka_time.advance(seconds) lets time pass."""
+    """A SimulatedKafka, that is, a broker in virtual time. kafka_time.advance(seconds) lets time pass."""
     from levada.testing.simulated import SimulatedKafka
 
     with SimulatedKafka(**kafka_settings) as simulated:
@@ -103,7 +107,9 @@ def kafka_time(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new topic, which is deleted after the test. @pytest.mark.kafka_topic(partitions=3, config={...}) configures it."""
+    """The name of a new topic, which is deleted after the test. The marker @pytest.mark.kafka_topic(partitions=3, config={...}) sets its
+    properties.
+    """
     broker = _broker_of(request)
     marker = request.node.get_closest_marker("kafka_topic")
     name = f"{re.sub(r'[^a-zA-Z0-9._-]', '-', request.node.name)[:_LONGEST_PREFIX]}-{next(_numbers)}"
@@ -115,7 +121,7 @@ def topic(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def producer_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaProducer[Any, Any]]]:
-    """producer_factory(**settings) makes producers, which are closed after the test."""
+    """A function producer_factory(**settings) that creates producers. They are closed after the test."""
     from levada.sync.producer import KafkaProducer
 
     yield from _factory(_broker_of(request), KafkaProducer, "producer")
@@ -123,7 +129,7 @@ def producer_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., K
 
 @pytest.fixture
 def consumer_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaConsumer[Any, Any]]]:
-    """consumer_factory(**settings) makes consumers, which are closed after the test."""
+    """A function consumer_factory(**settings) that creates consumers. They are closed after the test."""
     from levada.sync.consumer import KafkaConsumer
 
     yield from _factory(_broker_of(request), KafkaConsumer, "consumer")
@@ -137,14 +143,14 @@ def producer(producer_factory: Callable[..., KafkaProducer[Any, Any]]) -> KafkaP
 
 @pytest.fixture
 def consumer(consumer_factory: Callable[..., KafkaConsumer[Any, Any]], topic: str) -> KafkaConsumer[Any, Any]:
-    """A consumer of all partitions of `topic`, from their beginning."""
+    """A consumer to which all partitions of `topic` are assigned, from their beginning."""
     made = consumer_factory(auto_offset_reset="earliest")
     made.assign(made.partitions_for(topic))
     return made
 
 
 def _broker_of(request: pytest.FixtureRequest) -> Any:
-    """Return the broker whose fixture the test uses; `kafka` if it uses none."""
+    """Return the broker of the fixture that the test uses, or `kafka` if it uses none."""
     used = [kind for kind in _KINDS if kind in request.fixturenames] or ["kafka"]
     if len(used) > 1:
         raise pytest.UsageError(f"{request.node.nodeid}: `topic` and clients cannot tell which broker is meant: {', '.join(used)}")
@@ -207,7 +213,7 @@ def _clients_of(broker: EmbeddedKafka) -> set[str | None]:
 
 
 def _check_leaks(broker: EmbeddedKafka, known: set[str | None]) -> None:
-    """Fail a test that leaves clients connected that were not connected before."""
+    """Fail the test if clients are still connected that were not connected before it. known: the ids of the clients that were connected."""
     deadline = time.monotonic() + LEAK_PATIENCE_S
     while left := _clients_of(broker) - known:
         if time.monotonic() > deadline:

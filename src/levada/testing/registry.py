@@ -25,10 +25,10 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 @dataclass(frozen=True)
 class Fault:
-    """The fault of one request.
+    """A fault that a test has requested for one request.
 
-    status: answer with this HTTP status, without executing the request. delay_s: seconds before the answer. lose: execute the request, and
-    close the connection without an answer.
+    status: the HTTP status to answer without executing the request, if given. delay_s: the seconds to wait before the answer. lose: whether
+    to execute the request and close the connection without an answer.
     """
 
     status: int | None = None
@@ -38,25 +38,27 @@ class Fault:
 
 
 class RegistryFaults:
-    """The faults of the next requests, one for each request, in the order in which the test added them."""
+    """The faults of the next requests. Each request takes one fault, in the order in which the test added them."""
 
     def __init__(self) -> None:
         self._next: deque[Fault] = deque()
 
     def answer(self, status: int, times: int = 1, *, retry_after: int | None = None) -> None:
-        """Answer with an HTTP status, such as 429 or 503, instead of executing the request. retry_after: seconds, in a header."""
+        """Answer the next `times` requests with an HTTP status, such as 429 or 503, instead of executing them. retry_after: the seconds in
+        the header Retry-After, None for no header.
+        """
         self._next.extend([Fault(status=status, retry_after_s=retry_after)] * times)
 
     def delay(self, seconds: float, times: int = 1) -> None:
-        """Answer after `seconds`."""
+        """Delay the answers to the next `times` requests by `seconds`."""
         self._next.extend([Fault(delay_s=seconds)] * times)
 
     def lose_answer(self, times: int = 1) -> None:
-        """Execute the request, and close the connection without an answer."""
+        """Execute the next `times` requests, and close their connections without an answer."""
         self._next.extend([Fault(lose=True)] * times)
 
     def take(self) -> Fault:
-        """Return the fault of the next request."""
+        """Remove and return the fault for the next request."""
         try:
             return self._next.popleft()
         except IndexError:
@@ -99,7 +101,7 @@ class EmbeddedRegistry:
         return self
 
     def close(self) -> None:
-        """Stop the registry. Its port, connections and threads no longer exist afterwards."""
+        """Stop the registry: close its port and connections and end its threads."""
         server, thread, self._server, self._thread = self._server, self._thread, None, None
         if server is None or thread is None:
             return
@@ -117,13 +119,13 @@ class EmbeddedRegistry:
 
     @property
     def url(self) -> str:
-        """The registry's address, for `schema.registry.url`. Raises RuntimeError before start()."""
+        """The address of the registry, for `schema.registry.url`. Raises RuntimeError before start()."""
         if self._server is None:
             raise RuntimeError("EmbeddedRegistry has no port yet: enter its `with` block, or call start(), first")
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
 
     def respond(self, method: str, target: str, authorization: str | None, body: bytes) -> tuple[int, Any, Fault]:
-        """Execute one request; return HTTP status, document and the request's fault. Called by the server's threads."""
+        """Execute one request; return the HTTP status, the JSON document and the fault of the request. The server's threads call it."""
         fault = self.faults.take()
         if fault.delay_s:
             self._ending.wait(fault.delay_s)
@@ -144,7 +146,7 @@ def _authorization(user_info: str | None, token: str | None) -> str | None:
 
 
 class _Server(ThreadingHTTPServer):
-    """An HTTP server with a thread per connection. close() waits for all threads."""
+    """An HTTP server with one thread for each connection. close() waits until all threads have ended."""
 
     daemon_threads = False
 
@@ -157,7 +159,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, in its own thread."""
+        """Serve a connection, in a thread of its own."""
         # The handshake happens at the first read, in this thread, so that a client that never begins it delays no other client.
         connection = self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) if self._tls else request
         with self._open_lock:
@@ -174,7 +176,7 @@ class _Server(ThreadingHTTPServer):
             connection.close()
 
     def end_connections(self) -> None:
-        """Wake the threads that wait for the next request of a connection."""
+        """End the connections whose threads wait for another request."""
         with self._open_lock:
             self._ended = True
             for connection in self._open:
@@ -205,4 +207,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _respond
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Write nothing to the terminal. EmbeddedRegistry.requests has the requests."""
+        """Do nothing, so that requests are not printed. They are in EmbeddedRegistry.requests."""

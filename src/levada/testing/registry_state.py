@@ -17,7 +17,7 @@ TYPES = ("AVRO", "JSON", "PROTOBUF")
 
 
 class Refusal(Exception):
-    """An error answer: HTTP status, the registry's error code, message."""
+    """The request is refused: HTTP status, the registry's error code and a message for the answer."""
 
     def __init__(self, status: int, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -26,14 +26,14 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A registered schema. Equal schemas have the same id."""
+    """A registered schema. Schemas with the same text, type and references have the same id."""
 
     text: str
     kind: str
     references: tuple[tuple[str, str, int], ...]
 
     def said(self) -> dict[str, Any]:
-        """Return the schema as a JSON object for answers. The type AVRO and empty references are omitted."""
+        """Return the schema as a JSON object for an answer. The type AVRO and an empty list of references are left out."""
         said: dict[str, Any] = {"schema": self.text}
         if self.kind != "AVRO":
             said["schemaType"] = self.kind
@@ -44,7 +44,7 @@ class Stored:
 
 @dataclass
 class Version:
-    """A version of a subject."""
+    """A version of a subject, with its schema."""
 
     number: int
     schema_id: int
@@ -53,20 +53,20 @@ class Version:
 
 @dataclass
 class Call:
-    """A request: the variable parts of its path, its query and its body."""
+    """A request to the registry: the variable parts of its path, its query parameters and its body."""
 
     parts: tuple[str, ...]
     query: Mapping[str, str]
     body: Mapping[str, Any]
 
     def asks(self, name: str) -> bool:
-        """Whether a parameter of the query is true."""
+        """Return whether a query parameter is given as true."""
         return self.query.get(name, "").lower() == "true"
 
 
 @dataclass
 class RegistryState:
-    """Subjects, versions and ids, with Confluent's rules and error codes."""
+    """The subjects, versions and schema ids of a registry, with the rules and error codes of Confluent's registry."""
 
     ids: dict[int, Stored] = field(default_factory=dict)
     subjects: dict[str, list[Version]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class RegistryState:
     modes: dict[str | None, str] = field(default_factory=lambda: {None: "READWRITE"})
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
-        """Return the HTTP status and the document that answer a request."""
+        """Execute a request; return the HTTP status and the JSON document of the answer."""
         try:
             for known, pattern, handle in ROUTES:
                 if known == method and (match := pattern.fullmatch(path)):
@@ -85,7 +85,7 @@ class RegistryState:
             return refusal.status, {"error_code": refusal.error_code, "message": refusal.message}
 
     def list_subjects(self, call: Call) -> list[str]:
-        """Return the subjects."""
+        """Return the names of the subjects."""
         prefix = call.query.get("subjectPrefix", "")
         return [name for name in sorted(self.subjects) if name.startswith(prefix) and self._versions(name, call.asks("deleted"))]
 
@@ -94,11 +94,11 @@ class RegistryState:
         return [version.number for version in self._known(call.parts[0], call.asks("deleted"))]
 
     def get_version(self, call: Call) -> dict[str, Any]:
-        """Return one version."""
+        """Return one version of a subject."""
         return self._said(call.parts[0], self._version(call.parts[0], call.parts[1], call.asks("deleted")))
 
     def referenced_by(self, call: Call) -> list[int]:
-        """Return the ids of the schemas that refer to a version."""
+        """Return the ids of the schemas that refer to a version of a subject."""
         subject, number = call.parts
         return sorted({user.schema_id for user in self._users(subject, self._version(subject, number, True))})
 
@@ -107,17 +107,17 @@ class RegistryState:
         return self._by_id(call.parts[0]).said()
 
     def get_schema_versions(self, call: Call) -> list[dict[str, Any]]:
-        """Return the subjects and versions with a schema id."""
+        """Return the subjects and versions that have the schema with an id."""
         self._by_id(call.parts[0])
         number = int(call.parts[0])
         return [{"subject": name, "version": version.number} for name, version in self._alive() if version.schema_id == number]
 
     def list_types(self, call: Call) -> list[str]:
-        """Return the types of schemas."""
+        """Return the supported types of schemas."""
         return list(TYPES)
 
     def register(self, call: Call) -> dict[str, int]:
-        """Register a schema if it is compatible by its subject's level; return its id."""
+        """Register a schema in a subject, if the subject's compatibility level allows it. Returns the schema's id."""
         subject = call.parts[0]
         if self.modes.get(subject, self.modes[None]).startswith("READONLY"):
             raise Refusal(422, 42205, f"Subject {subject} is in read-only mode")
@@ -136,7 +136,7 @@ class RegistryState:
         return {"id": schema_id}
 
     def lookup(self, call: Call) -> dict[str, Any]:
-        """Return a schema's version in a subject."""
+        """Return the version of a subject that has the schema in the request."""
         subject = call.parts[0]
         self._known(subject, call.asks("deleted"))
         found = self._find(subject, self._read(call.body), deleted=call.asks("deleted"))
@@ -145,7 +145,7 @@ class RegistryState:
         return self._said(subject, found)
 
     def test_compatibility(self, call: Call) -> dict[str, Any]:
-        """Check a schema's compatibility with one version, or with the versions that the subject's level requires."""
+        """Check whether a schema is compatible with one version of a subject, or with all versions that the subject's level requires."""
         subject, *number = call.parts
         level = self.levels.get(subject, self.levels[None])
         stored = self._read(call.body)
@@ -157,7 +157,7 @@ class RegistryState:
         return {"is_compatible": not reasons, **({"messages": reasons} if call.asks("verbose") else {})}
 
     def delete_subject(self, call: Call) -> list[int]:
-        """Delete a subject: softly, or permanently if it was deleted softly before."""
+        """Delete a subject; return its version numbers. A permanent deletion requires that the subject was deleted softly before."""
         subject = call.parts[0]
         if not self.subjects.get(subject):
             raise Refusal(404, 40401, f"Subject '{subject}' not found.")
@@ -173,7 +173,7 @@ class RegistryState:
         return [version.number for version in alive]
 
     def delete_version(self, call: Call) -> int:
-        """Delete a version: softly, or permanently if it was deleted softly before."""
+        """Delete a version of a subject; return its number. A permanent deletion requires that the version was deleted softly before."""
         subject, number = call.parts
         version = self._version(subject, number, True)
         if call.asks("permanent"):
@@ -187,11 +187,11 @@ class RegistryState:
         return version.number
 
     def get_level(self, call: Call) -> dict[str, str]:
-        """Return a compatibility level."""
+        """Return the compatibility level of a subject, or that of the registry."""
         return {"compatibilityLevel": _setting(self.levels, call, 40408, "subject-level compatibility")}
 
     def set_level(self, call: Call) -> dict[str, str]:
-        """Set a compatibility level."""
+        """Set the compatibility level of a subject, or that of the registry."""
         level = str(call.body.get("compatibility")).upper()
         if level not in LEVELS:
             raise Refusal(422, 42203, f"Invalid compatibility level. Valid values are {', '.join(LEVELS)}")
@@ -199,15 +199,15 @@ class RegistryState:
         return {"compatibility": level}
 
     def delete_level(self, call: Call) -> dict[str, str]:
-        """Remove a subject's compatibility level."""
+        """Remove the compatibility level of a subject, so that the registry's level applies."""
         return {"compatibilityLevel": _forget(self.levels, call, 40408, "subject-level compatibility")}
 
     def get_mode(self, call: Call) -> dict[str, str]:
-        """Return a mode."""
+        """Return the mode of a subject, or that of the registry."""
         return {"mode": _setting(self.modes, call, 40409, "subject-level mode")}
 
     def set_mode(self, call: Call) -> dict[str, str]:
-        """Set a mode."""
+        """Set the mode of a subject, or that of the registry."""
         mode = str(call.body.get("mode")).upper()
         if mode not in MODES:
             raise Refusal(422, 42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
@@ -215,7 +215,7 @@ class RegistryState:
         return {"mode": mode}
 
     def delete_mode(self, call: Call) -> dict[str, str]:
-        """Remove a subject's mode."""
+        """Remove the mode of a subject, so that the registry's mode applies."""
         return {"mode": _forget(self.modes, call, 40409, "subject-level mode")}
 
     def _alive(self) -> Iterator[tuple[str, Version]]:
@@ -281,9 +281,9 @@ class RegistryState:
         return stored
 
     def _objections(self, new: Stored, versions: list[Version], level: str) -> list[str]:
-        """Return the reasons against a new schema.
+        """Return the reasons why a new schema is not compatible with earlier versions at this level; an empty list if it is compatible.
 
-        Only Avro schemas are compared; for other types it is enough that the types are equal.
+        Only Avro schemas are compared. Schemas of other types are compatible if their types are equal.
         """
         if level == "NONE":
             return []
@@ -311,7 +311,9 @@ class RegistryState:
 
 
 def _canonical(text: str, kind: str) -> str:
-    """Return a schema's text without white space that has no meaning. A registry stores, compares and returns this text."""
+    """Return the text of a schema without meaningless white space. A registry stores, compares and returns the text in this form. kind: the
+    type of the schema.
+    """
     if kind == "PROTOBUF":
         return text
     document = parse_avro(text) if kind == "AVRO" else json.loads(text)

@@ -16,10 +16,10 @@ _MISSING = "levada.testing.Authority needs the package trustme: pip install 'lev
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A listener's TLS settings, all in PEM.
+    """The TLS settings of a listener, all in PEM.
 
-    certificate_chain, key: the broker's certificate and private key. client_auth: whether clients must present a certificate, like Kafka's
-    ssl.client.auth. trusted: the certificates of the authorities that clients' certificates must be from.
+    certificate_chain, key: the broker's certificate and private key. client_auth: whether clients must present a certificate, with the
+    values of Kafka's ssl.client.auth. trusted: the certificates of the authorities that may issue client certificates.
     """
 
     certificate_chain: str
@@ -38,7 +38,7 @@ class Tls:
 
 
 class Authority:
-    """A certificate authority for one test. Raises ConfigError if trustme is not installed.
+    """A certificate authority for tests. Raises ConfigError if trustme is not installed.
 
     certificate: the authority's own certificate in PEM, for ssl.truststore.certificates.
     """
@@ -52,17 +52,19 @@ class Authority:
         self.certificate: str = self._authority.cert_pem.bytes().decode()
 
     def listener(self, *names: str, client_auth: Literal["none", "requested", "required"] = "none") -> Tls:
-        """Return the TLS settings of a listener with these host names and addresses; by default those of the loopback interface."""
+        """Return the TLS settings of a listener with a new certificate. names: the host names and addresses in it, by default those of the
+        loopback interface. client_auth: whether clients must present a certificate.
+        """
         issued = self._authority.issue_cert(*(names or LOCAL))
         return Tls(_chain(issued), _key(issued), self.certificate, client_auth)
 
     def client(self, name: str = "client") -> dict[str, Any]:
-        """Return the settings of a client with a certificate of this authority. name: the common name in the certificate."""
+        """Return the settings of a client with a new certificate of this authority. name: the common name in the certificate."""
         issued = self._authority.issue_cert(common_name=name)
         return {"ssl_keystore_certificate_chain": _chain(issued), "ssl_keystore_key": _key(issued)}
 
     def trust(self) -> dict[str, Any]:
-        """Return the settings of a client that trusts this authority."""
+        """Return the settings of a client that trusts certificates of this authority."""
         return {"security_protocol": "SSL", "ssl_truststore_certificates": self.certificate}
 
 
@@ -71,7 +73,7 @@ def _chain(issued: Any) -> str:
 
 
 def _key(issued: Any) -> str:
-    """Return a private key in PKCS #8, the only format that Kafka reads."""
+    """Return the private key of an issued certificate in PKCS #8, the only format that Kafka reads."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
     key = load_pem_private_key(issued.private_key_pem.bytes(), password=None)

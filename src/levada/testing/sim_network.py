@@ -24,32 +24,34 @@ MAX_FRAME_BYTES = 100 << 20
 
 
 class SimServer(Protocol):
-    """A server without sockets, such as the embedded broker's node."""
+    """A server on a simulated network, such as the node of an embedded broker. The network calls these methods."""
 
     def connect(self, conn_id: int) -> None:
-        """Is called when a client has connected."""
+        """Accept a client that has connected."""
         ...
 
     def disconnect(self, conn_id: int) -> None:
-        """Is called when a client's connection was closed."""
+        """Forget a client whose connection was closed."""
         ...
 
     def receive(self, conn_id: int, frame: bytes, now_ms: int) -> None:
-        """Take a request. frame: the request without its size prefix."""
+        """Process a request. frame: the request without its size prefix."""
         ...
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
-        """Return what to send since the last call, by connection: a response with its size prefix, or None to close the connection."""
+        """Remove and return the responses to send, each with its connection id and its size prefix. None instead of a response closes the
+        connection.
+        """
         ...
 
     def advance(self, now_ms: int) -> int:
-        """Do all work that is due; return when the next work is due, in ms."""
+        """Do all work that is due at now_ms; return when the next work is due, in ms."""
         ...
 
 
 @dataclass(slots=True)
 class _ResponseFault:
-    """A fault of the nth response of an API, counted from now. delay_ms: the delay; None loses the response."""
+    """A fault of the nth response of an API from now on. delay_ms: the additional delay; None if the response is lost."""
 
     api: str | None
     nth: int
@@ -65,7 +67,9 @@ class _ResponseFault:
 
 @dataclass(slots=True)
 class _Link:
-    """One connection. server_id: its id at the server. silent: whether the client gets no more bytes."""
+    """A connection between a client and a server. server_id: the connection's id at the server. silent: whether no more bytes are delivered
+    to the client.
+    """
 
     client: SimSelectable
     conn_id: ConnId
@@ -79,9 +83,9 @@ class _Link:
 
 
 class SimNetwork:
-    """All servers, connections and bytes in flight.
+    """A simulated network: its servers, connections and bytes in flight.
 
-    latency_ms: the range of delays. chunk_bytes: the most bytes that a client reads at once.
+    latency_ms: the shortest and the longest delay of a delivery, in ms. chunk_bytes: the most bytes that a client receives at once.
     """
 
     def __init__(self, random: Random, now_ms: Callable[[], int], latency_ms: tuple[int, int] = (1, 1)) -> None:
@@ -101,43 +105,44 @@ class SimNetwork:
     # Servers and clients
 
     def add_server(self, server: SimServer, host: str, port: int) -> None:
-        """Let a server listen at an address."""
+        """Let clients reach a server at an address."""
         self._servers[host, port] = server
 
     def selectable(self) -> SimSelectable:
-        """Return a new client's end of the network."""
+        """Return a new object through which one client uses the network."""
         return SimSelectable(self)
 
     # Faults
 
     def drop_response(self, api: str | None = None, nth: int = 1) -> None:
-        """Lose the nth response of an API (None: of any API), counted from now.
+        """Lose the nth response of an API from now on. The request is executed, and its connection stays open, but the client gets no more
+        bytes on it.
 
-        The request is executed, and its connection stays silent.
+        api: None for any API.
         """
         self._faults.append(_ResponseFault(api, nth, None))
 
     def delay_response(self, api: str | None, ms: int, nth: int = 1) -> None:
-        """Delay the nth response of an API, counted from now. ms: the additional delay."""
+        """Delay the nth response of an API from now on. api: None for any API. ms: the additional delay in milliseconds."""
         self._faults.append(_ResponseFault(api, nth, ms))
 
     def disconnect(self, host: str, port: int) -> None:
-        """Break every connection to an address. New connections are accepted."""
+        """Break all connections to an address. New connections are still accepted."""
         for link in [link for link in self._links.values() if link.address == (host, port)]:
             self._break(link, Ending.RESET)
 
     def stop(self, host: str, port: int) -> None:
-        """Break every connection to an address, and refuse new ones until start()."""
+        """Break all connections to an address, and refuse new ones until start()."""
         self._down.add((host, port))
         self.disconnect(host, port)
 
     def start(self, host: str, port: int) -> None:
-        """End stop() or blackhole()."""
+        """Accept connections to an address again, after stop() or blackhole()."""
         self._down.discard((host, port))
         self._blackholes.discard((host, port))
 
     def blackhole(self, host: str, port: int) -> None:
-        """Lose all bytes to and from an address until start(), without closing connections."""
+        """Lose all bytes to and from an address until start(). Connections are not closed."""
         self._blackholes.add((host, port))
         for link in self._links.values():
             link.silent = link.silent or link.address == (host, port)
@@ -145,7 +150,7 @@ class SimNetwork:
     # Time
 
     def next_ms(self) -> int:
-        """Return when the next delivery is due, in ms."""
+        """Return the time of the next delivery in ms."""
         return self._wire[0][0] if self._wire else NEVER_MS
 
     def deliver_due(self) -> bool:
@@ -157,7 +162,7 @@ class SimNetwork:
         return delivered
 
     def advance_servers(self) -> int:
-        """Advance every server and send its responses; return when the next server has work, in ms."""
+        """Let all servers do the work that is due, and send their responses. Returns when a server has work again, in ms."""
         next_ms = NEVER_MS
         for server in self._servers.values():
             next_ms = min(next_ms, server.advance(self._now_ms()))
@@ -165,7 +170,11 @@ class SimNetwork:
         return next_ms
 
     def _schedule(self, link: _Link, lane: str, what: Callable[[], None], extra_ms: int = 0) -> None:
-        """Call a function after the latency of a link, and after all that was scheduled before on the same lane ("up" or "down")."""
+        """Schedule a call of `what` after the latency of the network. lane: the direction, "up" or "down"; calls of one link and lane keep
+        their order.
+
+        extra_ms: an additional delay.
+        """
         earliest_ms = self._now_ms() + self._random.randint(*self.latency_ms) + extra_ms
         at_ms = link.arrives_ms[lane] = max(earliest_ms, link.arrives_ms.get(lane, 0))
         heapq.heappush(self._wire, (at_ms, next(self._numbers), what))
@@ -173,7 +182,9 @@ class SimNetwork:
     # From clients
 
     def connect(self, client: SimSelectable, conn_id: ConnId, address: tuple[str, int]) -> _Link:
-        """Begin a connection. The client gets the event later, or never if the address is a blackhole."""
+        """Begin to connect a client to an address. The client gets the outcome as an event later, or never if the address is a
+        blackhole.
+        """
         link = _Link(client, conn_id, next(self._numbers), address, FrameReader(MAX_FRAME_BYTES), silent=address in self._blackholes)
         self._links[link.server_id] = link
         self.connections_made.append((self._now_ms(), address))
@@ -206,7 +217,7 @@ class SimNetwork:
         self._collect(server)
 
     def closed_by_client(self, link: _Link) -> None:
-        """Close a link for its client. The server is notified at once."""
+        """Close a connection because the client has closed it. The server is told at once."""
         link.up = False
         if self._links.pop(link.server_id, None) is not None and link.address not in self._blackholes and link.address in self._servers:
             self._servers[link.address].disconnect(link.server_id)
@@ -237,7 +248,7 @@ class SimNetwork:
         return ""
 
     def _fault_delay_ms(self, api: str) -> int | None:
-        """Return the additional delay of a response in ms; None if it is lost."""
+        """Return the additional delay for the next response of an API, in ms; None if the response is to be lost."""
         hits = [fault for fault in self._faults if fault.hits(api)]
         self._faults = [fault for fault in self._faults if fault not in hits]
         if any(fault.delay_ms is None for fault in hits):
@@ -254,9 +265,10 @@ class SimNetwork:
 
 
 class SimSelectable:
-    """A client's side of the network: a Selectable whose select() never waits, because the simulation advances time.
+    """The Selectable of one client on a simulated network. Its select() never waits, because the simulation advances the time.
 
-    Three of four frames are sent at once. Every fourth frame is reported as sent by the next process(), as if the socket's buffer was full.
+    Three of four frames are sent at once. Every fourth frame is reported as sent only by the next process(), as if the socket's buffer was
+    full.
     """
 
     def __init__(self, network: SimNetwork) -> None:
@@ -270,23 +282,27 @@ class SimSelectable:
 
     @property
     def has_events(self) -> bool:
-        """Whether process() has something to report."""
+        """Whether the next process() has events to return."""
         return bool(self._events or self._endings or any(self._staged.values()))
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect. The outcome is an event. Raises IllegalStateError if the id is in use."""
+        """Begin to connect to an address; process() returns the outcome as an event. Raises IllegalStateError if the connection id is in
+        use.
+        """
         if conn_id in self._links or conn_id in self._endings:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return the reason of a connect that takes too long: there are no DNS lookups and TLS handshakes here."""
+        """Return the reason with which a connection ends that is not established in time. It is always the same, because DNS and TLS are
+        not simulated.
+        """
         return Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Send one frame; return whether it is sent completely.
+        """Send a frame; return whether it was sent completely. If not, process() reports it later.
 
-        Raises IllegalStateError while the previous frame is not reported as sent.
+        Raises IllegalStateError while the previous frame has not been reported as sent.
         """
         if conn_id in self._endings:
             return False
@@ -300,7 +316,7 @@ class SimSelectable:
         return False
 
     def close(self, conn_id: ConnId) -> None:
-        """Close and remove a connection without an event. Unknown ids are ignored."""
+        """Close a connection; process() returns no event for it. An unknown id is ignored."""
         link = self._links.pop(conn_id, None)
         if link is not None:
             self._network.closed_by_client(link)
@@ -309,14 +325,16 @@ class SimSelectable:
         self._events.disconnected.pop(conn_id, None)
 
     def forget(self, conn_id: ConnId) -> None:
-        """Do what close() does."""
+        """Close a connection, like close()."""
         self.close(conn_id)
 
     def select(self, timeout_ms: int) -> None:
         """Do nothing: the simulation advances time."""
 
     def process(self, ready: None, now_ms: int) -> NetEvents:
-        """Return the events, with at most one received frame per connection."""
+        """Return the events since the last call. At most one received frame per connection is returned; the others follow in
+        later calls.
+        """
         events, self._events = self._events, NetEvents()
         for conn_id, frames in self._staged.items():
             if frames:
@@ -341,14 +359,14 @@ class SimSelectable:
     # From the network
 
     def opened(self, link: _Link) -> None:
-        """Is called when a connection is established."""
+        """Store the event that a connection was established. The network calls it."""
         if self._links.get(link.conn_id) is link:
             self._open.add(link.conn_id)
             self._staged[link.conn_id] = deque()
             self._events.connected.append(link.conn_id)
 
     def arrived(self, link: _Link, data: bytes, chunk_bytes: int) -> None:
-        """Is called when bytes have arrived. chunk_bytes: the most bytes that are read at once."""
+        """Store bytes that have arrived. The network calls it. chunk_bytes: the most bytes that are read at once."""
         if self._links.get(link.conn_id) is not link:
             return
         try:
@@ -358,7 +376,7 @@ class SimSelectable:
             self.lost(link, Disconnect(ChannelState.READY, str(error), Ending.BAD_FRAME, bytes(link.frames.prefix)))
 
     def lost(self, link: _Link, ending: Disconnect) -> None:
-        """Is called when a connection was lost, or could not be established."""
+        """Store the event that a connection was lost or could not be established. The network calls it."""
         if self._links.get(link.conn_id) is link:
             del self._links[link.conn_id]
             self._open.discard(link.conn_id)

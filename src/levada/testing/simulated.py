@@ -46,21 +46,21 @@ class SimulatedKafka:
         self.simulation.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Close the clients that are still open."""
+        """Close all clients that the test has not closed."""
         self.simulation.__exit__(None, None, None)
 
     @property
     def faults(self) -> Faults:
-        """The faults to inject, as in EmbeddedKafka."""
+        """The faults to inject, like EmbeddedKafka.faults."""
         return self.node.faults
 
     @property
     def wall_ms(self) -> int:
-        """The time of brokers and clients in milliseconds since the epoch."""
+        """The present virtual time in milliseconds since the epoch, for brokers and clients."""
         return self.simulation.now_ms + EPOCH_MS
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass, and do all work that is due meanwhile."""
+        """Let virtual time pass, and do all work that becomes due. seconds: how long."""
         self.simulation.advance(round(seconds * 1000))
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> UUID:
@@ -72,17 +72,17 @@ class SimulatedKafka:
         self.node.delete_topic(name)
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
-        """Change settings of a group, such as share.auto.offset.reset; None sets the default. Raises ConfigError with the reason."""
+        """Change settings of a group, such as share.auto.offset.reset. None restores the default. Raises ConfigError with the reason."""
         self.node.configure_group(group, config)
 
     def producer(self, **settings: Any) -> KafkaProducer[Any, Any]:
-        """Return a producer of this broker."""
+        """Return a KafkaProducer that is connected to this broker."""
         return self.simulation.producer(bootstrap_servers=self.bootstrap_servers, **settings)
 
     def consumer(self, **settings: Any) -> KafkaConsumer[Any, Any]:
-        """Return a consumer of this broker."""
+        """Return a KafkaConsumer that is connected to this broker."""
         return self.simulation.consumer(bootstrap_servers=self.bootstrap_servers, **settings)
 
     def admin(self, **settings: Any) -> KafkaAdmin:
-        """Return an admin client of this broker."""
+        """Return a KafkaAdmin that is connected to this broker."""
         return self.simulation.admin(bootstrap_servers=self.bootstrap_servers, **settings)

@@ -55,7 +55,7 @@ MAX_ROUNDS = 10_000
 
 
 class Simulation:
-    """A clock, a network and its clients. network: takes servers and faults."""
+    """A simulation of clients in virtual time, in one thread. network: the simulated network, to which servers and faults are added."""
 
     def __init__(self, seed: int = 0, latency_ms: tuple[int, int] = (1, 1)) -> None:
         self.seed = seed
@@ -74,13 +74,13 @@ class Simulation:
             driver.close()
 
     def driver(self, engine: Engine, selectable: SimSelectable, *, name: str = "sim") -> SimDriver:
-        """Return a new driver for an engine in this simulation."""
+        """Return a new driver, which runs an engine in this simulation. name: the name of the client for error messages."""
         driver = SimDriver(self, engine, selectable, name)
         self._drivers.append(driver)
         return driver
 
     def connect(self, config: ClientConfig, kind: str) -> tuple[Engine, SimDriver]:
-        """Build the engine and the driver of a client in this simulation (levada.api.engine_setup.Connector)."""
+        """Create the engine and the driver of a client in this simulation, as a Connector of levada.api.engine_setup."""
         name = client_name(config, kind)
         login = login_for(config, run_here, finish_nothing)
         selectable = self.network.selectable()
@@ -89,31 +89,31 @@ class Simulation:
         return engine, self.driver(engine, selectable, name=f"{kind} '{name}'")
 
     def client(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ClientSettings]) -> KafkaClient:
-        """Return a real KafkaClient in virtual time."""
+        """Return a KafkaClient that runs in virtual time."""
         return KafkaClient(config, _connect=self._connector, **settings)
 
     def admin(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[AdminSettings]) -> KafkaAdmin:
-        """Return a real KafkaAdmin in virtual time."""
+        """Return a KafkaAdmin that runs in virtual time."""
         return KafkaAdmin(config, _connect=self._connector, **settings)
 
     def producer(
         self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ProducerSettings[K_in, V_in]]
     ) -> KafkaProducer[K_in, V_in]:
-        """Return a real KafkaProducer in virtual time. While it waits, virtual time passes."""
+        """Return a KafkaProducer that runs in virtual time. While it waits, virtual time passes."""
         return KafkaProducer(config, _connect=self._connector, **settings)
 
     def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings[K, V]]) -> KafkaConsumer[K, V]:
-        """Return a real KafkaConsumer in virtual time. While it waits, virtual time passes."""
+        """Return a KafkaConsumer that runs in virtual time. While it waits, virtual time passes."""
         return KafkaConsumer(config, _connect=self._connector, **settings)
 
     def share_consumer(
         self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ShareConsumerSettings[K, V]]
     ) -> KafkaShareConsumer[K, V]:
-        """Return a real KafkaShareConsumer in virtual time. While it waits, virtual time passes."""
+        """Return a KafkaShareConsumer that runs in virtual time. While it waits, virtual time passes."""
         return KafkaShareConsumer(config, _connect=self._connector, **settings)
 
     def scan(self, topics: Any = None, config: Mapping[str, Any] | None = None, /, **arguments: Any) -> Scan:
-        """Return a Scan like scan(), which is read in virtual time."""
+        """Return a Scan for the arguments of levada.scan(). It is read in virtual time."""
         return scan(topics, config, _connect=self._connector, **arguments)
 
     @property
@@ -121,16 +121,16 @@ class Simulation:
         return self.connect
 
     def advance(self, ms: int) -> None:
-        """Let virtual time pass, and do all work that is due meanwhile."""
+        """Let virtual time pass, and do all work that becomes due. ms: how long."""
         self._run(self.now_ms + ms, lambda: False)
 
     def run_until(self, promise: Promise[T], within_ms: int) -> bool:
-        """Let time pass until a promise is settled, at most `within_ms`. Returns whether it is settled."""
+        """Let virtual time pass until a promise is settled, but at most for `within_ms`. Returns whether the promise is settled."""
         self._run(self.now_ms + within_ms, lambda: promise.done)
         return promise.done
 
     def forget(self, driver: SimDriver) -> None:
-        """Remove a driver that was closed."""
+        """Remove a closed driver from the simulation."""
         if driver in self._drivers:
             self._drivers.remove(driver)
 
@@ -148,7 +148,7 @@ class Simulation:
             self.now_ms = next_ms
 
     def _settle_now(self) -> int:
-        """Do all work that is due at this time; return when the next work is due, in ms."""
+        """Do all work that is due now. Returns when the next work is due, in ms."""
         for _ in range(MAX_ROUNDS):
             self.network.deliver_due()
             deadlines = [driver.step() for driver in list(self._drivers)]
@@ -160,7 +160,9 @@ class Simulation:
 
 
 class SimDriver:
-    """Replaces sync.driver.Driver, in virtual time and in one thread. Waiting lets virtual time pass."""
+    """A driver that runs an engine in virtual time, in the thread of the simulation. It takes the place of sync.driver.Driver. While it
+    waits, virtual time passes.
+    """
 
     def __init__(self, simulation: Simulation, engine: Engine, selectable: SimSelectable, name: str) -> None:
         self.lock = threading.RLock()
@@ -176,7 +178,7 @@ class SimDriver:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next step has something to do: a call was made, the network has events, or the time has come."""
+        """Whether the next step() has work: a call was made, the network has events, or the time of a deadline has come."""
         return self._was_called or self._selectable.has_events or self._due_ms <= self.now_ms()
 
     def start(self) -> None:
@@ -196,7 +198,7 @@ class SimDriver:
             raise ClosedError(f"{self._name} is closed")
 
     def check_open(self) -> None:
-        """Do what check_usable() does."""
+        """Raise ClosedError after close()."""
         self.check_usable()
 
     @property
@@ -232,13 +234,13 @@ class SimDriver:
         self._was_called = True
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Call a function that changes the engine, with the present time in ms; return its result."""
+        """Call a function that changes the engine, and return its result. change: gets the present virtual time in ms."""
         self.check_usable()
         self._was_called = True
         return change(self.now_ms())
 
     def call(self, steps: CallerFlow[T]) -> T:
-        """Run a caller's flow to its end. Where it waits, virtual time passes."""
+        """Run a caller's flow to its end; return its result. While the flow waits, virtual time passes."""
         resume: Callable[[Any], Any] = steps.send
         outcome: Any = None
         try:
@@ -264,15 +266,18 @@ class SimDriver:
         return settled
 
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
-        """Let time pass until a promise is settled; return its value or raise its error."""
+        """Let virtual time pass until a promise is settled; return its value or raise its error.
+
+        timeout_s: the maximum time in seconds, None for no limit. what: the name of the operation for the timeout's message.
+        """
         return self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow to its end; return its value or raise its error."""
+        """Run a flow to its end; return its value or raise its error. timeout_s: the maximum time in seconds, None for no limit."""
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
-        """Is called when the client object was garbage collected: the next step() closes the engine."""
+        """Let the next step() close the engine, because the client object was garbage collected."""
         self._abandoned = self._was_called = True
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -285,7 +290,7 @@ class SimDriver:
             self._simulation.forget(self)
 
     def step(self) -> int:
-        """If there is work, pass the events to the engine and advance it; return when the next step is due, in ms."""
+        """Pass the network's events to the engine and advance it, if there is work. Returns when the next step is due, in ms."""
         if not self.is_due:
             return self._due_ms
         if self._abandoned:

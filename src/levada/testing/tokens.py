@@ -28,9 +28,10 @@ _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 @dataclass(frozen=True)
 class TokenAnswer:
-    """A response that a test wants instead of a token.
+    """A response that the token endpoint is to send instead of a token.
 
-    delay_s: seconds before the response is sent. trickle: send the body byte by byte, with a pause before each byte; delay_s is ignored.
+    delay_s: the seconds before the response is sent. trickle: whether to send the body byte by byte, with a pause before each byte; delay_s
+    is then ignored.
     """
 
     status: int = 200
@@ -41,9 +42,9 @@ class TokenAnswer:
 
 
 class TokenIssuer:
-    """Issues signed tokens, and has the keys with which brokers validate them.
+    """Issues signed tokens, and has the public key with which brokers validate them.
 
-    lifetime_s: of a token, in seconds. issued: the number of tokens.
+    lifetime_s: the lifetime of each token in seconds. issued: the number of tokens issued so far.
     """
 
     def __init__(self, *, lifetime_s: float = 3600.0, issuer: str = "https://issuer.test", audience: str = "kafka") -> None:
@@ -59,7 +60,7 @@ class TokenIssuer:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def issue(self, user: str, **claims: Any) -> str:
-        """Return a token for a user. claims: more claims, or other values of the usual claims; None omits a claim."""
+        """Return a signed token for a user. claims: additional claims, or other values for the usual claims; None leaves a claim out."""
         now_s = SystemClock().wall_ms() / 1000
         usual = {"sub": user, "iss": self.issuer, "aud": self.audience, "iat": now_s, "exp": now_s + self.lifetime_s, "scope": "kafka"}
         said = {name: value for name, value in {**usual, **claims}.items() if value is not None}
@@ -73,7 +74,7 @@ class TokenIssuer:
         return json.dumps({"keys": [{**key, "kid": _KEY_ID, "alg": _ALGORITHM, "use": "sig"}]})
 
     def validator(self) -> ValidateToken:
-        """Return a function with which an embedded broker accepts these tokens and no others."""
+        """Return a function for EmbeddedKafka(oauth=...) that accepts only tokens of this issuer."""
         return jwks_validator(self.jwks, issuer=self.issuer, audience=self.audience)
 
 
@@ -115,12 +116,14 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
     @property
     def url(self) -> str:
-        """The endpoint's address, for sasl.oauthbearer.token.endpoint.url."""
+        """The address of the endpoint, for sasl.oauthbearer.token.endpoint.url."""
         assert self._server is not None, "enter its `with` block first"
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}/token"
 
     def settings_for(self, client: str) -> dict[str, Any]:
-        """Return the settings of a client that logs in with a token of this endpoint. Raises KeyError for an unknown client id."""
+        """Return the settings of a Kafka client that logs in with a token of this endpoint. client: the client id. Raises KeyError if it is
+        unknown.
+        """
         return {
             "sasl_mechanism": "OAUTHBEARER",
             "sasl_oauthbearer_token_endpoint_url": self.url,
@@ -129,7 +132,7 @@ class EmbeddedTokenEndpoint(TokenIssuer):
         }
 
     def respond(self, authorization: str, form: dict[str, str]) -> TokenAnswer:
-        """Answer one request. Called by the server's threads."""
+        """Return the response to one request. authorization: the request's Authorization header. The server's threads call it."""
         self.forms.append(form)
         if self.answers:
             return self.answers.popleft()
@@ -151,7 +154,11 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
 
 def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None = None) -> ValidateToken:
-    """Return a function that validates tokens by these keys, and returns their user and expiry. Raises ConfigError."""
+    """Return a function that validates tokens with the keys of a JSON web key set, and returns a token's user and expiry. Raises
+    ConfigError.
+
+    issuer, audience: the required values of the claims iss and aud, None if a token need not have the claim.
+    """
     try:
         import jwt
     except ImportError as error:
@@ -175,7 +182,7 @@ def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None
 
 
 class _Server(ThreadingHTTPServer):
-    """An HTTP server with a thread per connection. The end of the `with` block waits for all threads."""
+    """An HTTP server with one thread for each connection. At the end of the `with` block it waits until all threads have ended."""
 
     daemon_threads = False
 
@@ -186,7 +193,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, in its own thread."""
+        """Serve a connection, in a thread of its own."""
         try:
             # The handshake happens at the first read, in this thread, so that a client that never begins it delays no other client.
             tls = None if self._tls is None else self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
@@ -202,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        """Answer with a token, or with the next of `answers`."""
+        """Answer a request for a token: with the next of `answers` or, if there are none, with a token."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         answer = self.server.endpoint.respond(self.headers.get("Authorization") or "", dict(parse_qsl(body.decode())))
         if not answer.trickle:
@@ -220,4 +227,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body[position : position + 1])
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Write nothing to the terminal."""
+        """Do nothing, so that requests are not printed."""
