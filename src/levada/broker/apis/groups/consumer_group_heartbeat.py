@@ -25,7 +25,7 @@ FIRST_VERSION_WITH_OWN_IDS = 1
 
 
 def handle(call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Handle a heartbeat."""
+    """Handle a heartbeat: the member joins, continues or leaves. Return its epoch and, if it has changed, its assignment."""
     request: ConsumerGroupHeartbeatRequest = call.request
     try:
         if not call.state.cluster.features.level(GROUPS):
@@ -44,7 +44,7 @@ def refuse(request: ConsumerGroupHeartbeatRequest, version: int, code: ErrorCode
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or INVALID_REGULAR_EXPRESSION for a request that no group could accept."""
+    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or INVALID_REGULAR_EXPRESSION if the request is invalid in itself, whatever the group."""
     if (version >= FIRST_VERSION_WITH_OWN_IDS or request.member_epoch != JOINING) and not request.member_id:
         raise _invalid("MemberId can't be empty.")
     for name, text in (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id)):
@@ -94,7 +94,7 @@ def _answer(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
-    """Return partitions grouped by topic, as in messages, in order."""
+    """Group partitions by topic, in the form of responses. Topics and partitions are in order."""
     found: dict[object, TopicPartitions] = {}
     for owned in sorted(partitions):
         found.setdefault(owned.topic_id, TopicPartitions(topic_id=owned.topic_id, partitions=[])).partitions.append(owned.partition)

@@ -23,7 +23,7 @@ _UUID_BYTES = 16
 
 
 def handle(call: Call) -> FindCoordinatorResponse:
-    """Return the coordinators."""
+    """Return the node that coordinates each group, transactional id or share partition in the request."""
     request: FindCoordinatorRequest = call.request
     if call.version >= FIRST_BATCHED_VERSION:
         found = {key: _find(call, key) for key in dict.fromkeys(request.coordinator_keys)}
@@ -61,7 +61,7 @@ def _placement(cluster: Cluster, kind: int) -> Placement:
 
 
 def _is_share_key(key: str) -> bool:
-    """Whether a key is group:topic id:partition, with the topic id in Kafka's base64. The group may hold colons."""
+    """Return whether a key has the form group:topic id:partition, with the topic id in Kafka's base64. The group id may have colons."""
     parts = key.rsplit(":", 2)
     return len(parts) == 3 and bool(parts[0]) and _is_topic_id(parts[1]) and parts[2].isdigit()
 

@@ -10,7 +10,7 @@ from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 
 
 def handle(call: Call) -> HeartbeatResponse:
-    """Restart the member's session. While the group is loading, a heartbeat is accepted without any effect."""
+    """Restart the session of the member. While its group is being loaded, a heartbeat is accepted but has no effect."""
     request: HeartbeatRequest = call.request
     groups = call.state.groups
     try:

@@ -15,7 +15,7 @@ FIRST_VERSION_WITHOUT_PROTOCOL = 7
 
 
 def handle(call: Call) -> Answer:
-    """Answer when the rebalance has all members. In a consumer group, answer at once."""
+    """Answer when all members have joined the rebalance. In a consumer group, answer at once."""
     request: JoinGroupRequest = call.request
 
     def join() -> Promise[JoinGroupResponse]:

@@ -14,7 +14,7 @@ FIRST_VERSION_WITH_MEMBERS = 3
 
 
 def handle(call: Call) -> LeaveGroupResponse:
-    """Remove each member separately. The others rebalance once."""
+    """Remove each member separately. The remaining members rebalance only once."""
     request: LeaveGroupRequest = call.request
     members = _leavers(request, call.version)
     groups = call.state.groups
@@ -32,12 +32,12 @@ def handle(call: Call) -> LeaveGroupResponse:
 
 
 def refuse(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:
-    """Answer with an error for all."""
+    """Return a response with this error, without results for single members."""
     return LeaveGroupResponse(error_code=code)
 
 
 def _leavers(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
-    """Return the members that leave, also for versions with a single member."""
+    """Return the members that leave the group. Versions with a single member are handled, too."""
     return request.members if version >= FIRST_VERSION_WITH_MEMBERS else [MemberIdentity(member_id=request.member_id)]
 
 

@@ -13,7 +13,9 @@ from levada.protocol.messages.list_groups import ListedGroup, ListGroupsRequest,
 
 
 def handle(call: Call) -> ListGroupsResponse:
-    """List the groups with these states and types, ignoring upper and lower case. An unknown name matches no group."""
+    """List the groups that have one of the requested states and types. Upper and lower case are not distinguished, and an unknown state or
+    type matches no group.
+    """
     request: ListGroupsRequest = call.request
     try:
         call.state.groups.check_all_loaded()

@@ -17,7 +17,9 @@ from levada.protocol.messages.offset_delete import (
 
 
 def handle(call: Call) -> OffsetDeleteResponse:
-    """Delete the offset of each partition separately. A partition without an offset is no error; one of a subscribed topic is refused."""
+    """Delete the offset of each partition separately. If a partition has no offset, this is no error. Offsets of topics to which the group
+    subscribes are not deleted.
+    """
     request: OffsetDeleteRequest = call.request
     try:
         call.state.groups.check_named(request.group_id)

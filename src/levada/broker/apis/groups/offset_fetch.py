@@ -32,7 +32,7 @@ _NOTHING = OffsetAndMetadata(UNKNOWN_OFFSET, NO_LEADER_EPOCH, "")
 
 
 def handle(call: Call) -> OffsetFetchResponse:
-    """Handle each group separately."""
+    """Return the committed offsets of each group separately."""
     return _response([_group(call, wanted) for wanted in _wanted(call.request, call.version)], call.version)
 
 
@@ -42,7 +42,7 @@ def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> Offset
 
 
 def _wanted(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """Return the groups of the request, also for versions with a single group."""
+    """Return the groups in the request. Versions with a single group are handled, too."""
     if version >= FIRST_VERSION_WITH_GROUPS:
         # All offsets of a group only once: a small request may ask for them a thousand times.
         return list({(one.group_id, None if one.topics is None else index): one for index, one in enumerate(request.groups)}.values())
@@ -87,7 +87,9 @@ def _group(call: Call, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGr
 
 
 def _failure(wanted: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
-    """Return the answer for a group with an error and without topics. A version without such an error has it in the partitions."""
+    """Return the answer for a group with an error and without topics. Versions without an error code for the group have it in the
+    partitions.
+    """
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
     topics = [
@@ -117,7 +119,9 @@ def _topic(call: Call, group: str, wanted: OffsetFetchRequestTopics) -> OffsetFe
 
 
 def _name(call: Call, wanted: OffsetFetchRequestTopics) -> str:
-    """Return a topic's name. An unknown name is no error: offsets may be committed for it."""
+    """Return the name of a topic in the request. A name that the cluster does not know is no error, because offsets may be committed for
+    it.
+    """
     if call.version >= FIRST_VERSION_BY_ID:
         return find_topic(call, "", wanted.topic_id, by_id=True).name
     check(call, ResourceType.TOPIC, wanted.name)

@@ -14,7 +14,7 @@ NAMES_PROTOCOL = 5
 
 
 def handle(call: Call) -> Answer:
-    """Answer when the leader has sent the assignment."""
+    """Answer with the member's assignment when the leader has sent the assignments."""
     request: SyncGroupRequest = call.request
 
     def sync() -> Promise[SyncGroupResponse]:

@@ -21,7 +21,7 @@ MAX_MEMBER_ID = 36
 
 
 def handle(call: Call) -> ShareGroupHeartbeatResponse:
-    """Handle a heartbeat."""
+    """Handle a heartbeat: the member joins, continues or leaves. Return its epoch and, if it has changed, its assignment."""
     request: ShareGroupHeartbeatRequest = call.request
     try:
         check_share_groups(call)
@@ -39,7 +39,7 @@ def refuse(request: ShareGroupHeartbeatRequest, version: int, code: ErrorCode) -
 
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
-    """Raise INVALID_REQUEST for a request that no group could accept."""
+    """Raise INVALID_REQUEST if the request is invalid in itself, whatever the group."""
     for name, text in (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id)):
         if text is not None and not text.strip():
             raise _invalid(f"{name} can't be empty.")

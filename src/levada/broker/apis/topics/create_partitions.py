@@ -43,7 +43,7 @@ def refuse(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> C
 
 
 def _growth(call: Call, wanted: CreatePartitionsTopic) -> int:
-    """Return how many partitions a topic would get in addition."""
+    """Return the number of partitions by which a topic would grow."""
     topic = call.state.cluster.topic(wanted.name) if may(call, ResourceType.TOPIC, wanted.name) else None
     return 0 if topic is None else max(wanted.count - len(topic.partitions), 0)
 
@@ -65,7 +65,9 @@ def _create(call: Call, wanted: CreatePartitionsTopic, *, repeated: bool) -> Cre
 
 
 def _check_count(topic: Topic, wanted: CreatePartitionsTopic) -> None:
-    """Refuse a count that is not an increase, or does not match the assignments, with Kafka's message, which programs' tests may expect."""
+    """Raise an error if the new partition count is not higher than the present one, or does not match the assignments. The message is
+    Kafka's, because tests may expect it.
+    """
     now, total = len(topic.partitions), wanted.count
     if total == now:
         raise BrokerError(f"Topic already has {now} partition(s).", code=ErrorCode.INVALID_PARTITIONS)

@@ -50,7 +50,7 @@ def refuse(request: CreateTopicsRequest, version: int, code: ErrorCode) -> Creat
 
 
 def _size(call: Call, wanted: CreatableTopic) -> int:
-    """Return how many partitions a topic would have."""
+    """Return the number of partitions that a topic would have."""
     if not may(call, ResourceType.TOPIC, wanted.name):
         return 0
     if wanted.assignments:
@@ -59,7 +59,9 @@ def _size(call: Call, wanted: CreatableTopic) -> int:
 
 
 def _checked(call: Call, wanted: CreatableTopic, *, repeated: bool) -> Topic | CreatableTopicResult:
-    """Return the topic to be created, or the result with the reason why it is not created."""
+    """Return the topic to create, or the result for the response if it cannot be created. repeated: whether the request names the topic
+    twice.
+    """
     if repeated:
         return _failure(wanted.name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
     try:
@@ -104,7 +106,7 @@ def _success(topic: Topic) -> CreatableTopicResult:
 
 
 def _unseen(topic: Topic) -> CreatableTopicResult:
-    """Return the result of a created topic whose settings the client may not see."""
+    """Return the result for a created topic whose settings the client may not read."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return CreatableTopicResult(name=topic.name, topic_id=topic.id, topic_config_error_code=code, configs=[])
 

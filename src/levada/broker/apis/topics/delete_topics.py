@@ -55,7 +55,9 @@ def _find(call: Call, wanted: DeleteTopicState) -> Topic:
 
 
 def _may_see(call: Call, name: str) -> bool:
-    """Whether the client may know that a topic of this name exists: it needs permission to describe it, even if it may delete it."""
+    """Return whether the client may know that a topic exists. For this it must be allowed to describe the topic, even if it
+    may delete it.
+    """
     return allows(call, AclOperation.DELETE, ResourceType.CLUSTER) or allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
 

@@ -25,7 +25,7 @@ _MOST_PARTITIONS = 2_000
 
 
 def handle(call: Call) -> DescribeTopicPartitionsResponse:
-    """Return topics in the order of their names, from the cursor on, until the response has its maximum of partitions."""
+    """Return topics in the order of their names, beginning at the cursor, up to the maximum number of partitions in a response."""
     request: DescribeTopicPartitionsRequest = call.request
     cursor = request.cursor
     if cursor is not None and not _is_within(cursor, request):
@@ -58,7 +58,7 @@ def refuse(request: DescribeTopicPartitionsRequest, version: int, code: ErrorCod
 
 
 def _missing(call: Call, name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Return the answer for a topic that does not exist, as far as the client may know that."""
+    """Return the answer for a topic that does not exist. A client that may not describe the topic does not learn this."""
     if not may(call, ResourceType.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     return DescribeTopicPartitionsResponseTopic(

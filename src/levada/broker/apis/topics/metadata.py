@@ -65,7 +65,9 @@ def _wanted(call: Call) -> Collection[MetadataRequestTopic]:
 
 
 def _are_few_missing(call: Call, wanted: Collection[MetadataRequestTopic]) -> bool:
-    """Return whether the missing topics may be created. If they are too many for one request, none is, as in CreateTopics."""
+    """Return whether the missing topics in the request may be created. Together they must not have more partitions than one CreateTopics
+    request may create.
+    """
     cluster = call.state.cluster
     missing = sum(topic.name is not None and cluster.topic(topic.name) is None for topic in wanted)
     return missing * cluster.settings.num_partitions <= MOST_NEW_PARTITIONS
@@ -98,7 +100,9 @@ def _describe_by_id(call: Call, wanted: MetadataRequestTopic) -> MetadataRespons
 
 
 def _create_missing(call: Call, name: str, *, are_few: bool) -> ErrorCode:
-    """Create a topic if this is wanted and allowed. As in Kafka, this response does not have it yet; the client asks again."""
+    """Create a topic if the request, the settings and the client's permissions allow it; return the error code for this response. As in
+    Kafka, the client has to ask again for the topic.
+    """
     creates = call.request.allow_auto_topic_creation and call.state.settings.auto_create_topics_enable
     if creates and not _may_create(call, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

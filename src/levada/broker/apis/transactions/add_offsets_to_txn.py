@@ -12,7 +12,7 @@ _KNOWS_FENCED = 2
 
 
 def handle(call: Call) -> AddOffsetsToTxnResponse:
-    """Add the partition of __consumer_offsets that the group belongs to."""
+    """Add to the transaction the partition of __consumer_offsets to which the group belongs."""
     request: AddOffsetsToTxnRequest = call.request
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     cluster = call.state.cluster

@@ -26,7 +26,7 @@ _KNOWS_FENCED = 2
 
 
 def handle(call: Call) -> AddPartitionsToTxnResponse:
-    """Add or verify. For each transaction, all partitions are added or none."""
+    """Add partitions to transactions, or verify that they were added. In each transaction, either all partitions or none are added."""
     request: AddPartitionsToTxnRequest = call.request
     if call.version < _FIRST_BATCHED_VERSION:
         only = _transaction_of(request)

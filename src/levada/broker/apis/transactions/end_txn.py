@@ -14,7 +14,7 @@ _KNOWS_FENCED = 2
 
 
 def handle(call: Call) -> EndTxnResponse:
-    """Decide the outcome, answer, and write the markers."""
+    """Decide to commit or abort the transaction, and begin to write its markers. The response does not wait for the markers."""
     request: EndTxnRequest = call.request
     cluster = call.state.cluster
     try:

@@ -31,8 +31,9 @@ def handle(call: Call) -> InitProducerIdResponse:
 
 
 def _refusal(call: Call, transactional_id: str | None) -> ErrorCode:
-    """Return the error for a client that gets no producer id. For idempotent writes, permission to write to any topic is enough
-    (KIP-679).
+    """Return the error code for a client that may not get a producer id, otherwise NONE.
+
+    Without a transactional id, permission to write to at least one topic is sufficient (KIP-679).
     """
     if transactional_id is not None:
         allowed = may(call, ResourceType.TRANSACTIONAL_ID, transactional_id)

@@ -16,7 +16,7 @@ _KNOWN_STATES = frozenset(State)
 
 
 def handle(call: Call) -> ListTransactionsResponse:
-    """Return the matching ids. A pattern has to match a whole id."""
+    """Return the transactional ids that match all filters of the request. A pattern has to match a whole id."""
     request: ListTransactionsRequest = call.request
     placement, node_id = call.state.cluster.transaction_coordinators, call.state.node_id
     if placement.is_loading(node_id):

@@ -34,7 +34,9 @@ _Outcome: TypeAlias = ErrorCode | PendingAppend
 
 
 def handle(call: Call) -> Answer:
-    """Write each marker to each of its partitions, and wait until they are committed. They succeed and fail separately."""
+    """Write each marker to its partitions, and answer when the markers are committed. An error in one partition does not
+    affect the others.
+    """
     request: WriteTxnMarkersRequest = call.request
     outcomes = [_write(call, marker) for marker in request.markers]
     promise: Promise[Response] = Promise()
