@@ -27,7 +27,7 @@ _LIST_OFFSETS_VERSION = 11
 
 
 class OpenShare(NamedTuple):
-    """A share partition after following its log and expiring its locks, with the partition and the limits of the group."""
+    """A share partition that is up to date with its log and its locks, together with the partition and the group's settings."""
 
     key: ShareKey
     state: ShareState

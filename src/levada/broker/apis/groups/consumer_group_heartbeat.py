@@ -25,7 +25,9 @@ FIRST_VERSION_WITH_OWN_IDS = 1
 
 
 def handle(call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Handle a heartbeat: the member joins, continues or leaves. Return its epoch and, if it has changed, its assignment."""
+    """Handle the heartbeat of a member that joins, stays or leaves. The response has the member's assignment if the member needs to be
+    told.
+    """
     request: ConsumerGroupHeartbeatRequest = call.request
     try:
         if not call.state.cluster.features.level(GROUPS):

@@ -21,7 +21,9 @@ MAX_MEMBER_ID = 36
 
 
 def handle(call: Call) -> ShareGroupHeartbeatResponse:
-    """Handle a heartbeat: the member joins, continues or leaves. Return its epoch and, if it has changed, its assignment."""
+    """Handle the heartbeat of a member that joins, stays or leaves. The response has the member's assignment if the member needs to be
+    told.
+    """
     request: ShareGroupHeartbeatRequest = call.request
     try:
         check_share_groups(call)

@@ -65,7 +65,7 @@ class ClassicGroups:
     """Handles the requests of the members of a node's classic groups.
 
     store: stores the present state of a group; it gets the group and the time. new_id: returns a unique suffix for a member id, which
-    begins with the client id.
+    begins with the instance id or the client id.
     """
 
     def __init__(
