@@ -151,7 +151,7 @@ def elect_leaders(
 
 
 def _elect_all(election: ElectionType, attempts: Attempts, timeout_ms: int) -> Flow[dict[TopicPartition, bool]]:
-    """Elect the leaders of all partitions that need an election. Return these partitions with the value True."""
+    """Elect the leaders of all partitions that need an election. Return the result for each partition that the response names."""
     asked = Asked(
         lambda _: "elect leaders",
         lambda _: _election(election, None, timeout_ms),

@@ -45,7 +45,10 @@ class Attempts(Retries):
         self.answers_lost = 0
 
     def controller(self) -> Peer | None:
-        """Return the broker that metadata names as controller. None if any broker can be asked, because brokers forward the request."""
+        """Return the id of the controller that the metadata name, or None if they name none; then any broker is asked.
+
+        In KRaft mode the metadata name some broker, because every broker forwards requests to the controller.
+        """
         controller = self.metadata.snapshot.controller
         return None if controller is None else controller.id
 

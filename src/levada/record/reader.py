@@ -144,7 +144,7 @@ class RecordWalker:
 
     @property
     def finished(self) -> bool:
-        """Whether all records have been read. False if a sink was too full for the last record, which then has to be returned again."""
+        """Whether all records have been read. False if a sink did not take the last record, which then has to be returned again."""
         return not self.held and self.seen == self.count
 
     def advance(self) -> bool:
