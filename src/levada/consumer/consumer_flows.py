@@ -40,7 +40,7 @@ SESSION_CLOSE_MS = 100
 
 
 class ConsumerFlows(Waking[ConsumerCore]):
-    """The calls of one consumer. It adds itself to the engine's pollers."""
+    """The calls of one consumer that wait: poll(), commit() and others. Adds itself to the engine's pollers."""
 
     def __init__(self, core: ConsumerCore, engine: Engine, host: Host, *, default_api_timeout_ms: int, post: Post | None = None) -> None:
         """post: gives a dead letter to its producer; None if the core has no dead-letter topic."""
@@ -59,21 +59,26 @@ class ConsumerFlows(Waking[ConsumerCore]):
         stops_when_assigned: bool = False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> CallerFlow[list[AnyRecord]]:
-        """Return up to `limit` records; [] when the time is over, when positions moved without a record, or at the end of all ranges.
+        """Return up to `limit` records; [] when the time is over, when positions moved past hidden records only, or at the end of all
+        ranges.
 
-        caller: runs the pending work of the group member first. stops_when_assigned: return [] after a change of the assignment. is_enough:
-        return [] instead of waiting once it returns True; look_again() makes poll() call it.
+        caller: runs the pending work of the group member before records are returned; None without a group. stops_when_assigned: whether to
+        return [] after a change of the assignment. is_enough: when it returns True, the call returns [] instead of waiting; look_again()
+        makes the waiting call ask it.
         """
         collect = partial(self.core.collect_records, limit)
         found = yield from self._until_some(deadline_ms, collect, caller, stops_when_assigned=stops_when_assigned, is_enough=is_enough)
         return found or []
 
     def attend(self, deadline_ms: int, caller: Caller, is_enough: Callable[[], bool]) -> CallerFlow[None]:
-        """Do all that poll() does except returning records, until the time is over or is_enough() returns True; look_again() calls it."""
+        """Do the work of poll() without returning records, until the time is over or is_enough() returns True.
+
+        look_again() makes the waiting call ask is_enough().
+        """
         yield from self._until_some(deadline_ms, None, caller, is_enough=is_enough)
 
     def batch(self, deadline_ms: int, sink: BatchSink, limit: int | None, max_bytes: int, caller: Caller) -> CallerFlow[Any]:
-        """Return an Arrow batch of up to `limit` records; without rows if records() would return []."""
+        """Return an Arrow batch of up to `limit` records (None: no limit). It has no rows if records() would return []."""
         # Rows that an interrupted call left in the sink: their positions were moved back.
         sink.discard()
         if limit is None:
@@ -84,7 +89,8 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return sink.finish() if found is None else found
 
     def _ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
-        """Return rows that an earlier call decoded ahead. A step of the engine, which costs more, is skipped if it has nothing to do."""
+        """Return rows that an earlier call has decoded ahead; None if there are none. The engine is run only if it has work, to save time.
+        """
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -106,7 +112,8 @@ class ConsumerFlows(Waking[ConsumerCore]):
         finish: Callable[[], T],
         caller: Caller | None = None,
     ) -> CallerFlow[T]:
-        """Add records to columns up to `limit` rows or `max_bytes`, and return the result of finish(), even without records.
+        """Add records to the columns up to `limit` rows (None: no limit) or `max_bytes` bytes, and return the result of finish(), even
+        without records.
 
         finish() is called before positions move, so no records are lost if it raises.
         """
@@ -115,14 +122,14 @@ class ConsumerFlows(Waking[ConsumerCore]):
 
     @property
     def next_call(self) -> int:
-        """The number of the next records(), batch() or columns(), for take_back()."""
+        """The number that the next records(), batch() or columns() gets, for take_back()."""
         return self.core.calls + 1
 
     def take_back(self, call: int) -> None:
-        """Undo records(), batch() or columns(), whose result did not reach the caller.
+        """Undo a call of records(), batch() or columns(), because its result did not reach the caller.
 
-        The public API reads next_call before it begins, and calls this for any exception that it raises, KafkaErrors included. It has no
-        effect if the call did not begin, or failed by itself. Positions that were moved since, as by seek(), stay.
+        call: next_call, read before the call began. The public API calls take_back() for any exception, KafkaErrors included. It has no
+        effect if the call did not begin, or has raised an error itself. Positions that were moved since, for example by seek(), stay.
         """
         with self._host.lock:
             self.core.take_back(call)
@@ -136,7 +143,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
         stops_when_assigned: bool = False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> CallerFlow[T | None]:
-        """Collect buffered records. Without any, wait until records or an error arrive. collect: None collects nothing."""
+        """Return the collected buffered records. If there are none, wait until records or an error arrive; None when the time is over.
+
+        collect: collects records for the time in ms; None waits without collecting.
+        """
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -215,7 +225,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         post_letter(self._host, self._post, record, settled)
 
     def _do_group_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work of the group member. False if the time was over first."""
+        """Do the pending work of the group member. Return False if the time was over before it was done."""
         assert self.core.member is not None
         is_done = yield from self.core.member.do_pending_work(caller, deadline_ms)
         with self._host.lock:
@@ -223,9 +233,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return is_done
 
     def _look_around(self, now_ms: int, *, is_over: bool, collects: bool) -> tuple[Promise[None], int]:
-        """Raise the error that prevents records from arriving, if the caller has to know it.
+        """Raise the error that prevents records from arriving, if the program has to know it.
 
-        Return a promise that settles when records may be there, and
+        Return a promise that settles when records may be there, and the time in ms at which to check again. is_over: the time of the call
+        is over. collects: whether the call returns records.
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
@@ -252,7 +263,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
 
 
 def post_letter(host: Host, post: Post, letter: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
-    """Give a dead letter to its producer. settled: called with the error, whether the producer refuses at once or fails later."""
+    """Give a dead letter to its producer. settled: called with None when it was written, or with the error, which may also come at once."""
     # A signal handler may run before and during a wait of the producer. Its exception is not an error of the producer, so it is raised.
     host.run_handlers()
     try:

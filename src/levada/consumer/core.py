@@ -175,7 +175,7 @@ class ConsumerCore:
         return self.member is not None and self.member.subscribed is not None
 
     def begin_leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Promise[None]:
-        """Leave the group; return a promise that is settled when that is done or has failed. tells: see Membership.leave."""
+        """Leave the group; return a promise that settles when the request is answered or has failed. tells: see Membership.leave()."""
         assert self.member is not None
         self._stalls.waits_since_ms = NEVER_MS
         leaving = self.member.leave(reason, now_ms, tells=tells)
@@ -193,7 +193,7 @@ class ConsumerCore:
 
     @property
     def has_pending_work(self) -> bool:
-        """Whether poll() has to do work for the group first."""
+        """Whether poll() has to do work for the group before it returns records."""
         return self.member is not None and self.member.has_pending_work
 
     def _assign_from_group(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
@@ -204,12 +204,13 @@ class ConsumerCore:
             self.counters.keep(self.subscription.topics)
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
-        """Replace the assignment by bounded reads of [start, stop)."""
+        """Replace the assignment: read each partition from the offset `start` to before the offset `stop`."""
         self.subscription.assign_ranges(ranges, now_ms)
         self._follow_assignment(now_ms)
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move a position. leader_epoch: that of the record before it, to detect log truncation (KIP-320)."""
+        """Move the position of a partition. leader_epoch: the epoch of the record before this offset, to detect log truncation (KIP-320).
+        """
         self.subscription.seek(tp, offset, leader_epoch)
         self._buffer.drop_stale()
 
@@ -224,12 +225,14 @@ class ConsumerCore:
         self._buffer.drop_stale()
 
     def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
-        """Move positions back to records that were returned but not used, except in partitions that were moved since this generation."""
+        """Move positions back to records that were returned but not used. Partitions that were moved since this generation keep their
+        positions.
+        """
         self.subscription.rewind(records, generation)
         self._buffer.drop_stale()
 
     def begin_call(self, now_ms: int) -> None:
-        """Begin a poll(). Raises the errors of prepare()."""
+        """Note that a poll() begins, and start the look-up of missing positions. Raises the errors of prepare()."""
         if self.member is not None:
             self.member.entered(now_ms)
         self.commits.begin_automatic(now_ms)
@@ -248,7 +251,7 @@ class ConsumerCore:
             self.member.returned(now_ms)
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
-        """Return rows that an earlier call has decoded ahead, None without any, and whether the engine needs no step afterwards."""
+        """Return rows that an earlier call has decoded ahead (None without any), and whether the engine needs no step afterwards."""
         self.end_call(now_ms)
         commits = self.commits.begin_automatic(now_ms)
         # New partitions need a position first, and partitions that are to be revoked are not read any more.
@@ -274,7 +277,7 @@ class ConsumerCore:
         return self._buffer.changed()
 
     def announced(self) -> Promise[None]:
-        """Return a promise that is resolved at the next change, even if records can be collected already."""
+        """Return a promise that is resolved by the next announce(), even if records can be collected already."""
         return self._buffer.announced()
 
     def announce(self) -> None:
@@ -295,13 +298,13 @@ class ConsumerCore:
 
     @property
     def is_due(self) -> bool:
-        """Whether a call has changed the fetches or look-ups that are needed, so that the engine has to act."""
+        """Whether fetches or look-ups that a call has made necessary were not sent yet, so that the engine has to act."""
         return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return the error to raise because no records arrive; None to continue waiting.
 
-        last_word: poll() is about to return no records.
+        last_word: whether poll() is about to return no records.
         """
         return self._stalls.explain(now_ms, last_word=last_word)
 
@@ -315,7 +318,7 @@ class ConsumerCore:
         return None if subscribed is None or subscribed.pattern is None else subscribed.pattern.pattern
 
     def next_look_ms(self, now_ms: int) -> int:
-        """When the result of explain() may change."""
+        """The time, in ms, at which the result of explain() may change."""
         return self._stalls.next_look_ms(now_ms)
 
     def describe_standstill(self, now_ms: int) -> list[str]:
@@ -347,7 +350,7 @@ class ConsumerCore:
         return max(state.position - start, 0) if state.has_position and start != UNKNOWN_OFFSET else None
 
     def health(self, wall_ms: int) -> ConsumerHealth:
-        """Return why no records arrive. No request is sent for this."""
+        """Return the condition of the consumer and of each partition, which tells why no records arrive. No request is sent for it."""
         network, snapshot = self._engine.network, self._engine.metadata.snapshot
         failures, unsettled = network.failures(), self._committed.unstable if self._committed is not None else ()
         found = [
@@ -377,7 +380,7 @@ class ConsumerCore:
     # Flows
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
-        """Return the position; look it up first if there is none."""
+        """Return the position of a partition. If it is not known yet, look it up first."""
         state = self.subscription.state(tp)
         if self._committed is None:
             self.prepare()
@@ -497,7 +500,9 @@ class ConsumerCore:
         return self._engine.flows.start(flow, now_ms, deadline_ms=now_ms + self._api_timeout_ms, describe=what)
 
     def find_offsets(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find the first offset at or after a time in ms; -1 is the end of the log, -2 its beginning."""
+        """Return, for each partition, the first offset at or after a time in ms; None if there is none. -1 finds the log end, -2 its
+        beginning.
+        """
         self._engine.metadata.add_transient_topics({tp.topic for tp in wanted}, now_ms)
         return self._find_offsets(wanted)
 
@@ -517,7 +522,7 @@ class ConsumerCore:
         return list_topics()
 
     def close(self, now_ms: int) -> list[Promise[Any]]:
-        """Stop reading; return promises of the requests that close the fetch sessions."""
+        """Stop reading; return the promises of the requests that close the fetch sessions."""
         self.subscription.assign((), now_ms)
         return self._fetcher.close_sessions(now_ms)
 
@@ -528,9 +533,9 @@ class ConsumerCore:
 
 
 def run_beside(run: Callable[[], T], deferred: deque[Callable[[], None]], host: Host) -> Promise[T]:
-    """Let the driver call a function of the program, such as an assignor's, soon and without the engine's lock.
+    """Let the driver soon call a function of the program, such as an assignor's, without the engine's lock.
 
-    Return a promise of its result, which is settled under the lock. deferred: the engine's queue of deferred calls.
+    Return a promise of the function's result; it is settled under the lock. deferred: the engine's queue of deferred calls.
     """
     promise: Promise[T] = Promise()
 

@@ -34,7 +34,7 @@ class PollTimes:
 
 
 class ReadCounters:
-    """fetched: bytes of records per response. records: records returned per call."""
+    """Counters of reading. fetched: bytes of records per fetch response. records: records returned per call."""
 
     def __init__(self) -> None:
         self.fetched = Measure()
@@ -42,7 +42,7 @@ class ReadCounters:
 
 
 class ConsumerCounters(ReadCounters):
-    """The totals, and the counters of each assigned topic. throttle_time, commit_sync: milliseconds."""
+    """The counters of one consumer: totals, and those of each assigned topic. throttle_time, commit_sync: milliseconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class ConsumerCounters(ReadCounters):
             self._topic(topic).fetched.note(size, now_ms)
 
     def hands_out(self, counts: Mapping[str, int], now_ms: int) -> None:
-        """Count the records that a call returns. counts: records by topic."""
+        """Count the records that a call returns. counts: the number of records of each topic."""
         if counts:
             self.records.note(sum(counts.values()), now_ms)
         for topic, count in counts.items():
@@ -79,10 +79,10 @@ class ConsumerCounters(ReadCounters):
 
 
 class GroupCounters:
-    """rebalances: milliseconds from the first JoinGroup, or from a new target assignment, to the assignment.
+    """Counters of a group member. rebalances: duration in ms, from the first JoinGroup, or from a new target assignment, to the assignment.
 
-    failed: rebalances that failed. heard_ms: when the coordinator last answered a heartbeat; None before that. rebalanced_ms: when the last
-    rebalance succeeded.
+    failed: the number of rebalances that failed. heard_ms: when the coordinator last answered a heartbeat; None before that. rebalanced_ms:
+    when the last rebalance succeeded.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,10 @@ class GroupCounters:
 
 
 class ShareCounters:
-    """fetched: bytes of records per response. records: records returned per call. sent, refused: acknowledgements. throttle_time: ms."""
+    """Counters of a share consumer. fetched: bytes of records per response. records: records returned per call.
+
+    sent, refused: the number of acknowledgements. throttle_time: milliseconds.
+    """
 
     def __init__(self) -> None:
         self.fetched = Measure()

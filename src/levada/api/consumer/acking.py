@@ -47,7 +47,7 @@ already.
 
 
 class AckSettings(NamedTuple):
-    """The checked arguments of acks(). limit: with process(), how long a handler may take for a record; None for no limit."""
+    """The checked arguments of acks() or process(). limit: how long a handler of process() may take for a record; None for no limit."""
 
     max_unacked: int
     lanes: int | None
@@ -57,7 +57,10 @@ class AckSettings(NamedTuple):
 
 
 def ack_settings(max_unacked: Any, lanes: Any, ordering: Any, to: Any, *, awaited: bool) -> AckSettings:
-    """Check the arguments of acks() and process(). Raises ValueError, TypeError, and ConfigError for a producer that cannot be used."""
+    """Check the arguments of acks() and process(). Raises ValueError, TypeError, and ConfigError for a producer that cannot be used.
+
+    to: the argument dead_letter. awaited: whether the consumer belongs to levada.aio.
+    """
     if ordering not in LANE_OF:
         raise ValueError(f"ordering is 'key', 'partition' or 'none', got {ordering!r}{did_you_mean(str(ordering), LANE_OF)}")
     if to is not None:
@@ -68,9 +71,9 @@ def ack_settings(max_unacked: Any, lanes: Any, ordering: Any, to: Any, *, awaite
 
 
 class Acking:
-    """One acks() of one consumer: which records are handed out, and what their acknowledgements lead to.
+    """An open acks() of a consumer: decides which records are returned to the program, and carries out their acknowledgements.
 
-    post: sends dead letters, None without a topic for them.
+    post: sends dead letters; None without a dead-letter topic.
     """
 
     def __init__(self, consuming: Consuming, host: Host, settings: AckSettings, post: Post | None) -> None:
@@ -115,7 +118,7 @@ class Acking:
     # Handing out
 
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[list[AckRecord[Any, Any]]]:
-        """Return records to process; none when the timeout is over."""
+        """Return records to process; an empty list when the timeout is over. timeout: seconds."""
         limit = self._portion if max_records is None else positive("max_records", max_records)
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         return (yield from self._until_some(over_ms, limit, self._poll, lambda: False))
@@ -125,9 +128,7 @@ class Acking:
         return Loop(self._consuming, self._poll_in_loop)
 
     def next_hand(self, loop: Loop) -> CallerFlow[Iteration | None]:
-        """Return the next records for a loop, maybe none; None at its end: where a loop over the consumer ends, once every
-        record is done.
-        """
+        """Return the next records for a loop, possibly none. Return None when the loop is over and every record is done."""
 
         def read(over_ms: int) -> CallerFlow[None]:
             # Its end is looked for by a poll that may bring records.
@@ -165,22 +166,24 @@ class Acking:
 
     @property
     def is_due(self) -> bool:
-        """Whether to poll now even if there are records to return: the last poll was at least POLL_EVERY_MS ago."""
+        """Whether the last poll was at least POLL_EVERY_MS ago. Then the consumer has to be polled even if there are records to return."""
         return self._host.now_ms() >= self._polled_ms + POLL_EVERY_MS
 
     @property
     def next_call(self) -> int:
-        """The number of the next call, for take_back()."""
+        """The number that the next call of poll() or next_hand() gets, for take_back()."""
         return self._calls + 1
 
     def take_back(self, call: int) -> None:
-        """Undo a call whose result did not reach the caller. No effect when that call did not begin."""
+        """Undo a call whose result did not reach the caller. call: next_call, read before the call. No effect if the call raised an error
+        before it got this number.
+        """
         if call == self._calls:
             taken, self._taken = self._taken, []
             self.unacked.put_back(taken)
 
     def end_hand(self) -> None:
-        """Put back the records that a loop was not given yet."""
+        """Put back the records that a loop has received but not given to the program yet."""
         hand, self._hand = self._hand, None
         if hand is not None:
             hand.end()
@@ -199,7 +202,10 @@ class Acking:
     # Waiting for what was handed out
 
     def wait_empty(self, timeout: float | None) -> CallerFlow[None]:
-        """Wait until the program has acknowledged every record in some way; hand out none meanwhile."""
+        """Wait until the program has reported a result for every record that it has, and rejected records are in the dead-letter topic.
+
+        No records are returned meanwhile. timeout: seconds, after which TimeoutError is raised.
+        """
         self._begin()
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         while True:
@@ -212,10 +218,10 @@ class Acking:
             yield from self._attend(min(over_ms, self._next_ms), self._has_changes)
 
     def _finish(self, partitions: Collection[TopicPartition]) -> bool:
-        """Whether the records in progress of partitions that are to be given up are done, or have taken too long. No more of them are
-        handed out.
+        """Return whether a rebalance may take these partitions: True if the program has no records of theirs, or has had them for too long.
 
-        A consumer that is not a member any more does not wait: its commit would not be accepted.
+        From now on no records of these partitions are returned. A consumer that is no longer a member of the group returns True at once,
+        because its commit would not be accepted.
         """
         now_ms = self._host.now_ms()
         if not self._leaving:
@@ -238,7 +244,7 @@ class Acking:
         return True
 
     def _end_finishing(self) -> None:
-        """Go on with the partitions that were to be given up, after they have been, or when the rebalance does not take them any more."""
+        """Allow records of the held partitions to be returned again. No effect while a rebalance still waits to take the partitions."""
         if not self._is_finishing or self._has_finished:
             self._leaving = []
             self.unacked.held = frozenset()
@@ -246,7 +252,7 @@ class Acking:
 
     @property
     def _next_ms(self) -> int:
-        """When something is due that no event announces: the end of a record's delay, or of the wait for records in progress."""
+        """The time, in ms, at which a record's delay or time limit ends, or a rebalance stops waiting for records in progress."""
         is_waiting = self._finish_by_ms > self._host.now_ms()
         return min(self.unacked.due_ms, self._finish_by_ms if is_waiting else NEVER_MS)
 
@@ -289,7 +295,7 @@ class Acking:
         post_letter(self._host, self._post, letter_of_rejected(topic, entry.record, entry.reason, entry.attempts), settled)
 
     def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget the records of partitions. One that stays assigned is read again from its first unfinished record."""
+        """Forget the records of these partitions, and move each position that is still assigned back to the first unfinished record."""
         for tp in partitions:
             lanes = self.unacked.partition(tp)
             if lanes is not None:
@@ -297,7 +303,7 @@ class Acking:
                 self._reading.change(partial(_go_back, lanes.state, lanes.oldest))
 
     def _forget_lost(self) -> None:
-        """Forget the records of partitions that are not assigned any more, or were assigned anew."""
+        """Forget the records of each partition that is not assigned any more, or that was revoked and assigned again."""
         for lanes in self.unacked.partitions:
             if lanes.state.retired:
                 self.unacked.give_up(lanes.tp)
@@ -309,7 +315,7 @@ class Acking:
         return (yield from self._poll_records(over_ms, stops_when_assigned=self._consuming.config.stop_at_end))
 
     def _poll(self, over_ms: int, *, brings: bool = True) -> CallerFlow[None]:
-        """Poll until something has happened, or the time is over. brings: whether to fetch more records if none can be handed out."""
+        """Poll until a record or a change arrives, or until the time over_ms. brings: whether to fetch records if none is ready."""
         if brings and not self.unacked.has_ready:
             yield from self._poll_records(over_ms)
         else:
@@ -343,11 +349,13 @@ class Acking:
             self._end_finishing()
 
     def _is_enough(self) -> bool:
-        """Whether a poll that waits for records to hand out is to end."""
+        """Whether to end a poll that waits for records: a record can be returned, or _has_changes() is true."""
         return self.unacked.may_take or self._has_changes()
 
     def _has_changes(self) -> bool:
-        """Whether there are acknowledgements to carry out or partitions to give up."""
+        """Whether there are acknowledgements to carry out, delays or time limits that have ended, or records of revoked partitions to
+        forget.
+        """
         unacked = self.unacked
         if unacked.has_notes or unacked.due_ms <= self._host.now_ms():
             return True
@@ -364,7 +372,7 @@ class Acking:
     # Back-pressure
 
     def _pause_full(self) -> None:
-        """Pause partitions that are full or are to be given up, and resume the others."""
+        """Pause partitions with too many unfinished records and held ones. Resume the others that were paused for that reason."""
         most = self._settings.max_unacked - self._portion
         full = {lanes.tp for lanes in self.unacked.partitions if lanes.span > most} | self.unacked.held
         if not (full or self.unacked.paused):
@@ -378,18 +386,18 @@ class Acking:
         self.unacked.paused = (ours & full) | to_pause
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program pauses these partitions itself, so they are not resumed here."""
+        """Note that the program itself pauses these partitions, so that only the program resumes them."""
         self.unacked.paused.difference_update(partitions)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program seeks these partitions, or all when none are named: earlier records are not handed out and cannot be acknowledged."""
+        """Forget the records of partitions that the program seeks; no partitions: of all. These records can no longer be acknowledged."""
         for tp in list(partitions) or [lanes.tp for lanes in self.unacked.partitions]:
             self.unacked.give_up(tp)
 
     # The end
 
     def close(self) -> None:
-        """Give up the unfinished records: the next reader gets them again. Idempotent."""
+        """Give up the unfinished records: the next poll(), or the next owner of the partition, returns them again. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -413,7 +421,7 @@ class Acking:
 
 
 def _go_back(state: PartitionState, oldest: AnyRecord | None, core: ConsumerCore, _: int) -> None:
-    """Seek back to a record, if the partition is still assigned and its position is behind that record."""
+    """Move the position back to a record, if the partition is still assigned and its position is after that record."""
     if oldest is not None and not state.retired and state.position > oldest.offset:
         core.rewind([oldest], core.subscription.generations.newest)
 

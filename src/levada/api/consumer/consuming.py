@@ -69,18 +69,18 @@ OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
 class OpenAcks(Protocol):
-    """An open acks(), as other calls of its consumer affect it."""
+    """The part of an open acks() that other calls of its consumer use."""
 
     def settle(self) -> None:
         """Carry out the acknowledgements that the program has made so far."""
         ...
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program seeks these partitions, or all when none are named: earlier records are given up."""
+        """Give up the records of partitions that the program seeks; no partitions: of all."""
         ...
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program pauses these partitions itself, so they are not resumed when there is room for more records."""
+        """Note that the program itself pauses these partitions, so that they are not resumed when there is room for more records."""
         ...
 
     def close(self) -> None:
@@ -89,9 +89,10 @@ class OpenAcks(Protocol):
 
 
 class Consuming:
-    """What one consumer does. host: its driver. on_reset: the user's callback. post: sends dead letters, if there may be any.
+    """The calls of a consumer, for both the synchronous and the asyncio API. host: the driver that runs them.
 
-    keeps: selects the records to return, None for all.
+    on_reset: the program's function for positions that auto.offset.reset moved; None without one. post: sends dead letters; None without a
+    dead-letter topic. keeps: selects the records to return; None returns all.
     """
 
     def __init__(
@@ -130,7 +131,8 @@ class Consuming:
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None) -> None:
-        """Read exactly these partitions. ends: for some of the partitions, the offset at which reading stops."""
+        """Read exactly these partitions. ends: the offset at which to stop reading, for some of the partitions; None reads all without end.
+        """
         wanted = topic_partitions(partitions)
         stops = end_offsets(ends or {}, wanted)
         self.end_iteration()
@@ -145,7 +147,7 @@ class Consuming:
         on_revoked: OnRebalance | None,
         on_lost: OnRebalance | None,
     ) -> None:
-        """Have the group assign partitions of these topics."""
+        """Subscribe to topics or to a pattern: the group assigns their partitions."""
         self.subscribing.subscribe(subscribed_to(topics, pattern), listener_of(listener, on_assigned, on_revoked, on_lost))
 
     def unsubscribe(self) -> CallerFlow[None]:
@@ -156,32 +158,32 @@ class Consuming:
         yield from self.subscribing.unsubscribe()
 
     def finished(self) -> set[TopicPartition]:
-        """Return the partitions that are read to their ends."""
+        """Return the assigned partitions that are read up to their end offsets."""
         self.end_iteration()
         return self.reading.look(lambda core: {state.tp for state in core.subscription if state.finished})
 
     @property
     def is_finished(self) -> bool:
-        """Whether all partitions are read to their ends."""
+        """Whether all assigned partitions are read up to their end offsets."""
         return self.reading.look(lambda core: core.subscription.is_finished)
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions now assigned."""
+        """Return the partitions that are assigned now."""
         return set(self.reading.look(lambda core: core.subscription.assignment))
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on at this offset."""
+        """Move the position of a partition to this offset."""
         wanted, given = topic_partition(tp), offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
         offset, epoch = whole("offset", given.offset), whole("leader epoch", given.leader_epoch)
         self._move([wanted], lambda core: core.seek(wanted, offset, epoch))
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        """Go on at one end of the log."""
+        """Move the positions of these partitions (none: of all assigned ones) to the beginning or the end of their logs."""
         wanted = topic_partitions(partitions)
         self._move(wanted, lambda core: core.seek_to(wanted, to))
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on where the group has committed."""
+        """Move the positions of these partitions (none: of all assigned ones) to the committed offsets of the group."""
         wanted = topic_partitions(partitions)
         self.group_metadata()
         self._move(wanted, lambda core: core.seek_to_committed(wanted))
@@ -194,7 +196,7 @@ class Consuming:
             self.acking.forget(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these partitions until resume()."""
+        """Return no records of these partitions until resume()."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
         if self.acking is not None:
@@ -202,7 +204,7 @@ class Consuming:
         self.reading.change(lambda core, _: core.subscription.pause(wanted))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on where pause() stopped."""
+        """Return records of paused partitions again, from their positions on."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
         self.reading.change(lambda core, now_ms: core.subscription.resume(wanted, now_ms))
@@ -215,28 +217,31 @@ class Consuming:
 
     @property
     def next_call(self) -> int:
-        """The number of the next poll() or poll_arrow(), for take_back()."""
+        """The number that the next poll() or poll_arrow() gets, for take_back()."""
         return self.reading.next_call
 
     def take_back(self, call: int) -> None:
-        """Undo a poll whose result did not reach the caller."""
+        """Undo the poll with this number, because its result did not reach the caller. call: next_call, read before the poll."""
         self.reading.take_back(call)
 
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ConsumerRecords[Any, Any]]:
-        """Return the next records."""
+        """Return the next records; none when the timeout, in seconds, is over. max_records: None for max.poll.records."""
         self._begin_reading()
         self.leave_loop()
         limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
         return (yield from self.read(self._over_ms(timeout), limit))
 
     def poll_in_loop(self, timeout: float) -> CallerFlow[ConsumerRecords[Any, Any]]:
-        """Return the next records for the loop that runs."""
+        """Return the next records for a loop over the consumer; none when the timeout, in seconds, is over."""
         self._begin_reading()
         # What the group assigns has to be given its ends before it is waited for.
         return (yield from self.read(self._over_ms(timeout), self.config.max_poll_records, stops_when_assigned=self.config.stop_at_end))
 
     def read(self, over_ms: int, limit: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
-        """Return the next records, after the interceptors. how: see Reading.records."""
+        """Return the next records, after the interceptors have seen them. over_ms: the time at which to stop waiting.
+
+        how: further arguments for ConsumerFlows.records().
+        """
         self.tell_of_commits()
         self._note_abort()
         caller = self.subscribing.caller
@@ -254,7 +259,7 @@ class Consuming:
         columns: Sequence[str] | None,
         text: Sequence[str],
     ) -> CallerFlow[Any]:
-        """Return the next records as columns."""
+        """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over."""
         self.check_readable()
         self._interceptors.check_columns()
         self._begin_reading()
@@ -271,13 +276,16 @@ class Consuming:
         return batch
 
     def enter_loop(self, loop: object) -> None:
-        """Record that a loop reads. An earlier loop has ended then."""
+        """Note which loop reads from now on. If another loop was reading, it counts as ended."""
         if loop is not self._loop:
             self.leave_loop()
             self._loop = loop
 
     def leave_loop(self, loop: object | None = None) -> None:
-        """Remove the ends that a loop has given to partitions, because it has ended. loop: only if it is this one; None for any."""
+        """Remove the end offsets that a loop has set for partitions (stop.at.end), because the loop has ended.
+
+        loop: has an effect only if this loop is the one that reads; None ends any loop.
+        """
         if self._loop is not None and loop in (None, self._loop):
             self._loop = None
             if self.config.stop_at_end:
@@ -286,7 +294,7 @@ class Consuming:
                     self.reading.change(lambda core, _: unbound(core.subscription))
 
     def _begin_reading(self) -> None:
-        """Record that the program is done with earlier records, because it asks for more."""
+        """Check that records may be read now, and note that the program is done with all earlier records, because it asks for more."""
         self.check_readable()
         if self.acking is not None:
             raise IllegalStateError("acks() hands out the records of this consumer; close it before poll() or a loop over the consumer")
@@ -296,16 +304,22 @@ class Consuming:
     # Committing
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group and member whose offsets are committed."""
+        """Return the group and the member for which offsets are committed."""
         return self.reading.look(lambda core: core.commits.group)
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions after all records that poll() or a loop has returned."""
+        """Return the offset of each partition that is committed by default: after the last returned record or, with acks(), that of the
+        first unfinished one.
+        """
         self._settle()
         return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
 
     def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that a transaction commits: after the last of these records, or after everything that was handed out."""
+        """Return the offsets that a transaction commits: after the last of these records, or after all returned records if `records` is
+        None.
+
+        sending: the transaction's sending of offsets.
+        """
         found = None if records is None else self._spans(records, "send_offsets()")
         offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
         self._note_abort()
@@ -317,7 +331,7 @@ class Consuming:
         return offsets
 
     def _note_abort(self) -> None:
-        """After a transaction was aborted, record what was read by then."""
+        """If a transaction that had sent offsets was aborted, note the positions at this time."""
         if self.sent.lacks_abort:
             self.sent.note_abort(self._reads())
 
@@ -325,7 +339,11 @@ class Consuming:
         return self.reading.look(lambda core: [Read(state, state.origin, state.done_to, state.position) for state in core.subscription])
 
     def _spans(self, records: Any, call: str) -> Mapping[TopicPartition, Span]:
-        """Return the records that the program is done with. Raises IllegalStateError for records that it may not commit."""
+        """Return the lowest offset of these records in each partition, and the offset to commit after them. Raises IllegalStateError for
+        records that may not be committed.
+
+        call: the name of the called method, for error messages.
+        """
         if self.acking is not None:
             raise IllegalStateError(f"{call}: acks() commits what is acknowledged; call ack() of the records, and {call} without them")
         found = spans(records, call)
@@ -343,7 +361,10 @@ class Consuming:
         return found
 
     def _to_commit(self, given: ToCommit, call: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that the program names, which means that it is done with the records before them."""
+        """Return the offsets that the program wants to commit, and note that it is done with all records before them.
+
+        call: the name of the called method, for error messages.
+        """
         if isinstance(given, Mapping):
             wanted = offsets_to_commit(given)
         else:
@@ -352,7 +373,7 @@ class Consuming:
         return wanted
 
     def commit(self, offsets: ToCommit | None, timeout: float | None) -> CallerFlow[None]:
-        """Commit, and wait until that is done."""
+        """Commit, and wait for the result. offsets: None commits everything that the program is done with. timeout: seconds."""
         wanted = None if offsets is None else self._to_commit(offsets, "commit()")
         group = self.group_metadata()
         self._settle()
@@ -368,7 +389,7 @@ class Consuming:
         self.tell_of_commits()
 
     def commit_async(self, offsets: ToCommit | None, callback: OnCommit | None) -> Promise[None]:
-        """Commit without waiting."""
+        """Commit without waiting; return a promise of the result. offsets: None commits everything that the program is done with."""
         wanted = None if offsets is None else self._to_commit(offsets, "commit_async()")
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
@@ -377,7 +398,7 @@ class Consuming:
         return self._host.change(lambda _: self.core.commits.begin(self._given() if wanted is None else wanted, callback))
 
     def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], timeout: float | None) -> CallerFlow[Committed]:
-        """Return what the group has committed."""
+        """Return the committed offsets of the group."""
         wanted = topic_partitions(partitions)
         return self._timed(self.core.counters.committed, self.run(lambda core, _: core.committed(wanted), timeout, "committed offsets"))
 
@@ -391,19 +412,22 @@ class Consuming:
                 measure.note(now_ms - began_ms, now_ms)
 
     def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit for a program that names none, which means that it is done with every record it was given."""
+        """Return the offsets after all records that loops and polls have returned, and note that the program is done with these records."""
         self._iterations.done_with_all()
         return self.core.commits.handed_out(self._iterations.left)
 
     def _settle(self) -> None:
-        """Carry out the acknowledgements made so far. Not under the lock, because dead letters are sent by another producer."""
+        """Carry out the acknowledgements that the program has made so far, if an acks() is open.
+
+        Not to be called under the engine's lock, because another producer sends the dead letters.
+        """
         if self.acking is not None:
             self.acking.settle()
 
     # Positions and offsets
 
     def position(self, tp: TopicPartition, timeout: float | None) -> CallerFlow[int]:
-        """Return the offset of the next record poll() will return."""
+        """Return the offset of the next record that poll() will return."""
         wanted = topic_partition(tp)
         self.end_iteration()
         return self.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
@@ -413,25 +437,25 @@ class Consuming:
         return health(self.reading, self._engine, self.config, timeout)
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end of the log, as of the last fetch."""
+        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before a fetch."""
         wanted = topic_partition(tp)
         self.end_iteration()
         return self.reading.look(lambda core: core.lag(wanted))
 
     def current_lead(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is after the start of the log."""
+        """Return how many offsets the position is after the start of the log, as of the last fetch; None before a fetch."""
         wanted = topic_partition(tp)
         self.end_iteration()
         return self.reading.look(lambda core: core.lead(wanted))
 
     def ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None) -> CallerFlow[dict[TopicPartition, int]]:
-        """Return one end of each partition's log."""
+        """Return the beginning (OffsetSpec.EARLIEST) or the end offset of each partition's log."""
         what = "beginning offsets" if spec is OffsetSpec.EARLIEST else "end offsets"
         found = yield from self._find(dict.fromkeys(topic_partitions(partitions), int(spec)), timeout, what)
         return {tp: 0 if at is None else at.offset for tp, at in found.items()}
 
     def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], timeout: float | None) -> CallerFlow[Offsets]:
-        """Find the earliest offset whose timestamp is at or after a time, per partition."""
+        """Return, for each partition, the first offset whose timestamp is at or after a time; None if there is none."""
         return self._find({topic_partition(tp): epoch_ms(time) for tp, time in times.items()}, timeout, "offsets for times")
 
     def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
@@ -440,11 +464,14 @@ class Consuming:
         return self.run(lambda core, _: core.partitions_for(topic), timeout, f"partitions of '{topic}'")
 
     def list_topics(self, timeout: float | None) -> CallerFlow[dict[str, list[PartitionInfo]]]:
-        """Describe every topic this user may see."""
+        """Describe every topic that this user may describe."""
         return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
 
     def close(self, timeout: float, leave_group: bool | None) -> CallerFlow[None]:
-        """Commit for the last time, leave the group and stop reading. The driver has to be closed next, whatever happens."""
+        """Commit for the last time, leave the group and stop reading. The driver has to be closed next, even if this raises.
+
+        timeout: seconds. leave_group: like `tells` of Membership.leave().
+        """
         over_ms = self._over_ms(timeout)
         try:
             self.end_iteration()
@@ -480,7 +507,7 @@ class Consuming:
             self.log.warning("what was read last may not be committed, and is read again: %s", error)
 
     def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
-        """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms."""
+        """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms. what: names the call in a timeout error."""
         return self.reading.run(begin, None if timeout is None else deadline_ms(0, timeout), what)
 
     def _find(self, wanted: Mapping[TopicPartition, int], timeout: float | None, what: str) -> CallerFlow[Offsets]:
@@ -512,7 +539,7 @@ def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> N
 
 
 class CommitsTold:
-    """Calls the interceptors and the callbacks of commit_async() for the commits of one consumer."""
+    """Calls the interceptors and the callbacks of commit_async() when commits of one consumer have ended."""
 
     def __init__(self, core: ConsumerCore, reading: ConsumerFlows, host: Host, interceptors: ConsumerInterceptors, log: Log) -> None:
         self._commits = core.commits
@@ -522,9 +549,9 @@ class CommitsTold:
         self._log = log
 
     def tell(self) -> None:
-        """Call them for commits that have ended, in the order of the commits.
+        """Call the interceptors and callbacks for commits that have ended, in the order of the commits.
 
-        An exception of a callback comes out; the others are called by the next call.
+        If a callback raises, its exception is raised, and the remaining callbacks are called by the next tell().
         """
         if self._interceptors and self._commits.has_untold:
             for offsets in self._reading.look(lambda core: core.commits.newly_committed()):

@@ -14,10 +14,10 @@ from levada.types import Headers
 
 
 def dead_letter(to: DeadLetter, option: str, *, awaited: bool) -> DeadLetter:
-    """Return a DeadLetter that can be used. option: the option it was given for, in error messages.
+    """Check a DeadLetter and return it. option: the name of the option or argument, for error messages.
 
-    awaited: whether the consumer is one of levada.aio. Raises ConfigError for a producer of the other API, for one with serializers (dead
-    letters are bytes already), and for a transactional one.
+    awaited: whether the consumer belongs to levada.aio. Raises ConfigError if the producer belongs to the other API, is transactional, or
+    has serializers (dead letters are bytes already).
     """
     if inspect.iscoroutinefunction(to.producer.send) is not awaited:
         raise ConfigError(f"{option}: this consumer needs a DeadLetter with a {'levada.aio' if awaited else 'levada'}.KafkaProducer")
@@ -38,13 +38,13 @@ def dead_letter(to: DeadLetter, option: str, *, awaited: bool) -> DeadLetter:
 
 
 def of_decode_errors(config: ConsumerConfig, *, awaited: bool) -> DeadLetter | None:
-    """Return the DeadLetter for records that do not deserialize, None without one. Raises as dead_letter() does."""
+    """Return the DeadLetter of on.decode.error; None if that option has another value. Raises as dead_letter() does."""
     to = config.on_decode_error
     return dead_letter(to, "'on.decode.error'", awaited=awaited) if isinstance(to, DeadLetter) else None
 
 
 def most_bytes(to: DeadLetter) -> int | None:
-    """Return the max.request.size of the producer, None where that is not known."""
+    """Return the max.request.size of the producer; None if its configuration is not known."""
     config = _config(to)
     return None if config is None else config.max_request_size
 

@@ -38,7 +38,7 @@ def health(reading: ConsumerFlows, engine: Engine, config: ConsumerConfig, timeo
 
 
 def _told(one: PartitionHealth, transactions: Sequence[OpenTransaction], else_: str = "") -> PartitionHealth:
-    """Return a partition's health with the transactions that it waits for."""
+    """Return a partition's health, with a text about the open transactions that it waits for. else_: the text if there are none."""
     if one.condition is not Condition.OPEN_TRANSACTION:
         return one
     whose = ", ".join(_described(transaction) for transaction in transactions) or else_ or "it has ended meanwhile"

@@ -16,10 +16,10 @@ POLL_MS = 60_000
 
 
 class Iteration:
-    """The records that a loop over a consumer has, and how many of them it was given. is_over: it gets no more of them.
+    """The records of one poll that a loop over a consumer goes through. is_over: whether the loop gets no more of these records.
 
-    coming: yields the records, and none after end(). It also counts them, because a statement per record would take as long as making the
-    record. committed: how many the loop had been given when the program last committed.
+    coming: an iterator over the records; after end() it yields none. Its length hint counts the given records, because a Python statement
+    per record would take as long as making the record. committed: how many records had been given to the loop at the program's last commit.
     """
 
     __slots__ = ("_given", "coming", "committed", "generation", "is_over", "records")
@@ -34,12 +34,12 @@ class Iteration:
 
     @property
     def given(self) -> int:
-        """How many records the loop was given."""
+        """How many records were given to the loop."""
         return self._given if self.is_over else len(self.records) - length_hint(self.coming)
 
     @property
     def left(self) -> Sequence[AnyRecord]:
-        """The records that the loop was not given."""
+        """The records that were not given to the loop yet."""
         return self.records[self.given :]
 
     def end(self) -> None:
@@ -64,19 +64,20 @@ class Iterations:
         """The last record that a loop was given before it was left, and the newest generation then."""
 
     def begin(self, records: ConsumerRecords[Any, Any]) -> Iteration:
-        """Give a loop these records one by one."""
+        """Return an Iteration that gives these records to a loop one by one."""
         self._iteration = Iteration(records, self._reading.look(lambda core: core.subscription.generations.newest))
         return self._iteration
 
     @property
     def left(self) -> Sequence[AnyRecord]:
-        """The records that the loop was not given yet."""
+        """The records of the running loop that were not given to it yet."""
         return self._iteration.left if self._iteration is not None else ()
 
     def end(self) -> None:
-        """Take back the records that a loop was not given, before the consumer reads, seeks or is asked for a position.
+        """End the running loop's iteration, and move positions back to the records that were not given to the loop.
 
-        The loop's own end may come too late for that: asyncio ends the generator of a loop that was left only some time later.
+        Called before the consumer reads, seeks or returns a position. The end of the loop itself may come too late: asyncio closes the
+        generator of a loop that was left only some time later.
         """
         iteration, self._iteration = self._iteration, None
         if iteration is not None:
@@ -89,13 +90,13 @@ class Iterations:
                     self._last = iteration.records[iteration.given - 1], newest
 
     def done_with_all(self) -> None:
-        """Record that the program is done with every record that loops were given."""
+        """Note that the program is done with every record that was given to a loop."""
         self._last = None
         if self._iteration is not None:
             self._iteration.committed = self._iteration.given
 
     def done_before(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record that the program is done with everything before these offsets."""
+        """Note that the program is done with all records before these offsets."""
 
         def is_done(record: AnyRecord) -> bool:
             at = offsets.get(TopicPartition(record.topic, record.partition))
@@ -108,7 +109,9 @@ class Iterations:
             self._last = None
 
     def take_back_last(self) -> None:
-        """Leave the last record of a loop that was left out of the commit, because the program asks for no more records."""
+        """Move the position back to the last record of a loop that was left, because it is unknown whether the program has processed that
+        record.
+        """
         last, self._last = self._last, None
         if last is not None:
             record, generation = last

@@ -19,7 +19,10 @@ from levada.types import ConsumerRecords, OffsetSpec
 
 
 class Loop:
-    """One loop over a consumer. is_over: whether it has ended by itself. read: polls with a timeout in seconds; default: poll_in_loop()."""
+    """A loop over a consumer. is_over: whether the loop has ended because of consumer.timeout.ms or stop.at.end.
+
+    read: polls, with a timeout in seconds; None for poll_in_loop().
+    """
 
     def __init__(self, consuming: Consuming, read: Callable[[float], CallerFlow[ConsumerRecords[Any, Any]]] | None = None) -> None:
         self.is_over = False
@@ -31,7 +34,7 @@ class Loop:
         """When the loop ends unless a record comes before; None right after a record."""
 
     def poll(self, now_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records, maybe none. It polls at most once, so that the result can be taken back (take_back())."""
+        """Poll at most once, so that the poll can be undone with take_back(); return the next records, possibly none."""
         return self._consuming.iterate((yield from self.read(now_ms)))
 
     def read(self, now_ms: int) -> CallerFlow[ConsumerRecords[Any, Any]]:
@@ -53,11 +56,11 @@ class Loop:
         return records
 
     def leave(self) -> None:
-        """Remove the ends that the loop has given to partitions (stop.at.end). Has no effect if another loop has begun since."""
+        """Remove the end offsets that the loop has set for partitions (stop.at.end). Has no effect if another loop has begun since."""
         self._consuming.leave_loop(self)
 
     def _bound(self) -> CallerFlow[None]:
-        """Give partitions without an end the current end of their logs."""
+        """Set the current log end as end offset of each partition that has no end offset yet."""
         reading = self._consuming.reading
         unbounded = reading.look(lambda core: [state.tp for state in core.subscription if state.stop_offset is None])
         if unbounded:
@@ -65,7 +68,7 @@ class Loop:
             reading.change(lambda core, _: bound(core.subscription, ends))
 
     def _is_beyond(self) -> CallerFlow[bool]:
-        """Whether a position is behind the end of its log, as a committed position may be when the log was created anew."""
+        """Return whether a position is after the end of its log, for example a committed position after the topic was created anew."""
         reading = self._consuming.reading
         found = reading.look(lambda core: beyond(core.subscription))
         if not found:

@@ -37,10 +37,11 @@ class Refused(Exception):
 
 
 class Outcomes(NamedTuple):
-    """Decides what happens to records whose handler has ended.
+    """Decides about each record whose handler has ended.
 
-    retries: how often a record is handed out again after a failure, None without limit. retry_delay: seconds before that, or a function of
-    the number of the attempt that failed, from 1 on. may_reject: whether records that fail finally go to a dead-letter topic.
+    retries: how often a record is processed again after a failure; None for no limit. retry_delay: seconds before each retry, or a function
+    that returns them for the number of the failed attempt, from 1 on. may_reject: whether a record is written to a dead-letter topic after
+    its last failure.
     """
 
     retries: int | None
@@ -48,7 +49,10 @@ class Outcomes(NamedTuple):
     may_reject: bool
 
     def settle(self, record: AckRecord[Any, Any], error: BaseException | None) -> None:
-        """Acknowledge, retry or reject a record by the outcome of its handler. What the handler has called itself takes precedence."""
+        """Acknowledge, retry, reject or fail a record by the result of its handler. error: what the handler raised; None for success.
+
+        If the handler itself has called ack(), nack(), reject() or fail() of the record, that call counts.
+        """
         if error is None:
             record.ack()
         elif isinstance(error, CannotRun):
@@ -73,10 +77,10 @@ class Outcomes(NamedTuple):
             record.fail(ending)
 
     def executed(self, record: AckRecord[Any, Any], error: BaseException | None) -> None:
-        """Settle a record with the outcome of its future.
+        """Settle a record by the result of its future. error: the exception of the future; None for success.
 
-        An exception of the handler is in a Raised. Everything else is a failure of the executor, for which no record is retried or
-        rejected.
+        An exception of the handler comes wrapped in Raised. A record whose future was cancelled is processed again. Any other exception is
+        a failure of the executor and ends process(); the record is neither retried nor rejected.
         """
         if error is None or isinstance(error, CannotRun):
             self.settle(record, error)
@@ -90,12 +94,12 @@ class Outcomes(NamedTuple):
             record.fail(_executor_failed(record, error))
 
     def follow(self, record: AckRecord[Any, Any], future: Future[Any]) -> None:
-        """Settle a record when its handler in an executor has ended."""
+        """Settle a record by its future, which is done."""
         self.executed(record, FutureCancelledError() if future.cancelled() else future.exception())
 
 
 def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reject: bool) -> Outcomes:
-    """Check the arguments of process() about outcomes. Raises ConfigError if nothing would ever be committed."""
+    """Check the arguments retries and retry_delay of process(). Raises ConfigError if a group.id is set but enable.auto.commit is false."""
     if config.group_id and not config.enable_auto_commit:
         raise ConfigError(
             "process() commits what is done by itself, and 'enable.auto.commit' is false, so that nothing would ever be committed; leave "
@@ -111,7 +115,7 @@ def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reje
 
 
 def _is_coroutine_function(handler: Any) -> bool:
-    """Whether calling it makes a coroutine, also by the __call__() of an object."""
+    """Return whether a call of the handler makes a coroutine. The handler may also be an object with a __call__() method."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
@@ -126,15 +130,17 @@ def refuse_generator_function(handler: Any) -> None:
 
 
 def handler_seconds(timeout: Any) -> float | None:
-    """Return the argument handler_timeout. Raises ValueError, TypeError."""
+    """Check the argument handler_timeout and return it in seconds; None for no limit. Raises ValueError, TypeError."""
     if timeout is not None and not checked_timeout(timeout) > 0:
         raise ValueError(f"handler_timeout is a number of seconds above 0, or None for no limit; got {timeout!r}")
     return None if timeout is None else float(timeout)
 
 
 def work_limit(seconds: float | None, executor: Any) -> WorkLimit | None:
-    """Return after how long process() ends although a handler still runs, None for never. The last resort when nothing else has ended the
-    handler.
+    """Return the time limit after which process() fails a record although its handler still runs; None for no limit.
+
+    seconds: handler_timeout. executor: the argument of process(). Worker processes need no such limit, because they are interrupted and
+    ended.
     """
     if seconds is None or executor == "process":
         return None
@@ -148,10 +154,12 @@ def work_limit(seconds: float | None, executor: Any) -> WorkLimit | None:
 
 @contextmanager
 def executor_for(where: Any, concurrency: int, handler: Any, seconds: float | None, is_idle: Callable[[], bool]) -> Iterator[Submit]:
-    """A context in which handlers run in threads, processes or the program's own executor. At its end, levada's own executor is shut down.
+    """Return a context that yields a function that runs the handler for a record: in threads, in processes or in the program's own
+    executor.
 
-    seconds: how long a handler may take. is_idle: whether all handlers have ended; then the workers are waited for, otherwise they are left
-    running. Raises TypeError and ValueError for an executor that cannot run handlers.
+    At the end of the context, levada's own executor is shut down. where: the argument executor of process(). seconds: how long a handler
+    may take; None for no limit. is_idle: whether all handlers have ended; if so, the context waits for the workers, else it leaves them
+    running. Raises TypeError and ValueError for an executor that cannot run the handler.
     """
     if _is_coroutine_function(handler):
         raise TypeError("the handler is a coroutine function; only consumers of levada.aio await it, and no executor does")

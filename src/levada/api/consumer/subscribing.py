@@ -23,8 +23,10 @@ OnRebalance: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None] | None
 
 
 class Subscribing:
-    """The membership of one consumer. caller: runs the part of a rebalance that belongs to the program; the engine has no reference to it
-    or to its listener.
+    """The subscription and group membership of one consumer.
+
+    caller: runs the listener and other functions of the program during a rebalance. The engine refers neither to `caller` nor to the
+    listener.
     """
 
     def __init__(self, core: ConsumerCore, reading: ConsumerFlows, host: Host) -> None:
@@ -38,7 +40,7 @@ class Subscribing:
             (self._core.member.entered if is_within else self._core.member.returned)(self._host.now_ms())
 
     def subscribe(self, subscribed: Subscribed, listener: Listener | None) -> None:
-        """Have the group assign partitions of these topics."""
+        """Subscribe to topics or to a pattern: the group assigns their partitions. listener: None for no listener."""
 
         def begin(core: ConsumerCore, now_ms: int) -> None:
             core.subscribe(subscribed, now_ms)
@@ -52,7 +54,7 @@ class Subscribing:
         return set(self._reading.look(lambda core: core.member.topics if core.member is not None else ()))
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Request a rebalance of the group."""
+        """Request a rebalance of the group. reason: a text for the coordinator's log."""
         self._reading.change(lambda core, _: self._subscribed_member(core).enforce_rebalance(reason))
 
     def _subscribed_member(self, core: ConsumerCore) -> Membership:
@@ -61,7 +63,9 @@ class Subscribing:
         return core.member
 
     def unsubscribe(self) -> CallerFlow[None]:
-        """Give up the partitions and leave the group; the request to the coordinator is sent soon."""
+        """Commit, revoke all partitions and leave the group, without waiting for the coordinator's answer. Without a subscription, clear
+        the assignment.
+        """
         if not self._reading.look(lambda core: core.is_subscribed):
             self._reading.change(lambda core, now_ms: core.assign((), {}, now_ms))
             return
@@ -77,7 +81,11 @@ class Subscribing:
             self._begin_leave("the consumer has unsubscribed", tells=None)
 
     def leave_at_close(self, deadline_ms: int, tells: bool | None) -> CallerFlow[None]:
-        """Give up the partitions, and wait until the coordinator has been told. Raises what a listener raises."""
+        """Revoke all partitions, and wait until the coordinator has answered the request to leave the group. Raises the errors of a
+        listener.
+
+        deadline_ms: when to stop waiting. tells: see Membership.leave().
+        """
         if not self._reading.look(lambda core: core.is_subscribed):
             return
         failed: Exception | None = None
@@ -99,13 +107,13 @@ class Subscribing:
         return self._host.change(lambda now_ms: self._core.begin_leave(reason, now_ms, tells=tells))
 
     def check_not_telling(self) -> None:
-        """Raise IllegalStateError inside a listener, because the assignment is being changed."""
+        """Raise IllegalStateError if a rebalance listener is running: the assignment is being changed."""
         if self.caller.is_in_listener:
             raise IllegalStateError("a RebalanceListener may not ask for records; poll() after it has returned")
 
 
 def subscribed_to(topics: Iterable[str] | None, pattern: Pattern | None) -> Subscribed:
-    """Return the topics or the pattern to read. Raises TypeError for anything else."""
+    """Return the subscription for the arguments of subscribe(), of which exactly one must be given. Raises TypeError and ValueError."""
     if (topics is None) == (pattern is None):
         raise TypeError("subscribe() takes a list of topics, or pattern=, a regular expression for whole names")
     if topics is not None:

@@ -32,11 +32,11 @@ _PARENT_EVERY_S: Final = 0.5
 
 
 class CannotRun(TypeError):
-    """The handler cannot run in its executor, whatever the record."""
+    """The handler cannot run in its executor with any record."""
 
 
 class Raised(Exception):
-    """The handler has raised `error`. Any other exception in an executor's future is the executor's own."""
+    """Wraps the exception `error` that the handler has raised. An exception of a future that is not a Raised comes from the executor."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -47,14 +47,14 @@ class Raised(Exception):
 
 
 class HandlerTraceback(Exception):
-    """The traceback of an exception in another process: the cause of the exception that is raised here."""
+    """The traceback of an exception that was raised in a worker process. It becomes the cause of the exception in the program's process."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'
 
 
 def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
-    """Call a handler. Raises Raised for its exception, and CannotRun if it returned an awaitable or a generator."""
+    """Call a handler with a record. Raises Raised for its exception, and CannotRun if the handler returned an awaitable or a generator."""
     try:
         returned = handler(record)
     except BaseException as error:
@@ -63,7 +63,7 @@ def call(handler: Callable[[Any], object], record: AnyRecord) -> None:
 
 
 def check_ran(returned: object) -> None:
-    """Raise CannotRun if the handler returned an awaitable or a generator: neither has run."""
+    """Raise CannotRun if the handler returned an awaitable or a generator, because then its body has not run."""
     if isinstance(returned, Awaitable):
         what = f"an awaitable {type(returned).__name__}"
         if isinstance(returned, Coroutine):
@@ -101,7 +101,7 @@ def call_pickled(handler: bytes, record: bytes) -> None:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """Return an exception as bytes that can be unpickled, None if there are none."""
+    """Return an exception as bytes that can be unpickled; None if that is not possible."""
     pickled = _surviving(error)
     if pickled is None and not isinstance(error, Exception | CancelledError):
         # It has to end the program all the same, as SystemExit and KeyboardInterrupt do.

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """One record, from the poll() that returned it until it is done. sequence: counts the records of its partition.
+    """A record, from the poll() that returned it until it is done. sequence: its number among the records of its partition, from 0 on.
 
-    attempts: how often the program has reported a result for it. turn: counts how often it was returned, so that a report about an earlier
-    time is recognized.
+    attempts: how often the program has reported nack(), reject() or fail() for the record, or has exceeded the time limit. turn: how often
+    the record was returned to the program. A report about an earlier turn is ignored.
     """
 
     __slots__ = ("attempts", "lane", "lanes", "reason", "record", "sequence", "state", "turn")
@@ -40,7 +40,7 @@ class Entry:
 
 
 class PartitionLanes:
-    """The unfinished records of one partition. state: the PartitionState of the assignment that they belong to."""
+    """The unfinished records of one partition. state: the PartitionState of the assignment in which the records were read."""
 
     def __init__(self, state: PartitionState) -> None:
         self.state = state
@@ -62,7 +62,7 @@ class PartitionLanes:
 
     @property
     def span(self) -> int:
-        """How many records were added since the first one that is not done, including it."""
+        """The number of records from the first one that is not done to the last one added, both included; 0 if all are done."""
         return self._taken - next(iter(self.unsettled), self._taken)
 
     @property
@@ -71,11 +71,11 @@ class PartitionLanes:
         return next(iter(self.unsettled.values())).record if self.unsettled else None
 
     def follows(self, record: AnyRecord) -> bool:
-        """Whether a record follows those that were added. If not, the position was moved back."""
+        """Whether the offset of a record is after the last record that was added. If not, the position was moved back."""
         return record.offset > self._last_offset
 
     def add(self, record: AnyRecord, lane: Hashable) -> None:
-        """Add a record. lane: None without one."""
+        """Add a record. It waits for the earlier records of its lane. lane: None for a record that waits for no other record."""
         entry = Entry(record, self, lane, self._taken)
         self.unsettled[self._taken] = entry
         self._taken += 1
@@ -103,5 +103,5 @@ class PartitionLanes:
             del self._lanes[entry.lane]
 
     def again(self, entry: Entry) -> None:
-        """Make a record ready again, before the others: commits wait for it."""
+        """Make a record ready again, before all other records of the partition, because commits wait for this record."""
         self.ready.appendleft(entry)

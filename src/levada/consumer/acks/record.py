@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def delay_ms(name: str, seconds: Any) -> int:
-    """Return a delay in milliseconds. Raises TypeError and ValueError for an invalid one."""
+    """Return a delay of the program, in seconds, as milliseconds. Raises TypeError and ValueError for an invalid one.
+
+    name: the parameter, for error messages.
+    """
     text = f"{name} is a number of seconds, 0 or more; got {shown(seconds)}"
     if not isinstance(seconds, Real):
         raise TypeError(text)
@@ -33,11 +36,14 @@ class Reports(Protocol):
 
     @property
     def may_reject(self) -> bool:
-        """Whether there is a dead-letter topic."""
+        """Whether rejected records can be written to a dead-letter topic."""
         ...
 
     def tell(self, about: AckRecord[Any, Any], event: RecordEvent, what: Any = None) -> None:
-        """Append a note about a record that was returned. The thread or task that polls applies it."""
+        """Append a report about a record that was returned. The thread or task that polls carries the report out.
+
+        what: the delay in ms after nack(), the reason of reject(), the error of fail(); else None.
+        """
         ...
 
 
@@ -63,11 +69,13 @@ class AckRecord(ConsumerRecord[K, V]):
 
     @property
     def _is_out(self) -> bool:
-        """Whether this record is with the program now. For the thread or task that polls."""
+        """Whether the program has this record now: it was returned, and no result was reported since. Only for the thread or task that
+        polls.
+        """
         return self._entry.state is RecordState.AT_WORK and self._entry.turn == self._turn
 
     def ack(self) -> None:
-        """Mark it as done: offsets may be committed past it once all records before it are done as well."""
+        """Mark the record as done: offsets may be committed past it once all records before it are done as well."""
         self._unacked.tell(self, RecordEvent.ACK)
 
     def nack(self, delay: float = 0.0) -> None:
@@ -75,7 +83,7 @@ class AckRecord(ConsumerRecord[K, V]):
         self._unacked.tell(self, RecordEvent.NACK, delay_ms("delay", delay))
 
     def reject(self, reason: BaseException | str = "") -> None:
-        """Write it to the dead-letter topic instead of processing it. It counts as done once it is acknowledged there.
+        """Write the record to the dead-letter topic instead of processing it. It counts as done once the dead letter is acknowledged.
 
         reason: for the headers of the dead letter. Raises IllegalStateError without a dead-letter topic.
         """

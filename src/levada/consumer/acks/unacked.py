@@ -34,7 +34,9 @@ LANE_OF: Final[Mapping[str, Callable[[AnyRecord], Hashable]]] = {
 
 
 class WorkLimit(NamedTuple):
-    """The time limit for processing a record. error: makes the error of a record that exceeds it, from its attempt."""
+    """The time limit for processing a record, in ms. error: makes the error for a record that exceeds the limit, from the record and the
+    number of the attempt.
+    """
 
     most_ms: int
     error: Callable[[AnyRecord, int], BaseException]
@@ -43,8 +45,9 @@ class WorkLimit(NamedTuple):
 class UnackedRecords:
     """The unacknowledged records of one consumer.
 
-    max_at_work: how many records the program may have at a time; None for no limit. ordering: a key of LANE_OF. may_reject: whether there
-    is a dead-letter topic. limit: None without a time limit. wake: ends the wait of the thread or task that polls; called from any thread.
+    max_at_work: the maximum number of records that the program has at a time; None for no limit. ordering: a key of LANE_OF. may_reject:
+    whether there is a dead-letter topic. limit: the time limit for a record; None for no limit. wake: ends the wait of the thread or task
+    that polls; called from any thread.
     """
 
     def __init__(
@@ -82,7 +85,10 @@ class UnackedRecords:
     # Reports of the program, from any thread
 
     def tell(self, about: AckRecord[Any, Any] | Entry, event: RecordEvent, what: Any = None) -> None:
-        """Append a note about a record that was returned, or about a rejected one."""
+        """Append a report of the program about a record, or of the producer about a rejected record. settle() carries the reports out.
+
+        what: the delay in ms, the reason or the error that belongs to the event; else None.
+        """
         if self._is_closed:
             return
         self._notes.append((about, event, what))
@@ -91,7 +97,7 @@ class UnackedRecords:
 
     @property
     def has_notes(self) -> bool:
-        """Whether there are notes for settle()."""
+        """Whether there are reports that settle() has not carried out yet."""
         return bool(self._notes)
 
     # For the thread or task that polls
@@ -133,14 +139,14 @@ class UnackedRecords:
         return next((lanes for lanes in self._with_ready if lanes.tp not in self.held), None)
 
     def put_back(self, records: Collection[AckRecord[Any, Any]]) -> None:
-        """Return these records again before all others: they did not reach the program."""
+        """Take back records that did not reach the program, and return them again before all others."""
         for record in reversed(list(records)):
             if record._is_out:
                 self._come_back(record._entry, RecordEvent.PUT_BACK)
                 self._hand_out_again(record._entry)
 
     def settle(self, now_ms: int) -> None:
-        """Apply the reports of the program, and make delayed records ready again."""
+        """Carry out the reports of the program, make delayed records ready again, and fail records that have exceeded the time limit."""
         while self._notes:
             about, event, what = self._notes.popleft()
             if isinstance(about, Entry):
@@ -195,21 +201,21 @@ class UnackedRecords:
             self.failure = self.failure or error
 
     def take_rejected(self) -> list[Entry]:
-        """Return the records to write to the dead-letter topic now. The caller reports the result of each with tell()."""
+        """Remove and return the records to write to the dead-letter topic now. The caller reports the result of each with tell()."""
         rejected, self._rejected = self._rejected, []
         return [entry for entry in rejected if entry.state is RecordState.REJECTED]
 
     def give_back_rejected(self, entries: Iterable[Entry]) -> None:
-        """Put back rejected records that the producer did not get."""
+        """Put back rejected records of take_rejected() that were not passed to the producer."""
         self._rejected = [*entries, *self._rejected]
 
     def take_failure(self) -> BaseException | None:
-        """Return the error with which the loop is to end, once."""
+        """Return the error with which the loop is to end, and forget it; None if there is no error."""
         failure, self.failure = self.failure, None
         return failure
 
     def give_up(self, tp: TopicPartition) -> int:
-        """Forget the records of a partition; return how many of them were with the program."""
+        """Forget the records of a partition; return how many of them were with the program or on their way to the dead-letter topic."""
         lanes = self._partitions.pop(tp, None)
         if lanes is None:
             return 0
@@ -229,7 +235,7 @@ class UnackedRecords:
     # Queries
 
     def __len__(self) -> int:
-        """Return how many records are not done."""
+        """Return the number of records that are not done."""
         return sum(len(lanes.unsettled) for lanes in list(self._partitions.values()))
 
     @property
@@ -242,12 +248,12 @@ class UnackedRecords:
         return self._partitions.get(tp)
 
     def at_work_of(self, partitions: Iterable[TopicPartition]) -> int:
-        """Return how many of the records at work are of these partitions."""
+        """Return how many records of these partitions are with the program, or on their way to the dead-letter topic."""
         return sum(lanes.at_work for tp in partitions if (lanes := self._partitions.get(tp)) is not None)
 
     @property
     def has_ready(self) -> bool:
-        """Whether there are ready records of partitions that are not held."""
+        """Whether a record can be returned, apart from max_at_work. Records of held partitions do not count."""
         return self._next() is not None
 
     @property
@@ -257,7 +263,9 @@ class UnackedRecords:
 
     @property
     def due_ms(self) -> int:
-        """When settle() has to be called for a delay or a time limit."""
+        """The time, in ms, at which the next delay or time limit of a record ends, so that settle() has to be called; NEVER_MS if there is
+        none.
+        """
         delayed_ms = self._delayed[0][0] if self._delayed else NEVER_MS
         return min(delayed_ms, self._first_limit_ms)
 
@@ -267,13 +275,13 @@ class UnackedRecords:
         return None if lanes is None or lanes.state is not state else lanes.oldest
 
     def pauses(self, state: PartitionState) -> AnyRecord | None:
-        """Return the record for which an assigned partition is paused; None if it is not paused for a record."""
+        """If an assigned partition is paused because of its unfinished records, return the first of them; else None."""
         return self.oldest(state) if state.tp in self.paused else None
 
     # Steps
 
     def _come_back(self, entry: Entry, event: RecordEvent) -> None:
-        """Note that the program does not have a record any more."""
+        """Count a record as no longer with the program. event: the reason."""
         self._move(entry, event)
         self._count(entry.lanes, -1)
 
@@ -290,7 +298,7 @@ class UnackedRecords:
         self._note_ready(entry.lanes)
 
     def _note_ready(self, lanes: PartitionLanes) -> None:
-        """Give a partition the last turn if it has ready records."""
+        """Move a partition behind all others in the order in which records are returned; remove it if it has no ready records."""
         self._with_ready.pop(lanes, None)
         if lanes.ready:
             self._with_ready[lanes] = None

@@ -33,12 +33,15 @@ class BatchSink(ColumnSink, Protocol):
 
 
 class ColumnsAhead:
-    """The rows of an Arrow batch that were not returned yet. Fields with the names of FetchCursor's mean the same."""
+    """The rows of a decoded Arrow batch that were not returned yet. Attributes that FetchCursor also has mean the same."""
 
     def __init__(
         self, cursor: FetchCursor, sink: BatchSink, max_bytes: int, batch: Any, offsets: memoryview, marks: list[Mark], row: int
     ) -> None:
-        """cursor: has read the last rows of the batch. marks: its places after each step. row: the first row left."""
+        """cursor: has read the rows of the batch that come from the last fetch. max_bytes: the limit of the call. offsets: of all rows.
+
+        marks: the places of the cursor after each step. row: the index of the first row that was not returned.
+        """
         self.fetch: CompletedFetch = cursor.fetch
         self.committed = cursor.committed
         self.position, self.leader_epoch = cursor.committed
@@ -55,7 +58,7 @@ class ColumnsAhead:
         self._follow()
 
     def is_for(self, sink: BatchSink, max_bytes: int) -> bool:
-        """Whether a call with this sink and limit can use these rows."""
+        """Whether a call with this sink and this limit of bytes can use these rows."""
         return sink is self._sink and max_bytes == self._max_bytes
 
     @property
@@ -70,7 +73,7 @@ class ColumnsAhead:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the fetch has no more records after the last row either."""
+        """Whether all rows were returned, and the fetch has no more records after them."""
         return self.is_used_up and self.cursor.exhausted
 
     def take(self, limit: int) -> Any:
@@ -82,17 +85,17 @@ class ColumnsAhead:
         return part
 
     def fresh(self) -> FetchCursor:
-        """Return a cursor at the committed place, which reads the rows again."""
+        """Return a cursor that reads the fetch again from the committed place, which is before the rows left."""
         self.cursor.committed = self.committed
         return self.cursor.fresh()
 
     def onward(self) -> FetchCursor:
-        """Return the cursor of the fetch, which continues after the last decoded row."""
+        """Return the cursor of the fetch, which continues after the last decoded row. All rows were returned."""
         self.cursor.committed = self.committed
         return self.cursor
 
     def _follow(self) -> None:
-        """Move the position to the first row left; if the record batch is used up, to the end of that batch."""
+        """Move the position to the first row that was not returned. At the end of a record batch, move it to the end of that batch."""
         if self.is_used_up:
             self.position, self.leader_epoch, self.used_bytes = self.cursor.position, self.cursor.leader_epoch, self.cursor.used_bytes
             return

@@ -33,7 +33,7 @@ class Progress(Enum):
 
 
 class Letter:
-    """The dead letter of one record. failure: why it was not written."""
+    """The dead letter of one record. failure: the error with which the producer has failed to write it; else None."""
 
     __slots__ = ("error", "failure", "progress")
 
@@ -43,13 +43,13 @@ class Letter:
         self.failure: BaseException | None = None
 
     def settle(self, failure: BaseException | None) -> None:
-        """Note the producer's result."""
+        """Note the producer's result. failure: None if the letter was written."""
         self.failure = failure
         self.progress = Progress.WRITTEN if failure is None else Progress.FAILED
 
 
 class AwaitsDeadLetterError(KafkaError):
-    """The next record waits for its dead letter. Never raised to the program."""
+    """The next record cannot be passed before its dead letter is written. Never raised to the program."""
 
 
 class DeadLetters:
@@ -66,19 +66,19 @@ class DeadLetters:
         return self._changed
 
     def announce(self) -> None:
-        """Wake a call that waits for a result. Under the engine's lock."""
+        """Wake a call that waits for the result of a dead letter. Under the engine's lock."""
         changed, self._changed = self._changed, Promise()
         changed.resolve(None)
 
     def settle(self, letter: Letter, failure: BaseException | None) -> None:
-        """Note the producer's result for a letter. Under the engine's lock."""
+        """Note the producer's result for a letter. failure: None if it was written. Under the engine's lock."""
         letter.settle(failure)
         self.announce()
 
     def meet(self, given: AnyRecord, error: RecordDeserializationError) -> None:
-        """Return None for a record whose letter is written, so that it is skipped (OnDecodeError).
+        """Return if the dead letter of a record that does not deserialize is written, so that the record is skipped (OnDecodeError).
 
-        Raises AwaitsDeadLetterError before that, and DeadLetterError if writing has failed.
+        Raises AwaitsDeadLetterError before that, and DeadLetterError if the letter could not be written.
         """
         known = self.foresee(error)
         if known.progress is Progress.WRITTEN:
@@ -89,7 +89,7 @@ class DeadLetters:
         raise AwaitsDeadLetterError(str(error))
 
     def foresee(self, error: RecordDeserializationError) -> Letter:
-        """Return the letter of a record; make one if there is none."""
+        """Return the dead letter of a record that does not deserialize. If there is none yet, make one, which take_due() will return."""
         known = self._letters.get(_place(error))
         if known is None or known.error.record != error.record:
             known = self._letters[_place(error)] = Letter(error)
@@ -97,20 +97,20 @@ class DeadLetters:
         return known
 
     def take_due(self) -> list[tuple[Letter, ProducerRecord]]:
-        """Return the letters for the producer, in order."""
+        """Remove and return the dead letters to give to the producer now, in the order in which they were made."""
         due, self._due = self._due, []
         for one in due:
             one.progress = Progress.SENT
         return [(one, letter(self.topic, one.error)) for one in due]
 
     def give_back(self, letters: Iterable[Letter]) -> None:
-        """Put back letters: the call was interrupted before the producer had them."""
+        """Put back letters of take_due(), because the call was interrupted before the producer had them."""
         self._due = [*letters, *self._due]
         for one in self._due:
             one.progress = Progress.DUE
 
     def forget_passed(self, position: Callable[[TopicPartition], int | None]) -> None:
-        """Forget letters of records that positions have passed. position: returns None for a partition that is not assigned."""
+        """Forget the letters of records before the positions. position: returns the position of a partition; None if it is not assigned."""
         for tp, offset in list(self._letters):
             at = position(tp)
             if at is None or at > offset:

@@ -23,12 +23,12 @@ same record when a call was interrupted.
 
 
 def raise_error(given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
-    """on.decode.error=raise: stop before the record."""
+    """on.decode.error=raise: raise the error, so that reading stops before the record."""
     raise error
 
 
 def skip(log: Log, given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
-    """on.decode.error=skip: skip the record. Each one is logged."""
+    """on.decode.error=skip: return None, so that the record is skipped, and log it."""
     tp = TopicPartition(given.topic, given.partition)
     log.warning("skipped, as on.decode.error says: %s", error, tp=tp, offset=given.offset)
     return None
@@ -40,18 +40,18 @@ def hand_out_null(given: AnyRecord, error: RecordDeserializationError) -> AnyRec
 
 
 def on_decode_error(word: str, log: Log) -> OnDecodeError:
-    """Return the function for a value of the option. log: for skipped records."""
+    """Return the function for a value of on.decode.error. log: gets a line for each skipped record."""
     by_word: Mapping[str, OnDecodeError] = {"raise": raise_error, "skip": partial(skip, log), "null": hand_out_null}
     return by_word[word]
 
 
 class RecordConverter:
-    """Applies the deserializers. Without one, keys or values stay bytes; null keys and values always stay null.
+    """Applies the deserializers. Without a deserializer, keys or values stay bytes; null keys and values always stay null.
 
     run_handlers: called before each record, to run waiting signal handlers. They must not run within a deserializer, because an exception
-    of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: called for further
-    such records after one with a dead letter, so that all dead letters are written at once. keeps: which records are returned, None for
-    all; the others are not deserialized.
+    of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: called for later
+    records that do not deserialize either while one waits for its dead letter, so that all dead letters are written at once. keeps: selects
+    the records to return; None returns all. Other records are not deserialized.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class RecordConverter:
         self._keeps = keeps
 
     def convert(self, records: list[AnyRecord]) -> tuple[list[AnyRecord], int]:
-        """Return the converted records, and how many input records that covers: all, or those before one with an error.
+        """Return the converted records, and the number of input records that were handled: all, or those before the first error.
 
-        Raises the error if the first record has it.
+        If the first record has an error, it is raised.
         """
         if self._key is None and self._value is None:
             return records if self._keeps is None else [record for record in records if self._keeps(record)], len(records)
@@ -98,7 +98,7 @@ class RecordConverter:
         return done, len(records)
 
     def pass_over(self, error: RecordDeserializationError) -> None:
-        """Return if a record that cannot be returned may be skipped; else raise the error."""
+        """Return if a record that does not deserialize is to be skipped; else raise the error."""
         is_wanted = self._keeps is None or self._keeps(error.record)
         if is_wanted and self._on_error(error.record, error) is not None:
             raise error

@@ -25,10 +25,10 @@ READ_AHEAD = 2
 
 @dataclass(slots=True, eq=False)
 class CompletedFetch:
-    """One partition's part of one fetch response, or an error to raise in its place.
+    """The data of one partition from one fetch response, or an error to raise in its place.
 
-    aborted: (producer id, first offset) of the aborted transactions within the data. next_offset: the offset after the last complete
-    batch; unknown for an error, and for data that must be decoded to know it.
+    aborted: (producer id, first offset) of the aborted transactions within the data. next_offset: the offset after the last complete batch;
+    UNKNOWN_OFFSET for an error, and for data that must be decoded to know it.
     """
 
     state: PartitionState
@@ -55,7 +55,7 @@ class CompletedFetch:
 
 
 class _Response:
-    """The memory of a response, which entries are views of. left_bytes: how much of it belongs to entries that are not used up."""
+    """The memory of a fetch response, of which entries use parts. left_bytes: the size of the parts that may still be needed."""
 
     __slots__ = ("entries", "left_bytes", "memory", "size_bytes")
 
@@ -95,7 +95,7 @@ class FetchBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether fetch.buffer.bytes is reached. Then only data without which reading would stop is fetched."""
+        """Whether the buffered responses reach fetch.buffer.bytes. Then only partitions whose reading would otherwise stop are fetched."""
         return self.size_bytes >= self.limit_bytes
 
     @property
@@ -120,7 +120,7 @@ class FetchBuffer:
             self.announce()
 
     def first(self) -> CompletedFetch | None:
-        """Return the oldest entry that may be read. Stale entries are dropped, paused ones stay."""
+        """Return the oldest entry that may be read; None if there is none. Stale entries are dropped; entries of paused partitions stay."""
         self.drop_stale()
         while self._queue:
             fetch = next(iter(self._queue))
@@ -130,7 +130,7 @@ class FetchBuffer:
         return None
 
     def oldest(self, state: PartitionState) -> CompletedFetch | None:
-        """Return the oldest entry of a partition that was not taken."""
+        """Return the oldest entry of a partition that take() has not removed; None if there is none."""
         return next(iter(self._entries.get(state, ())), None)
 
     def take(self, fetch: CompletedFetch) -> None:
@@ -142,12 +142,12 @@ class FetchBuffer:
             del self._entries[fetch.state]
 
     def passed(self, fetch: CompletedFetch) -> None:
-        """Allow the next fetch of a partition: a taken entry is used up, although the call may still be rolled back."""
+        """Allow the next fetch of a partition, because all records of a taken entry were returned. The call may still be undone."""
         fetch.state.passed += 1
         self._has_less(fetch.state)
 
     def not_passed(self, fetch: CompletedFetch) -> None:
-        """Undo passed()."""
+        """Undo passed() for an entry."""
         state = fetch.state
         state.passed -= 1
         if state.buffered - state.passed == READ_AHEAD:
@@ -158,7 +158,7 @@ class FetchBuffer:
             self.amounts[state] = None
 
     def done(self, fetch: CompletedFetch) -> None:
-        """Give back a taken entry that is used up, so that its partition may be fetched again."""
+        """Release a taken entry that is not needed any more, so that its partition may be fetched again."""
         self._let_go(fetch)
         state = fetch.state
         state.buffered -= 1
@@ -173,7 +173,7 @@ class FetchBuffer:
             state.mark()
 
     def drop_stale(self) -> None:
-        """Drop stale entries, and queue entries of resumed partitions again."""
+        """Drop stale entries, and put the entries of resumed partitions into the queue again."""
         if not self._marks:
             return
         marked = list(self._marks)
@@ -215,7 +215,7 @@ class FetchBuffer:
         response.left_bytes += fetch.left_bytes
 
     def used(self, fetch: CompletedFetch, used_bytes: int) -> None:
-        """Note how many bytes of a taken entry are not needed any more."""
+        """Note that the first `used_bytes` bytes of a taken entry are not needed any more."""
         response = self._responses.get(id(_memory(fetch)))
         if response is not None:
             response.left_bytes -= used_bytes - fetch.used_bytes
@@ -237,7 +237,7 @@ class FetchBuffer:
             self._used_up[response] = None
 
     def compact(self, reopen: Callable[[CompletedFetch], None]) -> None:
-        """If memory is short, copy the rest of responses that are mostly used up, so that their memory can be freed.
+        """If more than half of fetch.buffer.bytes is used, copy the needed rest of mostly used responses, so that their memory is freed.
 
         reopen: called for each entry whose data was copied, before the old data is released.
         """

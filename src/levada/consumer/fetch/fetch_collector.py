@@ -41,7 +41,7 @@ AHEAD_ROWS = 1 << 14
 
 
 class _Moved(NamedTuple):
-    """A position before a call moved it."""
+    """The position of a partition before a call moved it."""
 
     state: PartitionState
     generation: int
@@ -84,7 +84,7 @@ class FetchCollector:
         """Whether the last call moved a position, even if only past hidden records."""
 
     def begin(self) -> None:
-        """Begin a call, which may collect several times. The result of the call before has reached its caller. Under the lock."""
+        """Begin a call, which may collect several times. The previous call can no longer be undone. Under the lock."""
         self._roll_back()
         self._moved = []
         self.calls += 1
@@ -92,7 +92,8 @@ class FetchCollector:
     def collect_records(self, limit: int, now_ms: int = 0) -> CallerFlow[list[AnyRecord] | None]:
         """Return up to `limit` buffered records of all partitions; None if there are none.
 
-        Raises an error if no record comes before it. Otherwise it returns these records, and the next call raises the error.
+        If an error comes before the first record, it is raised. If an error comes later, the records before it are returned, and the next
+        call raises the error.
         """
         taken: list[AnyRecord] = []
 
@@ -106,9 +107,9 @@ class FetchCollector:
     def collect_columns(
         self, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T], now_ms: int = 0
     ) -> CallerFlow[T | None]:
-        """Add buffered records to the columns until there are `limit` or they take `max_bytes`.
+        """Add buffered records to the columns until `limit` rows or `max_bytes` bytes are reached. limit: None for no limit.
 
-        Return the result of finish(); None, without calling it, if no records were added. Raises as collect_records() does.
+        Return the result of finish(). If no records were added, return None without calling finish(). Raises as collect_records() does.
         """
         rows = 0
 
@@ -122,7 +123,7 @@ class FetchCollector:
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
         """Return an Arrow batch of up to `limit` buffered records; None if there are none. Raises as collect_records() does.
 
-        Its last entry is decoded further than needed, for take_ahead().
+        More rows than `limit` may be decoded from the last fetch; take_ahead() returns them later.
         """
         marks: list[Mark] = []
         last: FetchCursor | None = None
@@ -146,7 +147,8 @@ class FetchCollector:
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
         """Return up to `limit` rows that an earlier collect_part() has decoded ahead; None if other records come next.
 
-        This is a call of its own, under the lock. The last rows are returned alone, even if the limit is larger, so that nothing is copied.
+        Counts as a call, which take_back() can undo. Under the lock. The last of the rows are returned alone, even if the limit is larger,
+        so that no rows are copied.
         """
         ahead = next((cursor for cursor in self._cursors if cursor.is_readable), None)
         if self._touched or not isinstance(ahead, ColumnsAhead) or not ahead.is_for(sink, max_bytes):
@@ -159,7 +161,9 @@ class FetchCollector:
         return part
 
     def next_timestamp(self, state: PartitionState) -> int | None:
-        """Return the timestamp of the record batch with the next record of a partition; None if not buffered. Under the lock."""
+        """Return the maximum timestamp of the record batch that has the next record of a partition; None if it is not buffered. Under the
+        lock.
+        """
         reading = next((cursor.fetch for cursor in self._cursors if cursor.fetch.state is state and not cursor.fetch.is_stale), None)
         fetch = reading or self._buffer.oldest(state)
         if fetch is None or fetch.is_stale or fetch.error is not None:
@@ -173,11 +177,12 @@ class FetchCollector:
 
     @property
     def has_ahead(self) -> bool:
-        """Whether take_ahead() has more rows. Until they are used up, the engine has nothing to do."""
+        """Whether rows are left that were decoded ahead. Until take_ahead() has returned them, the engine has nothing to do."""
         return any(isinstance(cursor, ColumnsAhead) for cursor in self._cursors)
 
     def take_back(self, call: int) -> None:
-        """Undo call number `call`, if it is the last one: its result did not reach the caller. Under the lock."""
+        """Undo a call, because its result did not reach the caller; no effect if it is not the last call. call: its number. Under the lock.
+        """
         if call != self.calls:
             return
         self._roll_back()
@@ -190,7 +195,10 @@ class FetchCollector:
     def _collect(
         self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], limit: int | None, now_ms: int
     ) -> CallerFlow[T | None]:
-        """Pass one entry after another to `take` until it has enough, the buffer has no more entries, or an error comes next."""
+        """Pass one cursor after another to `take` until it returns False, no buffered fetch is left, or an error comes next.
+
+        count: returns the number of collected records. Return the result of finish(), or None without records.
+        """
         with self._lock:
             self._roll_back()
             self._drop_ahead()
@@ -226,7 +234,9 @@ class FetchCollector:
         return None
 
     def _next_cursor(self) -> FetchCursor | None:
-        """Return the next cursor: one that an earlier call began, or one of the next buffered fetch that fits its position."""
+        """Return the next cursor that may be read; None if there is none. Cursors of earlier calls come first, then the next buffered
+        fetch.
+        """
         with self._lock:
             if self._touched and self._touched[-1].exhausted:
                 self._used_up(self._touched[-1])
@@ -239,19 +249,20 @@ class FetchCollector:
             return cursor
 
     def _used_up(self, cursor: Cursor) -> None:
-        """Stop reading a cursor, because all its records were returned. Its partition may now be fetched again, while the call continues.
+        """Remove a cursor whose records were all returned. Its partition may be fetched again although the call continues.
 
-        The entry in the fetch buffer is released later, when the positions move: until then the call can be undone.
+        Its entry in the fetch buffer is released later, when the positions move: until then the call can be undone.
         """
         if cursor in self._cursors:
             self._cursors.remove(cursor)
             self._buffer.passed(cursor.fetch)
 
     def _take(self) -> CompletedFetch | None:
-        """Take the next entry of the buffer; None if this call gets no more. An error is left for the next call if this one has records.
+        """Take the next entry of the fetch buffer; None if there is none for this call.
 
-        With auto.offset.reset, an offset out of range becomes a reset. Entries that arrive during a call are left for the next call.
-        Otherwise a fast broker could prolong a call until its limit is reached.
+        With auto.offset.reset, an offset out of range becomes a reset. If the call has records already, an error is left for the next call.
+        Entries that arrive during a call are left for the next call, too: otherwise a fast broker could prolong the call until its limit is
+        reached.
         """
         while (fetch := self._buffer.first()) is not None:
             if self._touched and (fetch.error is not None or fetch.number > self._newest):
@@ -266,7 +277,9 @@ class FetchCollector:
     # The end of a call, under the lock
 
     def _commit(self, fault: KafkaError | None) -> None:
-        """Move positions to their cursors, and give back used entries. fault: the error that is raised now."""
+        """Move each position to its cursor, and release the fetches that are used up. fault: the error that the call raises; None if it
+        returns.
+        """
         if self._ahead is not None:
             self._replace(self._ahead.cursor, self._ahead)
             self._touched[-1] = self._ahead
@@ -300,7 +313,7 @@ class FetchCollector:
         self._counters.hands_out(counts, self._now_ms)
 
     def _roll_back(self) -> None:
-        """Reset all touched cursors to the positions, and drop stale ones."""
+        """Reset all cursors that are ahead of their positions, and drop the cursors of stale fetches."""
         self._ahead = None
         if not self._touched and not self._cursors:
             return
@@ -317,7 +330,8 @@ class FetchCollector:
                 self._forget(cursor)
 
     def _drop_ahead(self) -> None:
-        """Drop rows that were decoded ahead: the call wants other columns, or records, or another entry comes first."""
+        """Drop rows that were decoded ahead, and read them again: the call wants other columns, or records, or another entry comes first.
+        """
         self._cursors = [cursor.fresh() if isinstance(cursor, ColumnsAhead) else cursor for cursor in self._cursors]
 
     def _replace(self, cursor: Cursor, by: Cursor) -> None:
@@ -341,5 +355,7 @@ class FetchCollector:
 
 
 def _is_lost(fetch: CompletedFetch) -> bool:
-    """Whether the position is out of range. A failed look-up of positions may have the same error code, but no offset."""
+    """Whether the entry is an OFFSET_OUT_OF_RANGE of the fetched position. A failed look-up of positions may have the same error code, but
+    no offset.
+    """
     return isinstance(fetch.error, OffsetOutOfRangeError) and fetch.error.offset is not None

@@ -35,11 +35,18 @@ class ColumnSink(Protocol):
     def add(
         self, batch: RecordBatch, topic: str, partition: int, start_offset: int = 0, end_offset: int | None = None, limit: int | None = None
     ) -> tuple[int, int]:
-        """Add the batch's records in [start_offset, end_offset), at most `limit`; return (rows added, next offset)."""
+        """Add the batch's records from start_offset to before end_offset, at most `limit`; return the number of added rows, and the next
+        offset.
+
+        None for end_offset or limit means no limit.
+        """
         ...
 
     def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
-        """Add the records of several plain batches at once; return how many. The stretch then knows which batches these were."""
+        """Add the records of several plain batches at once, up to `limit` rows or `max_bytes` bytes; return the number of rows.
+
+        The stretch then knows which batches were read: Stretch.end and next_offset.
+        """
         ...
 
     def fault_of(self, record: AnyRecord) -> RecordDeserializationError | None:
@@ -48,17 +55,19 @@ class ColumnSink(Protocol):
 
     @property
     def rows(self) -> int:
-        """Rows collected so far."""
+        """The number of rows collected so far."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the columns take so far."""
+        """The size of the columns so far, in bytes."""
         ...
 
 
 class Mark(NamedTuple):
-    """The place of a cursor when its sink had `rows` rows. used_bytes: how much of the data was not needed for the last row."""
+    """The place of a cursor when its sink had `rows` rows. used_bytes: how many bytes of the data are not needed to continue from this
+    place.
+    """
 
     rows: int
     position: int
@@ -76,12 +85,14 @@ class ReadOptions:
 
 
 class FetchCursor:
-    """Reads one completed fetch. `position` and `leader_epoch`: how far. `exhausted`: whether there is no more."""
+    """Reads one completed fetch. `position` and `leader_epoch`: of the next record to read. `exhausted`: whether no more records can be
+    read.
+    """
 
     def __init__(
         self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter, begin: tuple[int, int] | None = None
     ) -> None:
-        """begin: position and leader epoch to begin at; default: those of the fetch."""
+        """begin: the position and leader epoch to begin at; None for those of the fetch."""
         self.fetch = fetch
         self.committed = begin or (fetch.fetch_offset, fetch.state.leader_epoch)
         """Its place when the partition's position was last moved."""
@@ -104,16 +115,16 @@ class FetchCursor:
         self._read_from(0)
 
     def fresh(self) -> FetchCursor:
-        """Return another cursor over the same fetch, at the committed place of this one."""
+        """Return a new cursor over the same fetch, at the place of this cursor when the partition's position was last moved."""
         return FetchCursor(self.fetch, self._options, self._converter, self.committed)
 
     @property
     def is_readable(self) -> bool:
-        """Whether there may be more records to return now."""
+        """Whether records may be returned now: the fetch is neither used up nor stale, and the partition is not paused."""
         return not (self.exhausted or self.fetch.state.paused or self.fetch.is_stale)
 
     def work_bytes(self, limit: int | None) -> int:
-        """Return about how many bytes have to be read for the next `limit` records; None means all records."""
+        """Return roughly how many bytes have to be read for the next `limit` records; None means all records."""
         left = len(self.fetch.records) - self.used_bytes
         return left if limit is None or self._is_compressed else min(left, limit * USUAL_RECORD_BYTES)
 
@@ -124,7 +135,7 @@ class FetchCursor:
         return at < len(self.fetch.records) and bool(self.fetch.records[at] & CODEC_BITS)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
-        """Return up to `limit` records, fewer at the end of a batch; [] only when exhausted."""
+        """Return up to `limit` records, possibly fewer at the end of a batch. Return [] only when the fetch has no more records."""
         try:
             while (batch := self._current()) is not None:
                 if not (records := self._decode(batch, limit)):
@@ -140,8 +151,8 @@ class FetchCursor:
     def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
         """Add records to the columns until `limit` records or `max_bytes` bytes are reached, or the fetch has no more records.
 
-        Returns the number of added records. marks: gets a Mark after each step. If the data have an error after some records, this call
-        returns those records, and the next call raises the error.
+        Return the number of added records. limit: None for no limit. marks: a list that gets a Mark after each step. If the data have an
+        error after some records, this call adds those records, and the next call raises the error.
         """
         rows = 0
         try:
@@ -160,9 +171,9 @@ class FetchCursor:
         return rows
 
     def _add_next(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int | None:
-        """Add the next records, at most `limit`; return how many rows that were, None if there are no more.
+        """Add the next records, at most `limit` (None: no limit); return the number of added rows, or None if there are no more records.
 
-        They are a stretch of plain batches if one begins here, else the rest of the current batch.
+        If a stretch of plain batches begins at the position, it is added; else the rest of the current batch.
         """
         if self._batch is None and self._may_be_plain and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
             return plain
@@ -184,7 +195,7 @@ class FetchCursor:
         return added
 
     def _pass_over(self, batch: RecordBatch, sink: ColumnSink, error: RecordDeserializationError) -> None:
-        """Skip a record that cannot be returned as text, or raise the error."""
+        """Skip a record that a column cannot hold as text, or raise the error, as on.decode.error says."""
         try:
             self._converter.pass_over(error)
         except AwaitsDeadLetterError:
@@ -195,7 +206,7 @@ class FetchCursor:
         self._reach(batch, error.record.offset + 1)
 
     def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
-        """Add a stretch of plain batches; return 0 if none begins here."""
+        """Add a stretch of plain batches; return the number of rows, 0 if no stretch begins at the position."""
         if self._stretch is None:
             check = checksum if self._options.check_crcs else None
             stop = MAX_OFFSET if self._stop is None else self._stop
@@ -212,7 +223,7 @@ class FetchCursor:
         return added
 
     def _current(self) -> RecordBatch | None:
-        """Return the current batch, or the next visible one."""
+        """Return the current batch, or else the next batch with records for the program; None if there is none."""
         if self._batch is None and not self.exhausted:
             if self.fetch.error is not None:
                 raise self.fetch.error
@@ -226,9 +237,9 @@ class FetchCursor:
         return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
 
     def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
-        """Deserialize records. A record with an error stays the next one, and those before it are returned first.
+        """Deserialize records and move past them. If a record has an error, return the records before it; the next call begins with it.
 
-        Returns [] if all were skipped.
+        Return [] if all records were skipped.
         """
         done, settled = self._converter.convert(records)
         if settled == len(records):
@@ -262,15 +273,16 @@ class FetchCursor:
         return self._stop is not None and offset >= self._stop
 
     def _read_from(self, at: int) -> None:
-        """Begin to read at a batch of the data."""
+        """Begin to read the data at a batch. at: the byte position of the batch."""
         self._at = at
         self._batches = read_batches(self.fetch.records, at)
         self._aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
 
     def _next_visible(self) -> RecordBatch | None:
-        """Return the next batch with records for the program, checked; skip all others.
+        """Return the next batch with records for the program, after checking its CRC; skip all other batches. None at the end.
 
-        This is not a generator: it and the cursor would refer to each other, and megabytes of data would wait for Python's cycle collector.
+        This is not a generator: the generator and the cursor would refer to each other, and megabytes of data would wait for Python's cycle
+        collector.
         """
         hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
         for batch in self._batches:
@@ -296,7 +308,8 @@ class FetchCursor:
         return None
 
     def _begin_again(self) -> None:
-        """Go back to the position, to raise the same error again: read_batches() is finished once it has raised."""
+        """Read the data from its start again, because read_batches() is finished once it has raised. The next call raises the same error.
+        """
         self._read_from(0)
         self._batch = None
 
@@ -322,7 +335,9 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hides(self, batch: RecordBatch) -> bool:
-        """Whether the records of this batch were aborted. Batches must be passed in order, each once."""
+        """Return whether the records of this batch belong to an aborted transaction. Batches must be passed in log order, each exactly
+        once.
+        """
         if batch.producer_id == NO_PRODUCER_ID:
             return False
         self._take_in(batch.last_offset)

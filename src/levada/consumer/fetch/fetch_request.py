@@ -24,7 +24,7 @@ LEAST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to fetch, how long a broker may wait for it, and the rack to read in."""
+    """The settings of Fetch requests: sizes, how long a broker may wait for data, and the consumer's rack."""
 
     min_bytes: int
     max_bytes: int
@@ -41,7 +41,7 @@ class FetchSettings:
 
 
 def partition_bytes(state: PartitionState, most: int) -> int:
-    """Return how many bytes to fetch of a partition: `most`, or about the rest of a bounded read.
+    """Return the maximum size of a fetch of a partition: `most` bytes, or roughly the rest of a bounded read.
 
     The first response shows how large records are. Until then little is fetched: a second request costs less than unneeded data.
     """
@@ -52,7 +52,7 @@ def partition_bytes(state: PartitionState, most: int) -> int:
 
 
 def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:
-    """Build the request. Topics are in the order of their first partitions."""
+    """Build a Fetch request. Topics are in the order in which their first partitions appear in the session request."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=settings.min_bytes,

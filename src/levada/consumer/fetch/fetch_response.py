@@ -59,7 +59,8 @@ ON_FETCH_SESSION_ERROR = RetryPolicy(
 class Asked(NamedTuple):
     """A request in flight: its node, its session request, and (state, round, offset) of every partition of the session.
 
-    cuts_first: whether even the first message of a partition may be truncated. source: the broker, as the partitions know it.
+    cuts_first: whether the broker may truncate even the first message of a partition. source: the broker, as the partition states refer to
+    it.
     """
 
     node_id: int
@@ -85,7 +86,7 @@ class _Refusal(NamedTuple):
 
 
 class FetchResponseHandler:
-    """Puts records into the buffer, and everything else into the partition states."""
+    """Handles fetch responses: puts records into the buffer, and notes errors, offsets and replicas in the partition states."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class FetchResponseHandler:
         """The handlers of a partition's error codes. Each returns whether it adds anything to the buffer."""
 
     def handle(self, session: FetchSession, asked: Asked, response: FetchResponse, now_ms: int) -> bool:
-        """Handle a response; return whether it added anything to the buffer."""
+        """Handle a response; return whether an entry was added to the buffer."""
         if code := ErrorCode.of(response.error_code):
             self._failed_whole(session, asked, code, now_ms)
             return False
@@ -135,7 +136,10 @@ class FetchResponseHandler:
         return True in brought
 
     def _note_heard(self, asked: Asked, answers: Sequence[tuple[TopicPartition | None, PartitionData]], now_ms: int) -> None:
-        """Note an answer for all partitions without an error: in a session, the response omits partitions without new data."""
+        """Note that the broker has answered for all partitions of the request, except those with an error.
+
+        In a session, the response omits partitions without new data.
+        """
         for tp, data in answers:
             known = None if tp is None else asked.partitions.get(tp)
             if known is None:
@@ -161,7 +165,7 @@ class FetchResponseHandler:
                 self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
 
     def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
-        """Handle the part of one partition, unless its position was moved or validated meanwhile."""
+        """Handle the data of one partition, unless its position was moved or validated meanwhile. Return whether an entry was buffered."""
         known = asked.partitions.get(tp)
         if known is None:
             return False
@@ -204,7 +208,9 @@ class FetchResponseHandler:
         return False
 
     def _refresh(self, refusal: _Refusal) -> bool:
-        """Request a metadata refresh. If the response itself names a newer leader, there is no need to wait for it (KIP-951)."""
+        """Request a metadata refresh. Return whether the response named a newer leader (KIP-951), so that a retry need not wait for the
+        refresh.
+        """
         state, hint = refusal.state, refusal.data.current_leader
         state.prefer(None)
         self._metadata.request_update()
@@ -213,7 +219,7 @@ class FetchResponseHandler:
         return False
 
     def _out_of_range(self, refusal: _Refusal) -> bool:
-        """Handle OFFSET_OUT_OF_RANGE: from the leader, apply auto.offset.reset; from another node, ask the leader.
+        """Handle OFFSET_OUT_OF_RANGE: apply auto.offset.reset if the leader has sent it; ask the leader if another node has sent it.
 
         The partition may have moved from a follower to the leader meanwhile, or its leader may have changed. A broker that led before the
         epoch of the position is probably outdated as well. But a program may have committed such an epoch, or passed it to seek(), by
@@ -243,7 +249,7 @@ class FetchResponseHandler:
 
 
 def _is_cut(records: memoryview) -> bool:
-    """Whether even the first message is truncated."""
+    """Return whether the data end before the first message is complete."""
     return len(records) < AFTER_LENGTH or AFTER_LENGTH + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
 
 
@@ -261,7 +267,7 @@ def _goes_back(state: PartitionState, next_offset: int) -> ProtocolError:
 
 
 def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition | None, PartitionData]]:
-    """Yield the partitions and their data; None for a partition that was not requested."""
+    """Yield the partitions of a response with their data. A partition that was not requested is yielded as None."""
     for topic in response.responses:
         name = topic.topic or session.topic_name(topic.topic_id)
         for data in topic.partitions:

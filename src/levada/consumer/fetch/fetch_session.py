@@ -37,7 +37,9 @@ class FetchTarget(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """The contents of one request. by_id: topics are named by their ids."""
+    """The session fields of one Fetch request. to_forget: the partitions to remove from the session. by_id: whether topics are named by
+    their ids.
+    """
 
     session_id: int
     epoch: int
@@ -52,7 +54,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """The session with one node. One request at a time: begin(), then answered() or failed()."""
+    """The fetch session with one broker. Only one request at a time: call begin(), then answered() or failed()."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
@@ -77,7 +79,9 @@ class FetchSession:
         return SessionRequest(self.session_id, FIRST_EPOCH, self._known, (), by_id)
 
     def go_on(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> SessionRequest:
-        """Like begin(), from the partitions that may have changed; None removes a partition."""
+        """Return the contents of the next request, as begin() does, but only from the partitions that may have changed. None removes a
+        partition.
+        """
         to_send: dict[TopicPartition, FetchTarget] = {}
         to_forget: list[tuple[TopicPartition, UUID]] = []
         for tp, target in changes.items():
@@ -92,18 +96,19 @@ class FetchSession:
         return SessionRequest(self.session_id, self.epoch, to_send, to_forget, self._by_id)
 
     def topic_name(self, topic_id: UUID) -> str:
-        """Return the name of a topic that was requested by its id; "" for another one."""
+        """Return the name of a topic that was requested by its id; "" if it was not requested."""
         return self._names.get(topic_id.int, "")
 
     @property
     def known(self) -> Mapping[TopicPartition, FetchTarget]:
-        """The state of the session at the broker: the last request of each partition."""
+        """The target that was last sent for each partition of the session, which the broker remembers."""
         return self._known
 
     def answered(self, answered: Iterable[TopicPartition | None], session_id: int, *, was_full: bool, throttled: bool) -> str:
-        """Handle a response without an error; return the reason why it is invalid, "" if it is valid.
+        """Handle a response without an error; return the reason why it is invalid, or "" if it is valid.
 
-        answered: the partitions in the response, None for each one that was not requested.
+        answered: the partitions in the response; None stands for one that was not requested. was_full: whether the request named every
+        partition. throttled: whether the broker has delayed the response because of a quota.
         """
         partitions = set(answered)
         if was_full:
@@ -118,7 +123,7 @@ class FetchSession:
         return ""
 
     def failed(self, code: ErrorCode | None) -> None:
-        """Handle an error of a whole response; None for a request without a response."""
+        """Handle a request that has failed as a whole. code: the error of the response; None without a response."""
         self._start_over(NO_SESSION if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
 
     def _full_answer(self, partitions: set[TopicPartition | None], session_id: int, *, throttled: bool) -> str:
@@ -136,7 +141,7 @@ class FetchSession:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the next epoch. After 2^31-1 comes 1, because 0 opens a session."""
+    """Return the session epoch after this one. After 2^31-1 comes 1, because 0 opens a session."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 

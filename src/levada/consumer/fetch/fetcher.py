@@ -47,11 +47,11 @@ LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
 
 
 class Share:
-    """One broker's share of the partitions, and the state of the broker.
+    """The partitions that are fetched from one broker, and the state of the broker.
 
     wanted: partitions to request, in the order of their last change, so that those that just got data come last. held: partitions that are
-    left out because enough of them is buffered. changed: partitions that the next request must consider. asked: the last request.
-    cuts_first: whether the broker is so old that it truncates even the first message of a partition.
+    left out because enough data of them is buffered. changed: partitions that the next request must consider. asked: the partitions of the
+    last request. cuts_first: whether the broker is so old that it truncates even the first message of a partition.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Share:
         return self.connection.node_id
 
     def want(self, state: PartitionState) -> None:
-        """Request a partition, or another position of it, from now on."""
+        """Include a partition in the next requests, at its present fetch offset."""
         self.held.discard(state)
         self.wanted.pop(state.tp, None)
         self.wanted[state.tp] = state
@@ -99,12 +99,12 @@ class Share:
             self.failing.add(state)
 
     def hold(self, state: PartitionState) -> None:
-        """Leave a partition out for now."""
+        """Leave a partition out of requests until enough of its buffered data was read."""
         self.remove(state)
         self.held.add(state)
 
     def remove(self, state: PartitionState) -> None:
-        """Do not request a partition any more."""
+        """Leave a partition out of requests, because it is not to be fetched from this broker."""
         self.held.discard(state)
         self.failing.discard(state)
         if self.wanted.get(state.tp) is state:
@@ -154,7 +154,7 @@ class Fetcher:
         self._now_ms = 0
 
     def poll(self, now_ms: int) -> int:
-        """Send a fetch to every broker with partitions to request and none in flight; return when to be polled again."""
+        """Send a fetch to every broker that has partitions to request and no fetch in flight; return the time, in ms, of the next poll."""
         self._now_ms = now_ms
         self._note_changes(now_ms)
         if self._marks:
@@ -170,11 +170,11 @@ class Fetcher:
 
     @property
     def is_due(self) -> bool:
-        """Whether poll() may have something to do, without a timer or a network event."""
+        """Whether poll() may have something to send even if no timer has expired and no network event has come."""
         return bool(self._marks or self._buffer.amounts or self._due)
 
     def close_sessions(self, now_ms: int) -> list[Promise[Any]]:
-        """Close the sessions at brokers that can be written to at once."""
+        """Close the fetch sessions at brokers that can be written to at once; return the promises of the requests."""
         return [
             self._network.send(share.connection, closing_request(share.session.session_id), now_ms, min_version=7)
             for share in self._shares.values()
@@ -184,7 +184,7 @@ class Fetcher:
     # Shares of the brokers
 
     def _note_changes(self, now_ms: int) -> None:
-        """Mark partitions that time or new metadata may have changed."""
+        """Mark the partitions for which a timer has expired, or which new metadata may concern."""
         if self._metadata.snapshot is not self._snapshot:
             self._snapshot = self._metadata.snapshot
             self._marks.update(dict.fromkeys(self._subscription))
@@ -198,7 +198,7 @@ class Fetcher:
                 self._marks[state] = None
 
     def _place(self, state: PartitionState, now_ms: int) -> None:
-        """Move a partition to the share that it belongs to."""
+        """Assign a partition to the share of the broker that it is to be fetched from now; to none if it is not to be fetched."""
         share = self._share_for(state, now_ms)
         before = self._where.pop(state, None)
         if before is not None and before is not share:
@@ -239,7 +239,7 @@ class Fetcher:
         return state.buffered - state.passed >= READ_AHEAD
 
     def _node_for(self, state: PartitionState, now_ms: int) -> int | None:
-        """Return the replica that the leader has named while its lease lasts, else the leader; None without one."""
+        """Return the node id of the replica that the leader has named, while its lease lasts; else of the leader. None without a leader."""
         snapshot = self._metadata.snapshot
         preferred = state.preferred_replica
         if preferred is not None and now_ms < state.preferred_until_ms and preferred in snapshot.nodes:
@@ -251,7 +251,7 @@ class Fetcher:
     # Requests
 
     def _ask(self, share: Share, now_ms: int) -> int:
-        """Send the fetch if the broker can be written to; return when to try again."""
+        """Send the fetch if the broker can be written to; return the time, in ms, of the next attempt."""
         if share.in_flight or not share.wanted:
             del self._due[share.node_id]
             return NEVER_MS
@@ -267,7 +267,9 @@ class Fetcher:
         return NEVER_MS
 
     def _leave_replica(self, share: Share) -> None:
-        """Go back to the leaders if the connection to a replica was lost, or cannot be made."""
+        """If the connection to a broker was lost or cannot be made, read the partitions for which it is the preferred replica from their
+        leaders.
+        """
         losses = self._network.losses(share.connection)
         if losses > share.losses:
             share.losses = losses
@@ -308,7 +310,7 @@ class Fetcher:
         return session
 
     def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
-        """Whether every topic's id is known, so that topics may be named by them."""
+        """Return whether the topic ids of all partitions in the request are known, so that the request may name topics by id."""
         if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
             return all(self._target(share, state).topic_id.int for state in share.wanted.values())
         return 0 not in [target.topic_id.int for target in changes.values() if target is not None]
@@ -327,7 +329,9 @@ class Fetcher:
         return min(self._settings.max_wait_ms, SHORT_WAIT_MS << min(share.empty_answers, 10))
 
     def _max_bytes(self) -> int:
-        """Return max_bytes of a fetch: the free bytes of the buffer, at least max.partition.fetch.bytes and at most fetch.max.bytes."""
+        """Return max_bytes of a fetch: the free part of fetch.buffer.bytes, but at least max.partition.fetch.bytes and at most
+        fetch.max.bytes.
+        """
         left = self._settings.buffer_bytes - self._buffer.size_bytes
         return min(self._settings.max_bytes, max(left, self._settings.max_partition_bytes))
 
@@ -359,7 +363,7 @@ class Fetcher:
             raise error
 
     def _tell_of_silence(self, states: list[PartitionState], error: DisconnectError) -> None:
-        """Log that a broker does not answer: so far poll() has returned nothing, as for an idle topic."""
+        """Log that a broker does not answer, because poll() just returns nothing, as for a topic without new records."""
         names = ", ".join(str(state.tp) for state in states[:MOST_NAMED])
         others = f" and {len(states) - MOST_NAMED} more" if len(states) > MOST_NAMED else ""
         text = "no records of %s%s came: %s; they are fetched again when the broker is back"

@@ -15,7 +15,7 @@ BUILT_IN: Mapping[str, type[PartitionAssignor]] = {
 
 
 def assignors_of(chosen: Iterable[str | PartitionAssignor]) -> tuple[PartitionAssignor, ...]:
-    """Return the assignors of partition.assignment.strategy, in order of preference; those given by name are made."""
+    """Return the assignors of partition.assignment.strategy, in order of preference. A name becomes a new assignor."""
     return tuple(BUILT_IN[each]() if isinstance(each, str) else each for each in chosen)
 
 

@@ -37,7 +37,7 @@ def owners(claims: Mapping[str, Claim]) -> Owners:
 def balanced(
     topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription], owned: Owners
 ) -> dict[str, list[TopicPartition]]:
-    """Return partitions by member. owned: the present owners."""
+    """Return the partitions of each member, assigned evenly. owned: the present owner of each partition."""
     wanting = subscribers(topics, members)
     loads = _Loads(in_order(members))
     partitions = [tp for topic in wanting for tp in topics[topic].partitions]
@@ -76,9 +76,9 @@ class _Loads:
 
 
 def _trim(loads: _Loads, total: int) -> None:
-    """Take from members with equal subscriptions the partitions above their share.
+    """If all subscriptions are equal, take the partitions above an equal share from each member.
 
-    If the number of partitions does not divide, the first members keep one more.
+    If the number of partitions is not a multiple of the number of members, the first members keep one more.
     """
     each, extras = divmod(total, len(loads.given) or 1)
     for partitions in list(loads.given.values()):
@@ -90,14 +90,17 @@ def _trim(loads: _Loads, total: int) -> None:
 
 
 def _least(loads: _Loads, wanting: Iterable[str], members: Mapping[str, MemberSubscription], racks: frozenset[str]) -> str:
-    """Return the subscribed member with the fewest partitions; among equals one in a rack with a replica, then the first."""
+    """Return the subscribed member with the fewest partitions. Among equals, a member in a rack with a replica comes first, then the
+    earliest.
+    """
     return min(wanting, key=lambda member: (loads.count(member), members[member].rack not in racks))
 
 
 def _even_out(loads: _Loads, wanting: Mapping[str, list[str]], owned: Owners) -> None:
     """Move partitions to members that have at least two fewer, until no such move is possible.
 
-    This ends, because each move makes the sum of the squares of the numbers smaller. Partitions that are new to their member move first.
+    This ends, because each move makes the sum of the squares of the members' numbers of partitions smaller. Partitions that are new to
+    their member are moved first.
     """
     moved = True
     while moved:

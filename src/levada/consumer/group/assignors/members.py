@@ -9,7 +9,7 @@ from levada.types import TopicPartition
 
 
 def in_order(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Return member ids: static members first, by instance id, so that a restart does not change their places; then the others."""
+    """Return the member ids: first static members, by instance id, so that a restart does not change their places; then the others."""
     return sorted(members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member))
 
 
@@ -24,14 +24,14 @@ def subscribers(topics: Mapping[str, TopicLayout], members: Mapping[str, MemberS
 
 
 def racks_matter(layout: TopicLayout, racks: Iterable[str | None]) -> bool:
-    """Whether racks make a difference for the assignment of a topic (KIP-881). racks: those of the members.
+    """Return whether racks make a difference for the assignment of a topic (KIP-881). racks: the racks of the members.
 
-    They make none if no member shares a rack with a replica, or if every partition has replicas in all racks that the topic is in.
+    They make no difference if no member shares a rack with a replica, or if every partition has replicas in all racks of the topic.
     """
     everywhere = frozenset[str]().union(*layout.racks)
     return not everywhere.isdisjoint(rack for rack in racks if rack) and any(here != everywhere for here in layout.racks)
 
 
 def assignments(given: Mapping[str, Sequence[TopicPartition]]) -> dict[str, MemberAssignment]:
-    """Return assignments made of the partitions of each member, sorted by topic and number."""
+    """Return a MemberAssignment for each member, with its partitions sorted by topic and number."""
     return {member: MemberAssignment(tuple(sorted(partitions))) for member, partitions in given.items()}

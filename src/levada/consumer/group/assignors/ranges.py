@@ -52,7 +52,7 @@ class _Topic:
         return max(self._each + (self._extras > 0) - len(self.given[member]), 0)
 
     def give(self, member: str, partitions: Sequence[TopicPartition]) -> None:
-        """Give partitions to a member."""
+        """Assign these partitions to a member."""
         self.given[member] += partitions
         for tp in partitions:
             del self.left[tp]
@@ -80,7 +80,7 @@ def _co_partitioned(topics: Sequence[_Topic]) -> list[list[_Topic]]:
 
 
 def _assign_by_rack(alike: Sequence[_Topic]) -> None:
-    """Give members partitions that are near to them. Partitions of co-partitioned topics with the same number stay together."""
+    """Assign partitions to members in the rack of a replica. Partitions with the same number in co-partitioned topics go to one member."""
     first = alike[0]
     if len(alike) == 1:
         if first.racks_matter:

@@ -11,7 +11,7 @@ from levada.types import TopicPartition
 
 
 class RoundRobinAssignor(PartitionAssignor):
-    """Deals partitions one by one. A member that is not subscribed to a topic is passed over."""
+    """Assigns partitions to the members in turn, one by one. For a topic, members that are not subscribed to it are left out."""
 
     NAME = "roundrobin"
 

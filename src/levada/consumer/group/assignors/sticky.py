@@ -41,7 +41,9 @@ class StickyAssignor(PartitionAssignor):
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """Members keep their partitions during a rebalance. A partition that moves is assigned to nobody until its owner has revoked it."""
+    """Members keep their partitions during a rebalance. A partition that goes to another member is not assigned until its owner has revoked
+    it.
+    """
 
     NAME = "cooperative-sticky"
     PROTOCOLS = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -65,7 +67,8 @@ class CooperativeStickyAssignor(PartitionAssignor):
         return assignments({member: [tp for tp in partitions if may_have(member, tp)] for member, partitions in given.items()})
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the generation of the last assignment, for leaders that read it here."""
+        """Return the generation of the last assignment, encoded. Older clients that lead the group read the generation from the user data.
+        """
         return cooperative_user_data(self._generation)
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:

@@ -23,7 +23,7 @@ NO_GENERATION = -1
 
 
 class PreviousTopic(Struct):
-    """Partitions of one topic."""
+    """The partitions of one topic."""
 
     topic: str = string()
     partitions: list[int] = array(int32)
@@ -43,14 +43,14 @@ class CooperativeUserData(Data, versions="0"):
 
 
 class Claim(NamedTuple):
-    """The partitions that a member says it has, and the generation in which it got them."""
+    """The partitions that a member reports as its own, and the generation in which it got them."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int
 
 
 def sticky_user_data(claim: Claim) -> bytes:
-    """Return the user data for "sticky"."""
+    """Encode a claim as the user data of "sticky"."""
     topics = [PreviousTopic(topic=name, partitions=at) for name, at in by_topic(claim.partitions).items()]
     return encode(StickyUserData(previous_assignment=topics, generation=claim.generation), 1)
 
@@ -70,7 +70,7 @@ def sticky_claim(member: MemberSubscription) -> Claim:
 
 
 def cooperative_user_data(generation: int) -> bytes:
-    """Return the user data for "cooperative-sticky"."""
+    """Encode a generation as the user data of "cooperative-sticky"."""
     return encode(CooperativeUserData(generation=generation), 0)
 
 
@@ -86,7 +86,7 @@ def cooperative_claim(member: MemberSubscription) -> Claim:
 
 
 def _whole(cls: type[D], data: Bytes, version: int) -> D:
-    """Read a struct that takes all of the bytes. Raises ProtocolError."""
+    """Decode a struct from bytes. Raises ProtocolError, also if bytes remain after the struct."""
     found, end = decode(cls, data, version)
     if end != len(data):
         raise ProtocolError(f"{cls.NAME} of version {version} ends at byte {end} of {len(data)}")
