@@ -89,7 +89,9 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return sink.finish() if found is None else found
 
     def _ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
-        """Return rows that an earlier call has decoded ahead; None if there are none. The engine is run only if it has work, to save time.
+        """Return rows that an earlier call has decoded ahead; None if there are none.
+
+        The engine is run only if it has work, to save time.
         """
         self._host.check_usable()
         with self._host.lock:

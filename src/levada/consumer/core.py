@@ -209,7 +209,9 @@ class ConsumerCore:
         self._follow_assignment(now_ms)
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move the position of a partition. leader_epoch: the epoch of the record before this offset, to detect log truncation (KIP-320).
+        """Move the position of a partition.
+
+        leader_epoch: the epoch of the record before this offset, to detect log truncation (KIP-320).
         """
         self.subscription.seek(tp, offset, leader_epoch)
         self._buffer.drop_stale()

@@ -131,7 +131,9 @@ class Consuming:
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None) -> None:
-        """Read exactly these partitions. ends: the offset at which to stop reading, for some of the partitions; None reads all without end.
+        """Read exactly these partitions.
+
+        ends: the offset at which to stop reading, for some of the partitions; None reads all without end.
         """
         wanted = topic_partitions(partitions)
         stops = end_offsets(ends or {}, wanted)

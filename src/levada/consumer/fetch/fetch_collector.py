@@ -181,7 +181,9 @@ class FetchCollector:
         return any(isinstance(cursor, ColumnsAhead) for cursor in self._cursors)
 
     def take_back(self, call: int) -> None:
-        """Undo a call, because its result did not reach the caller; no effect if it is not the last call. call: its number. Under the lock.
+        """Undo a call, because its result did not reach the caller; no effect if it is not the last call.
+
+        call: its number. Under the lock.
         """
         if call != self.calls:
             return
@@ -330,7 +332,8 @@ class FetchCollector:
                 self._forget(cursor)
 
     def _drop_ahead(self) -> None:
-        """Drop rows that were decoded ahead, and read them again: the call wants other columns, or records, or another entry comes first.
+        """Drop rows that were decoded ahead, and read them again: the call wants other columns, or records, or another entry comes
+        first.
         """
         self._cursors = [cursor.fresh() if isinstance(cursor, ColumnsAhead) else cursor for cursor in self._cursors]
 

@@ -308,7 +308,9 @@ class FetchCursor:
         return None
 
     def _begin_again(self) -> None:
-        """Read the data from its start again, because read_batches() is finished once it has raised. The next call raises the same error.
+        """Read the data from its start again, because read_batches() is finished once it has raised.
+
+        The next call raises the same error.
         """
         self._read_from(0)
         self._batch = None

@@ -67,7 +67,9 @@ class CooperativeStickyAssignor(PartitionAssignor):
         return assignments({member: [tp for tp in partitions if may_have(member, tp)] for member, partitions in given.items()})
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the generation of the last assignment, encoded. Older clients that lead the group read the generation from the user data.
+        """Return the generation of the last assignment, encoded.
+
+        Older clients that lead the group read the generation from the user data.
         """
         return cooperative_user_data(self._generation)
 
