@@ -65,7 +65,7 @@ SEVERITY: Sequence[Condition] = (
 class OpenTransaction(NamedTuple):
     """An open transaction that delays records. transactional_id: None if the brokers do not return it.
 
-    first_offset: that of its first record in the partition. last_timestamp: that of its last record, in ms since the epoch.
+    first_offset: the offset of its first record in the partition. last_timestamp: the time of its last record, in ms since the epoch.
     """
 
     transactional_id: str | None
@@ -78,8 +78,8 @@ class OpenTransaction(NamedTuple):
 class PartitionHealth(NamedTuple):
     """The health of one partition. lag: offsets from the position to the end, as of the last fetch; None before a fetch.
 
-    behind_s: age of the next record in seconds, taken from its record batch if that is buffered; 0 at the end; else None. detail: a text
-    with addresses and causes. transactions: those that it waits for, with OPEN_TRANSACTION.
+    behind_s: the age of the next record in seconds, taken from its record batch if that is buffered; 0 at the end of the log; else None.
+    detail: a text with addresses and causes. transactions: the transactions that the partition waits for, with OPEN_TRANSACTION.
     """
 
     partition: TopicPartition
@@ -92,10 +92,10 @@ class PartitionHealth(NamedTuple):
 
 
 class ConsumerHealth(NamedTuple):
-    """Why no records arrive. partitions: all that are assigned. unreachable: unreachable addresses, with the cause.
+    """The health of a consumer, which tells why no records arrive. partitions: all assigned ones. unreachable: the cause for each address.
 
-    fenced: the error that every poll() raises, with FENCED; to continue, call unsubscribe() and subscribe(), or make another consumer.
-    absent: subscribed topics that do not exist, as texts.
+    fenced: the error that every poll() raises, with FENCED. To continue, call unsubscribe() and subscribe(), or make another consumer.
+    absent: texts about subscribed topics that do not exist.
     """
 
     condition: Condition
@@ -106,7 +106,9 @@ class ConsumerHealth(NamedTuple):
 
     @property
     def worst(self) -> PartitionHealth | None:
-        """The partition that has the condition; None if no partition has it: nothing is assigned, REBALANCING, FENCED, `absent`."""
+        """The partition that has the consumer's condition; None if no partition has it, for example with REBALANCING or FENCED, or if none
+        is assigned.
+        """
         return next((one for one in self.partitions if one.condition is self.condition), None)
 
     def __str__(self) -> str:
@@ -117,10 +119,10 @@ class ConsumerHealth(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of one partition.
+    """The known facts about one partition.
 
     end: the offset up to which it may be read, -1 if unknown. unsettled: whether an open transaction may still change its committed offset.
-    waits_for: the unacknowledged record for which acks() has paused it.
+    waits_for: the unacknowledged record because of which acks() has paused the partition; else None.
     """
 
     state: PartitionState
@@ -216,7 +218,10 @@ CHECKS: Sequence[tuple[Condition, Callable[[Seen], str | None]]] = (
 
 
 def partition_health(seen: Seen, next_record_ms: int | None, wall_ms: int) -> PartitionHealth:
-    """Return the health of one partition. next_record_ms: timestamp of its next record batch; None if none is buffered."""
+    """Return the health of one partition. next_record_ms: the timestamp of its next record batch; None if none is buffered.
+
+    wall_ms: now, in ms since the epoch.
+    """
     state = seen.state
     found = ((condition, detail) for condition, check in CHECKS if (detail := check(seen)) is not None)
     condition, detail = next(found, (Condition.READING, _reading(seen)))

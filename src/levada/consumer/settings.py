@@ -40,7 +40,9 @@ class ConsumerSettings:
 
     @classmethod
     def of(cls, config: Any, keeps: Callable[[AnyRecord], bool] | None = None) -> ConsumerSettings:
-        """Read the settings from a ConsumerConfig, or from anything with its attributes. keeps: which records are returned."""
+        """Read the settings from a ConsumerConfig, or an object with the same attributes. keeps: selects the records to return; None
+        returns all.
+        """
         isolation_level = IsolationLevel[config.isolation_level.upper()]
         return cls(
             fetch=FetchSettings(

@@ -35,7 +35,9 @@ LOOK_AROUND_MS = 250
 
 
 class Unreachable:
-    """Reports to a consumer that no broker was ever reached: an error if that is permanent, otherwise one warning. Used under the lock."""
+    """Explains to a consumer that no broker was ever reached: with an error if that is permanent, else with one warning. Used under the
+    lock.
+    """
 
     def __init__(self, network: NetworkClient, log: DeferredLog) -> None:
         self._network = network
@@ -43,9 +45,9 @@ class Unreachable:
         self._told = False
 
     def explain(self, since_ms: int, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise; None to continue waiting. since_ms: the time since which the call waits for a broker.
+        """Return the error to raise; None to continue waiting. since_ms: when the call began to wait for a broker.
 
-        last_word: poll() is about to return without a record.
+        last_word: whether poll() is about to return no records.
         """
         if not self._network.failures():
             return None
@@ -62,10 +64,10 @@ class SubscribedTopics:
     """Finds subscribed topics that do not exist or may not be read, in the cluster's metadata. Used under the engine's lock.
 
     A topic without permission, or with an invalid name, is an error for every call. A topic that does not exist may still be created, and a
-    pattern without a match may get one, so these are only warned about, once until the topic exists.
+    pattern without a match may get one. For these a warning is logged, once until the topic exists.
 
-    topics: returns the subscribed topics, or those that match the pattern; the same set object while nothing changed. pattern: returns the
-    pattern, None without one.
+    topics: returns the subscribed topics, or those that match the pattern; it must return the same set object while nothing has changed.
+    pattern: returns the pattern; None without one.
     """
 
     def __init__(
@@ -86,7 +88,10 @@ class SubscribedTopics:
         self._told: set[str] = set()
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error of a topic that may not be read, and warn of missing topics. last_word: poll() is about to return nothing."""
+        """Return the error of a topic that may not be read; None if there is none. Log a warning about missing topics.
+
+        last_word: whether poll() is about to return no records.
+        """
         self._compare(now_ms)
         grace_ms = LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS
         due = [text for text, since_ms in self._absent.items() if text not in self._told and now_ms - since_ms >= grace_ms]
@@ -97,11 +102,11 @@ class SubscribedTopics:
 
     @property
     def has_untold(self) -> bool:
-        """Whether a topic does not exist and no warning was written yet."""
+        """Whether a subscribed topic does not exist and no warning about it was logged yet."""
         return self._absent.keys() != self._told
 
     def absent(self, now_ms: int) -> tuple[str, ...]:
-        """Return texts about topics that do not exist."""
+        """Return a text about each subscribed topic that does not exist."""
         self._compare(now_ms)
         return tuple(self._absent)
 
@@ -121,9 +126,9 @@ class SubscribedTopics:
 
 
 class Stalls:
-    """Finds partitions that wait for a broker for too long. Used under the engine's lock.
+    """Finds partitions that wait too long for a broker. Used under the engine's lock.
 
-    topics: the subscribed topics. committed: the look-up of committed offsets, None without a group. patience_ms: default.api.timeout.ms.
+    topics: the subscribed topics. committed: the look-up of committed offsets; None without a group. patience_ms: default.api.timeout.ms.
     """
 
     def __init__(
@@ -159,7 +164,7 @@ class Stalls:
         """Whether it was warned that committed offsets wait for a transaction."""
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise; None to continue waiting. last_word: poll() is about to return without a record."""
+        """Return the error to raise; None to continue waiting. last_word: whether poll() is about to return no records."""
         return self._fault_of_partitions(now_ms, last_word=last_word) or self._topics.explain(now_ms, last_word=last_word)
 
     def _fault_of_partitions(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
@@ -174,19 +179,19 @@ class Stalls:
         return fault
 
     def _grace_ms(self, *, last_word: bool) -> int:
-        """Return how long to wait for a missing topic or partition to appear, or for the group to revoke it."""
+        """Return how long, in ms, a partition may be missing: it may still be created, or the group may revoke it."""
         if self.waits_since_ms != NEVER_MS:
             return NEVER_MS
         return LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS
 
     def next_look_ms(self, now_ms: int) -> int:
-        """When the result of explain() may change."""
+        """The time, in ms, at which the result of explain() may change."""
         soon_ms = now_ms + LOOK_AROUND_MS
         is_wrong = self._suspects or self._topics.has_untold or not self._network.ever_answered
         return soon_ms if is_wrong else max(self._overdue_ms, soon_ms)
 
     def _look_for_suspects(self) -> None:
-        """Check changed partitions against metadata, or all partitions when metadata has changed."""
+        """Look in metadata for errors of the partitions that have changed; of all partitions if metadata has changed."""
         snapshot = self._metadata.snapshot
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
@@ -202,7 +207,7 @@ class Stalls:
         self._marks.clear()
 
     def _look_for_open_transaction(self, *, last_word: bool) -> None:
-        """Warn once if poll() returns no record because the committed offsets wait for an open transaction."""
+        """Log a warning, once, if poll() returns no records because committed offsets wait for an open transaction."""
         committed = self._committed
         if committed is None or not committed.unstable:
             self._told_unstable = False
@@ -224,7 +229,7 @@ class Stalls:
         return None
 
     def _warn(self, now_ms: int) -> None:
-        """Warn of the partitions that no broker has answered for in time, once for each."""
+        """Log a warning for partitions that no broker has answered for in time, once for each partition."""
         overdue, first_ms = [], NEVER_MS
         for state in self._subscription:
             if not _waits(state):
@@ -246,11 +251,11 @@ class Stalls:
         self._log.warning("%s", "\n".join(lines))
 
     def failures(self) -> list[str]:
-        """Return a line with the cause for each unreachable address."""
+        """Return a line with the cause of failure for each unreachable address."""
         return [f"  {address}  {cause}" for address, cause in self._network.failures().items()]
 
     def standstill(self, state: PartitionState, now_ms: int) -> str:
-        """Return why the position does not advance: the last error, or that no leader is known, or when the leader last answered."""
+        """Return the reason why a position does not advance: the last error, a missing leader, or else when the leader last answered."""
         leader = self._metadata.snapshot.leader(state.tp)
         if state.last_error or leader is None:
             return state.last_error or self._so_far(state)

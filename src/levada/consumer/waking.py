@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Announces)
 
 
 class Waking(Generic[C]):
-    """Runs flows that can be ended by wakeup(). It adds itself to the engine's pollers."""
+    """Runs flows for waiting calls that wakeup() can end. Adds itself to the engine's pollers."""
 
     def __init__(self, core: C, engine: Engine, host: Host, *, default_api_timeout_ms: int) -> None:
         self.core = core
@@ -47,10 +47,11 @@ class Waking(Generic[C]):
         engine.add_poller(self)
 
     def run(self, begin: Callable[[C, int], Flow[T]], timeout_ms: int | None, what: str, *, may_be_woken: bool = True) -> CallerFlow[T]:
-        """Run a flow of the engine and wait for its end. begin: makes it, under the lock. timeout_ms: None for default.api.timeout.ms.
+        """Run a flow of the engine and wait for its end. begin: makes the flow, under the lock. timeout_ms: None for
+        default.api.timeout.ms.
 
-        may_be_woken: whether wakeup() ends it.
-        Raises TimeoutError with `what` in its text, or its subclass BootstrapError if no broker was ever reached.
+        may_be_woken: whether wakeup() ends the wait. Raises TimeoutError with `what` in its text, or its subclass BootstrapError if no
+        broker was ever reached.
         """
         self._host.check_usable()
         timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -87,7 +88,7 @@ class Waking(Generic[C]):
         self._host.change(lambda now_ms: change(self.core, now_ms))
 
     def look(self, look: Callable[[C], T]) -> T:
-        """Read from the core, under the lock."""
+        """Return the result of `look`, which reads from the core under the lock."""
         self._host.check_usable()
         with self._host.lock:
             return look(self.core)
@@ -95,16 +96,16 @@ class Waking(Generic[C]):
     # Wakeup
 
     def wakeup(self) -> None:
-        """End the waiting call, or else the next one, with WakeupError. Any thread, and a signal handler, may call this.
+        """End the waiting call, or else the next one, with WakeupError. May be called from any thread and from signal handlers.
 
-        A handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So this takes no lock and
-        settles nothing: it sets a flag, which the next step of the engine sees.
+        A signal handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So this method takes no
+        lock and settles nothing: it sets a flag, which the next step of the engine sees.
         """
         self._woken = True
         self._host.wakeup()
 
     def look_again(self) -> None:
-        """Make a waiting poll() check again at once. Any thread, and a signal handler, may call this."""
+        """Make a waiting poll() check again at once. May be called from any thread and from signal handlers."""
         self._looks_again = True
         self._host.wakeup()
 
@@ -134,7 +135,7 @@ def _woken_up() -> KafkaError:
 
 
 def _followed(promise: Promise[T]) -> Promise[T]:
-    """Return a promise that is settled like another one, unless it is settled earlier."""
+    """Return a promise that is settled like another one, unless the caller settles it earlier."""
     follower: Promise[T] = Promise()
 
     def follow(done: Promise[T]) -> None:

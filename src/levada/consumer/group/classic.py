@@ -139,10 +139,10 @@ class ClassicMember:
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The group metadata for commits; without a generation if not a member.
+        """The group metadata for commits; without a generation if the consumer is not a member.
 
-        As in Java, a member that has lost its membership keeps its last generation until it has a new one. Without a generation, a
-        coordinator would accept the offsets of a transaction even for partitions that other members have by now.
+        As in Java, a member that has lost its membership keeps its last generation until it gets a new one. Without a generation, a
+        coordinator would accept the offsets of a transaction even for partitions that other members own by now.
         """
         if self.subscribed is None:
             return ConsumerGroupMetadata(self.settings.group_id)
@@ -190,7 +190,7 @@ class ClassicMember:
 
     @property
     def has_generation(self) -> bool:
-        """Whether the member has a generation, as far as it knows."""
+        """Whether the member has a generation that it does not know to be lost."""
         return self.generation.number >= 0
 
     # Pending work
@@ -205,7 +205,7 @@ class ClassicMember:
         return wants_to_join and bool(self.topics or self.has_generation or self.error)
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work. False if the time was over first."""
+        """Do the pending work of a rebalance. Return False if the time was over before it was done."""
         return self._rebalance_steps.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
@@ -213,7 +213,10 @@ class ClassicMember:
         return self._rebalance_steps.give_up_all(caller)
 
     def take_error(self) -> BaseException | None:
-        """Return why the member cannot be in its group: once, or every time if another member has taken its group.instance.id."""
+        """Return the error because of which the member cannot be in its group; None if there is none.
+
+        It is returned once, or every time if another member has taken the group.instance.id.
+        """
         error, self.error = self.error, self.final_error
         return error
 
@@ -223,7 +226,7 @@ class ClassicMember:
         return self.error if isinstance(self.error, BrokerError) and self.error.fatal else None
 
     def begin_join(self, user_data: Mapping[str, bytes | None]) -> None:
-        """Let the engine send JoinGroup. user_data: the data that each assignor adds to this member's subscription."""
+        """Let the engine send JoinGroup. user_data: the user data in this member's subscription, by the name of the assignor."""
         self._user_data = user_data
         reason, self._rejoin_reason = self._rejoin_reason or "", None
         self._joined_topics = self.topics
@@ -250,7 +253,7 @@ class ClassicMember:
         self.holdings.announce()
 
     def checked_assignment(self) -> Received | None:
-        """Return the assignment to take. If the subscription has changed since the join, rejoin and return None."""
+        """Return the received assignment. If the subscription has changed since the join, request another rebalance and return None."""
         received, subscribed = self.received, self.subscribed
         if received is None or subscribed is None:
             return None
@@ -267,7 +270,9 @@ class ClassicMember:
         self.received, self.is_prepared = None, False
 
     def rejoin(self, reason: str) -> None:
-        """Join again, once the program has revoked the partitions that it must revoke."""
+        """Request that the next poll() joins again, after the program has revoked the partitions that it must revoke. reason: a text for
+        logs.
+        """
         if self._rejoin_reason is None:
             self._rejoin_reason = reason
             self.holdings.announce()
@@ -275,7 +280,7 @@ class ClassicMember:
     # Changes by a rebalance
 
     def move(self, event: MemberEvent) -> None:
-        """Change the state, along TRANSITIONS."""
+        """Change the state by an event, as TRANSITIONS says."""
         self.state = following(TRANSITIONS, self.state, event, f"a member of group '{self.settings.group_id}'")
         if event is MemberEvent.JOINED:
             self._beats.begin(self._now.ms)
@@ -294,7 +299,7 @@ class ClassicMember:
         self.generation = generation
 
     def lose(self, *, keeps_id: bool) -> None:
-        """Lose the generation, and with it the partitions."""
+        """Lose the generation, and with it the partitions. keeps_id: whether the member id stays valid."""
         if self.has_generation:
             self._last_generation = self.generation
         self.generation = Generation(member_id=self.generation.member_id if keeps_id else "")
@@ -311,12 +316,12 @@ class ClassicMember:
         return bool(self.holdings.held())
 
     def watch_topics(self, topics: frozenset[str]) -> None:
-        """Request metadata of these topics as well."""
+        """Request metadata of these topics in addition to those of the subscription."""
         self._watched = topics
         self._watch(self._now.ms)
 
     def asks(self, asks: bool) -> None:
-        """Note whether a JoinGroup or SyncGroup, which wait for other members, is in flight."""
+        """Note whether a JoinGroup or SyncGroup is in flight. No heartbeat is sent then, because these requests wait for other members."""
         self._asks = asks
 
     def _watch(self, now_ms: int) -> None:
@@ -325,7 +330,7 @@ class ClassicMember:
         self.holdings.watch(None if self.subscribed.pattern is not None else self.topics | led | self._watched, now_ms)
 
     def _expel(self, error: BaseException, *, keeps_id: bool) -> None:
-        """Lose the membership. The next poll() joins again, unless it raises an error first."""
+        """Lose the membership because of an error. The next poll() joins again, unless it raises an error first."""
         self._cancel_rebalance()
         self.lose(keeps_id=keeps_id)
         self._rejoin_reason = f"the member was not in the group any more: {error}"
@@ -344,7 +349,10 @@ class ClassicMember:
     # Leaving
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Leave the group; return the flow that sends LeaveGroup. A static member does not send it, unless it is asked to."""
+        """Leave the group; return the flow that sends LeaveGroup.
+
+        tells: whether to send LeaveGroup; None sends it unless the member is static.
+        """
         if tells is None:
             tells = self.settings.group_instance_id is None
         member_id = self.generation.member_id
@@ -393,7 +401,9 @@ class ClassicMember:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Send heartbeats, follow metadata, and leave, as each is due. Return when to be polled again."""
+        """Handle changed metadata, leave after max.poll.interval.ms, or send a heartbeat, if it is time. Return the time, in ms, of the
+        next poll.
+        """
         if self.subscribed is None:
             return NEVER_MS
         if self._metadata.version > self._seen_version:
@@ -426,7 +436,7 @@ class ClassicMember:
         self._look_at_led()
 
     def _look_at_led(self) -> None:
-        """As leader, rejoin if partitions have changed since they were assigned, even if that was before SyncGroup was answered."""
+        """If this member leads the group and partitions have changed since its assignment, rejoin. SyncGroup may still be unanswered."""
         led = self._led
         if led is not None and have_changed(led.layouts, led.topics, self._metadata.snapshot, with_racks=led.with_racks):
             self._led = None

@@ -44,7 +44,7 @@ class Rebalanced(Protocol):
 
     @property
     def has_generation(self) -> bool:
-        """Whether the member has a generation, as far as it knows."""
+        """Whether the member has a generation that it does not know to be lost."""
         ...
 
     @property
@@ -59,23 +59,23 @@ class Rebalanced(Protocol):
 
     @property
     def has_pending_work(self) -> bool:
-        """Whether there is something to do here."""
+        """Whether the member has work that poll() must do before it returns records."""
         ...
 
     def take_error(self) -> BaseException | None:
-        """Return why the member cannot be in its group, if it cannot."""
+        """Return the error because of which the member cannot be in its group; None if there is none."""
         ...
 
     def begin_join(self, user_data: Mapping[str, bytes | None]) -> None:
-        """Have the engine send JoinGroup. user_data: what each assignor adds to this member's subscription."""
+        """Let the engine send JoinGroup. user_data: the user data in this member's subscription, by the name of the assignor."""
         ...
 
     def rejoin(self, reason: str) -> None:
-        """Join again, once the program has revoked what it has to."""
+        """Request that the next poll() joins again, after the program has revoked the partitions that it must revoke."""
         ...
 
     def checked_assignment(self) -> Received | None:
-        """Return the assignment to take. If the subscription has changed since the join, rejoin and return None."""
+        """Return the received assignment. If the subscription has changed since the join, request another rebalance and return None."""
         ...
 
     def adopt(self, now_ms: int) -> None:
@@ -93,7 +93,7 @@ class ClassicRebalance:
         self._holdings = holdings
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work, one step after the other. False if the time was over first."""
+        """Do the pending work, one step after the other. Return False if the time was over before it was done."""
         return caller.do_all(self._next, deadline_ms)
 
     def _next(self, caller: Caller) -> PendingWork | None:
@@ -119,7 +119,7 @@ class ClassicRebalance:
         return True
 
     def _kept(self) -> frozenset[TopicPartition]:
-        """Return the partitions that are not revoked before a join: none with an eager assignor, otherwise those of subscribed topics."""
+        """Return the partitions that stay assigned during a rebalance: none with an eager assignor, else those of subscribed topics."""
         member = self._member
         if not member.has_generation or self._protocol is RebalanceProtocol.EAGER:
             return frozenset()
@@ -144,7 +144,7 @@ class ClassicRebalance:
                 self._member.is_prepared = True
 
     def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Let the engine join. Raises the error of the last attempt."""
+        """Wait until the engine has joined the group. Return False if the time was over first. Raises the error of the last attempt."""
         member = self._member
         user_data = {}
         for assignor in self._assignors:
@@ -219,7 +219,7 @@ class ClassicRebalance:
     # Steps
 
     def _settle(self, caller: Caller, given_up: frozenset[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Wait for work on revoked partitions, and auto-commit the positions. False if the time was over first."""
+        """Wait for the processing of records of these partitions, and auto-commit the positions. Return False if the time was over first."""
         with caller.host.lock:
             is_needed = self._member.holds_partitions and self._member.may_commit
         if not is_needed:

@@ -36,7 +36,7 @@ class Owned(NamedTuple):
 
 
 class AnyTopicPartitions(Protocol):
-    """Partitions of one topic, in the messages of any protocol."""
+    """The partitions of one topic, in a message of any group protocol."""
 
     topic_id: UUID
     partitions: list[int]
@@ -75,9 +75,9 @@ def reaction_to(code: ErrorCode, epoch: int) -> Reaction:
 
 
 class SentFields(NamedTuple):
-    """The fields of a heartbeat, to compare with those sent last.
+    """The fields of a heartbeat, to compare with those of the previous heartbeat.
 
-    pattern: the regular expression for the brokers, "" without one. owned: the partitions that the member reports as its own.
+    pattern: the regular expression that brokers match; "" without one. owned: the partitions that the member reports as its own.
     """
 
     rebalance_timeout_ms: int
@@ -97,7 +97,7 @@ class Identity(NamedTuple):
 
 
 def heartbeat(who: Identity, epoch: int, fields: SentFields, sent: SentFields | None) -> ConsumerGroupHeartbeatRequest:
-    """Return a heartbeat with the fields that have changed since they were sent. sent: None sends all of them."""
+    """Return a heartbeat with the fields that have changed. sent: the fields that were sent last; None sends all fields."""
     request = _request(who, epoch)
     if sent is None or fields.rebalance_timeout_ms != sent.rebalance_timeout_ms:
         request.rebalance_timeout_ms = fields.rebalance_timeout_ms
@@ -113,18 +113,18 @@ def heartbeat(who: Identity, epoch: int, fields: SentFields, sent: SentFields | 
 
 
 def leaving(who: Identity, *, for_a_while: bool) -> ConsumerGroupHeartbeatRequest:
-    """Return the heartbeat that leaves the group. for_a_while: a static member keeps its assignment until its session ends."""
+    """Return the heartbeat that leaves the group. for_a_while: whether a static member keeps its assignment until its session ends."""
     return _request(who, LEAVE_FOR_A_WHILE_EPOCH if for_a_while else LEAVE_EPOCH)
 
 
 def makes_sense(answer: ConsumerGroupHeartbeatResponse) -> bool:
-    """Whether an answer is valid: the epoch is above that of joining, and partition numbers are not negative."""
+    """Return whether an answer is valid: the member epoch is not that of joining, and no partition number is negative."""
     given = () if answer.assignment is None else owned_of(answer.assignment.topic_partitions)
     return bool(answer.error_code) or (answer.member_epoch > JOIN_EPOCH and all(partition >= 0 for _, partition in given))
 
 
 def refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
-    """Return the error for a member that the coordinator refuses."""
+    """Return the error for a member that the coordinator refuses. why: the message of the answer."""
     text = f"group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
     if code is ErrorCode.UNSUPPORTED_VERSION:
         text += "; group.protocol=consumer needs Kafka 4.0 with group.version=1, group.protocol=classic works with every Kafka"
@@ -138,7 +138,7 @@ def _request(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
 
 
 def by_topic(owned: Iterable[Owned]) -> list[TopicPartitions]:
-    """Return partitions in the form that ConsumerGroupHeartbeat has: grouped by topic id, and sorted."""
+    """Return partitions as the field of ConsumerGroupHeartbeat: grouped by topic id, and sorted."""
     topics: dict[UUID, list[int]] = {}
     for topic_id, partition in sorted(owned):
         topics.setdefault(topic_id, []).append(partition)

@@ -119,9 +119,8 @@ class ConsumerGroupMember:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics of the subscription, or those that match its pattern.
-
-        If brokers match the pattern, those of the assigned partitions.
+        """The topics of the subscription, or those that match its pattern. If brokers match the pattern, the topics of the assigned
+        partitions.
         """
         if self.subscribed is not None and self.subscribed.broker_pattern:
             return self._read_topics
@@ -142,7 +141,7 @@ class ConsumerGroupMember:
         self.holdings.announce()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Only log, as Java does: brokers decide when such a group is rebalanced."""
+        """Only log the request, as Java does: brokers decide when a consumer group is rebalanced."""
         text = "enforce_rebalance() is without effect: the brokers decide when group '%s' is rebalanced"
         self._log.warning(text, self.settings.group_id)
 
@@ -160,7 +159,7 @@ class ConsumerGroupMember:
     def group(self) -> ConsumerGroupMetadata:
         """The group metadata for commits, with the member epoch as generation.
 
-        Without membership the last one stays, as in ClassicMember.
+        When the consumer is not a member, the metadata of the last membership, like in ClassicMember.
         """
         epoch = self.epoch if self.is_member else self._last_epoch
         if self.subscribed is None or epoch <= JOIN_EPOCH:
@@ -183,7 +182,7 @@ class ConsumerGroupMember:
         return self.group if self.is_member else ConsumerGroupMetadata(self.settings.group_id)
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
-        """If the coordinator has a newer epoch for this member, return a promise that the next heartbeat settles."""
+        """If the coordinator has a newer epoch for this member, return a promise that the next heartbeat settles; else None."""
         if error.code is not ErrorCode.STALE_MEMBER_EPOCH or not self._is_in_group:
             return None
         if group == self.group:
@@ -222,11 +221,11 @@ class ConsumerGroupMember:
 
     @property
     def is_member(self) -> bool:
-        """Whether the member has an epoch from the coordinator, as far as it knows."""
+        """Whether the member has an epoch that it does not know to be lost."""
         return self.epoch > JOIN_EPOCH
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work. False if the time was over first."""
+        """Join or reconcile the assignment, as necessary. Return False if the time was over before it was done."""
         return self._reconciliation.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
@@ -240,7 +239,9 @@ class ConsumerGroupMember:
             self._move(ConsumerMemberEvent.PREPARE_LEAVE)
 
     def take_error(self) -> KafkaError | None:
-        """Return the error to raise: once, or every time if the coordinator has refused the member permanently."""
+        """Return the error to raise; None if there is none. It is returned once, or every time if the coordinator has refused the member
+        permanently.
+        """
         error, self.error = self.error, self.final_error
         return error
 
@@ -250,7 +251,7 @@ class ConsumerGroupMember:
         return self.error if self.state is ConsumerMemberState.FATAL else None
 
     def begin_join(self, now_ms: int) -> None:
-        """Send the first heartbeat. The program has no partitions any more."""
+        """Send the first heartbeat. Before that, the program must have given up all partitions."""
         self._move(ConsumerMemberEvent.JOIN)
         # Without a pause, a coordinator that fences the member each time would get a request as soon as it has answered.
         self._beats.begin_at_once(now_ms, after_pause=self._fenced > 1)
@@ -280,12 +281,12 @@ class ConsumerGroupMember:
     # Following the target
 
     def _move(self, event: ConsumerMemberEvent) -> None:
-        """Change the state, along TRANSITIONS."""
+        """Change the state by an event, as TRANSITIONS says."""
         self.state = following(TRANSITIONS, self.state, event, f"a member of group '{self.settings.group_id}'")
         self._is_in_group = self.state in IN_GROUP
 
     def _follow_target(self, agreed: ConsumerMemberEvent) -> None:
-        """Start to reconcile if the target differs from the current assignment. agreed: the event if it does not."""
+        """Start to reconcile if the target assignment differs from the current one. agreed: the event to apply if it does not differ."""
         self.taking, self._has_begun = None, False
         if self._target is None:
             self._move(agreed)
@@ -302,9 +303,9 @@ class ConsumerGroupMember:
             self.holdings.announce()
 
     def _look_again(self) -> None:
-        """Follow the target again: names of its topics may be known now.
+        """Compare the target assignment with the current one again, because names of its topics may be known now.
 
-        A reconciliation under way, or not acknowledged yet, ends first.
+        A reconciliation that is running, or that was not acknowledged yet, has to end first.
         """
         if self.taking is None and self.state in _TAKES_UP and self._target is not None:
             self._follow_target(ConsumerMemberEvent.AGREED)
@@ -340,7 +341,9 @@ class ConsumerGroupMember:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Follow metadata, send heartbeats, and leave, as each is due. Return when to be polled again."""
+        """Handle changed metadata, leave after max.poll.interval.ms, or send a heartbeat, if it is time. Return the time, in ms, of the
+        next poll.
+        """
         if self.subscribed is None:
             return NEVER_MS
         if self._metadata.version > self._seen_version:
@@ -368,7 +371,7 @@ class ConsumerGroupMember:
         )
 
     def _heartbeat_now(self) -> None:
-        """Send a heartbeat at once, or as soon as the one in flight is answered: a field has changed."""
+        """Send a heartbeat at once, because a field has changed. If one is in flight, send it after the answer."""
         if self._beat is None and self._is_in_group:
             self._beats.begin_at_once(self._now.ms)
 
@@ -466,7 +469,7 @@ class ConsumerGroupMember:
         self._notify_waiting()
 
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
-        """Leave the group, and return the flow that sends the request for that.
+        """Leave the group, and return the flow that sends the leaving heartbeat.
 
         tells: True leaves for good. With None or False, a static member leaves temporarily (epoch -2). Any other member leaves for good
         with None; with False it sends nothing, and its session expires.

@@ -21,7 +21,7 @@ ASSIGNMENT = assigned.ConsumerProtocolAssignment
 
 
 def subscription_bytes(subscription: MemberSubscription) -> bytes:
-    """Return the subscription that a member joins with. Its instance id is a field of JoinGroup itself."""
+    """Encode the subscription with which a member joins. It has no instance id, because JoinGroup has a field for that."""
     owned = [subscribed.TopicPartition(topic=name, partitions=at) for name, at in by_topic(subscription.owned).items()]
     message = SUBSCRIPTION(
         topics=sorted(subscription.topics),
@@ -34,7 +34,7 @@ def subscription_bytes(subscription: MemberSubscription) -> bytes:
 
 
 def read_subscription(data: Bytes, instance_id: str | None) -> MemberSubscription:
-    """Return the subscription of a member. Raises ProtocolError."""
+    """Decode the subscription of a member. instance_id: from the member's entry in JoinGroup. Raises ProtocolError."""
     message = decode_prefixed(SUBSCRIPTION, data)
     return MemberSubscription(
         topics=frozenset(message.topics),
@@ -47,13 +47,15 @@ def read_subscription(data: Bytes, instance_id: str | None) -> MemberSubscriptio
 
 
 def assignment_bytes(assignment: MemberAssignment) -> bytes:
-    """Return the assignment that the leader sends to a member."""
+    """Encode the assignment that the leader sends to a member."""
     topics = [assigned.TopicPartition(topic=name, partitions=at) for name, at in by_topic(assignment.partitions).items()]
     return encode_prefixed(ASSIGNMENT(assigned_partitions=topics, user_data=assignment.user_data), ASSIGNMENT.NEWEST_VERSION)
 
 
 def read_assignment(data: Bytes) -> MemberAssignment:
-    """Return the assignment of this member; empty for no bytes, if the leader left it out. Raises ProtocolError."""
+    """Decode the assignment of this member. If the leader has left the member out, there are no bytes, and it is empty. Raises
+    ProtocolError.
+    """
     if not data:
         return MemberAssignment(())
     message = decode_prefixed(ASSIGNMENT, data)
@@ -61,7 +63,7 @@ def read_assignment(data: Bytes) -> MemberAssignment:
 
 
 def _partitions(topics: Iterable[assigned.TopicPartition | subscribed.TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Return partitions of another member, checked: it may send anything. Raises ProtocolError."""
+    """Return partitions that another member has sent. Raises ProtocolError if they are invalid."""
     found = tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
     for tp in found:
         if tp.partition < 0:

@@ -11,7 +11,7 @@ from levada.base.clock import NEVER_MS, ExponentialBackoff
 
 
 class Heartbeats:
-    """The timers of one member."""
+    """The timers of one group member: for heartbeats, and for max.poll.interval.ms."""
 
     def __init__(self, *, interval_ms: int, backoff: ExponentialBackoff, max_poll_interval_ms: int) -> None:
         self._interval_ms = interval_ms
@@ -26,28 +26,28 @@ class Heartbeats:
         """Whether a poll() is running."""
 
     def begin(self, now_ms: int) -> None:
-        """Start: the member has joined."""
+        """Start the heartbeat timer, because the member has joined."""
         self.due_ms = now_ms + self._interval_ms
 
     def begin_at_once(self, now_ms: int, *, after_pause: bool = False) -> None:
-        """Make a heartbeat due now, or after the backoff of a failed one."""
+        """Make a heartbeat due now. after_pause: whether to make it due after the first retry backoff instead."""
         self.due_ms = now_ms + self._backoff.delay_ms(0) if after_pause else now_ms
 
     def every(self, interval_ms: int) -> None:
-        """Set the interval that the coordinator has named (KIP-848). An interval of 0 does not mean without a pause."""
+        """Set the heartbeat interval that the coordinator has named (KIP-848). Instead of 0, the first retry backoff is used."""
         self._interval_ms = interval_ms if interval_ms > 0 else self._backoff.delay_ms(0)
 
     def end(self) -> None:
-        """Stop: there is no member any more."""
+        """Stop the heartbeat timer, because the consumer is no longer a member."""
         self.due_ms = NEVER_MS
         self.failures = 0
 
     def sent(self) -> None:
-        """Note that a heartbeat is in flight."""
+        """Note that a heartbeat is in flight, so that no other one is due."""
         self.due_ms = NEVER_MS
 
     def answered(self, sent_ms: int, now_ms: int, *, ok: bool) -> None:
-        """Note that the heartbeat was answered, or has failed."""
+        """Set the time of the next heartbeat. sent_ms: when the last one was sent. ok: whether it was answered without an error."""
         if ok:
             self.failures = 0
             self.due_ms = sent_ms + self._interval_ms
@@ -67,5 +67,5 @@ class Heartbeats:
 
     @property
     def missed_ms(self) -> int:
-        """When max.poll.interval.ms is over without a poll()."""
+        """The time, in ms, at which max.poll.interval.ms is exceeded unless poll() is called."""
         return NEVER_MS if self.within else self._asked_ms + self._max_poll_interval_ms

@@ -26,7 +26,9 @@ GRACE_MS = 2_000
 
 
 class InstanceRelease:
-    """The wait of one member. default_ms: the session timeout if the brokers do not return it."""
+    """The wait of a static member for the release of its group.instance.id. default_ms: the session timeout if the brokers do not return
+    it.
+    """
 
     def __init__(self, who: Identity, default_ms: int, spawn: Spawn, now: Now, log: Log) -> None:
         self._who = who
@@ -42,7 +44,7 @@ class InstanceRelease:
         return self._since_ms is not None
 
     def refused(self) -> bool:
-        """Handle a refusal because the id is in use; return whether to try again."""
+        """Handle a refusal because another member uses the group.instance.id. Return whether the member should try again."""
         if self._who.instance_id is None:
             return False
         if self._since_ms is None:
@@ -56,7 +58,7 @@ class InstanceRelease:
 
     @property
     def waited(self) -> str:
-        """How long the member has waited, as text to append to a reason."""
+        """A text that tells how long the member has waited, to append to an error message."""
         return f" (after {self._session_ms / 1000:g} s, {SESSION_TIMEOUT} of the group)" if self.is_awaited else ""
 
     def _ask(self) -> Flow[int | None]:

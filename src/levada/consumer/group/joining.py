@@ -42,7 +42,7 @@ MOST_AT_ONCE = 3
 
 
 class Led(NamedTuple):
-    """The topics of the group at the time of the assignment. The leader watches them for changes."""
+    """The topics of the group when this leader assigned them. The leader watches them for changes."""
 
     topics: frozenset[str]
     layouts: Layouts
@@ -50,7 +50,7 @@ class Led(NamedTuple):
 
 
 class Received(NamedTuple):
-    """An assignment, the assignor that made it, and the topics to watch if this member is the leader."""
+    """A received assignment, and the assignor that made it. led: the topics to watch; None if this member is not the leader."""
 
     assignment: MemberAssignment
     assignor: PartitionAssignor
@@ -58,12 +58,12 @@ class Received(NamedTuple):
 
 
 class Joiner(Protocol):
-    """The part of a member that the flow uses."""
+    """The part of a ClassicMember that joining uses."""
 
     generation: Generation
 
     def move(self, event: MemberEvent) -> None:
-        """Change the state."""
+        """Change the state by an event."""
         ...
 
     def offers(self) -> list[tuple[str, bytes]]:
@@ -75,7 +75,7 @@ class Joiner(Protocol):
         ...
 
     def lose(self, *, keeps_id: bool) -> None:
-        """Lose the generation, and with it the partitions."""
+        """Lose the generation, and with it the partitions. keeps_id: whether the member id stays valid."""
         ...
 
     @property
@@ -84,16 +84,16 @@ class Joiner(Protocol):
         ...
 
     def watch_topics(self, topics: frozenset[str]) -> None:
-        """Request metadata of these topics as well."""
+        """Request metadata of these topics in addition to those of the subscription."""
         ...
 
     def asks(self, asks: bool) -> None:
-        """Note whether a JoinGroup or SyncGroup, which wait for other members, is in flight."""
+        """Note whether a JoinGroup or SyncGroup is in flight. No heartbeat is sent then, because these requests wait for other members."""
         ...
 
 
 class Joining:
-    """The rebalances of one member. Used under the engine's lock.
+    """Joins the group for one member, once per rebalance. Used under the engine's lock.
 
     run_beside: runs a function of the program soon, without the lock.
     """
@@ -120,7 +120,7 @@ class Joining:
         self._run_beside = run_beside
 
     def run(self, reason: str) -> Flow[Received | None]:
-        """Join and return the assignment; None if the membership was lost while the program has partitions."""
+        """Join the group and return the assignment. Return None if the membership was lost and the program still has partitions to give up."""
         attempts = begun_anew = 0
         while True:
             outcome = yield from self._once(reason)
@@ -163,7 +163,7 @@ class Joining:
         return assignor
 
     def _check_same(self, protocol_type: str | None, name: str | None, expected: str | None) -> None:
-        """Check the protocol type and name of an answer. Older brokers send neither."""
+        """Raise an error if the protocol type or assignor in an answer is not the expected one. Older brokers send neither."""
         if protocol_type not in (None, PROTOCOL_TYPE) or name not in (None, expected):
             raise self._error(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -171,7 +171,10 @@ class Joining:
             )
 
     def _lead(self, joined: JoinGroupResponse, assignor: PartitionAssignor) -> Flow[tuple[Led, dict[str, bytes]]]:
-        """Assign the partitions. A static leader that has returned skips the assignment (KIP-814), but watches the topics."""
+        """Assign the partitions as leader; return the topics to watch, and the encoded assignment of each member.
+
+        A static leader that has rejoined may be told to skip the assignment (KIP-814); it only watches the topics.
+        """
         members = {each.member_id: read_subscription(each.metadata, each.group_instance_id) for each in joined.members}
         topics = wanted_topics(members)
         with_racks = any(member.rack for member in members.values())
@@ -187,13 +190,13 @@ class Joining:
         return assign(assignor, topics, members, cooperative=is_cooperative(assignor, self._common))
 
     def _learn(self, topics: frozenset[str]) -> Flow[None]:
-        """Fetch metadata of topics that only other members are subscribed to."""
+        """Request the metadata of all topics of the group, and wait for it if a topic is not known."""
         self._member.watch_topics(topics)
         if not topics <= self._metadata.snapshot.topics.keys():
             yield Wait(self._metadata.refreshed())
 
     def _ask(self, call: Call, policy: Mapping[ErrorCode, Reaction]) -> Flow[Any]:
-        """Return the answer, or the reaction to its error."""
+        """Send a request; return the answer, or the reaction to its error. policy: the reaction to each error code."""
         self._member.asks(True)
         try:
             answer = yield call

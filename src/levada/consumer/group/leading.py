@@ -15,12 +15,12 @@ Layouts = dict[str, TopicLayout]
 
 
 def wanted_topics(members: Mapping[str, MemberSubscription]) -> frozenset[str]:
-    """Return all topics that a member is subscribed to."""
+    """Return all topics to which any member is subscribed."""
     return frozenset[str]().union(*(member.topics for member in members.values()))
 
 
 def layouts(snapshot: ClusterSnapshot, topics: Iterable[str], *, with_racks: bool) -> Layouts:
-    """Return the topics that exist. with_racks: whether to include racks of replicas, because a member has a rack."""
+    """Return the layout of each topic that exists. with_racks: whether to include the racks of replicas, because a member has a rack."""
     found = {}
     for name in topics:
         topic = snapshot.topics.get(name)
@@ -35,7 +35,7 @@ def _racks(snapshot: ClusterSnapshot, topic: TopicMetadata) -> tuple[frozenset[s
 
 
 def have_changed(before: Layouts, topics: Iterable[str], snapshot: ClusterSnapshot, *, with_racks: bool) -> bool:
-    """Whether the partitions of a group's topics have changed since they were assigned.
+    """Return whether the partitions of a group's topics differ from `before`, the layouts at the time of the assignment.
 
     A topic for which metadata has a temporary error counts as unchanged.
     """
@@ -60,7 +60,9 @@ def assign(
 
 
 def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, members: Mapping[str, MemberSubscription]) -> None:
-    """Raise IllegalStateError if a partition does not exist, or goes to two members, a non-member, or one that is not subscribed."""
+    """Raise IllegalStateError if a partition does not exist, is assigned twice, or is assigned to a member that is not subscribed to its
+    topic.
+    """
     owner: dict[TopicPartition, str] = {}
     for member, assignment in given.items():
         if member not in members:
@@ -76,7 +78,7 @@ def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, mem
 
 
 def check_handed_over(name: str, given: Mapping[str, MemberAssignment], members: Mapping[str, MemberSubscription]) -> None:
-    """Raise IllegalStateError if a partition is assigned while another member still has it: both would read it for a while."""
+    """Raise IllegalStateError if a partition is assigned although another member still owns it: both members would read it for a while."""
     newest = max((member.generation for member in members.values()), default=-1)
     has: dict[TopicPartition, str] = {}
     for member, subscription in members.items():

@@ -25,12 +25,12 @@ class Listener(NamedTuple):
 
 
 class Caller:
-    """Runs pending work in the thread or task of one program.
+    """Runs the pending work of a rebalance in the thread or task of the program.
 
-    The engine holds no reference to it: a listener may refer to the consumer, which could then never be garbage collected.
+    The engine holds no reference to this object: a listener may refer to the consumer, which could then never be garbage collected.
 
-    begin_commit: begins the automatic commit before partitions are revoked; None without auto-commit. within: called, under the lock, when
-    code of the program begins to run (False) and when it has returned (True).
+    begin_commit: begins the automatic commit before partitions are revoked; it returns None if there is nothing to wait for. within: called
+    under the lock, with False when code of the program begins to run and with True when it has returned.
     """
 
     def __init__(self, host: Host, begin_commit: Callable[[], Promise[None] | None], within: Callable[[bool], None]) -> None:
@@ -49,7 +49,9 @@ class Caller:
         self._committing: Promise[None] | None = None
 
     def do_all(self, next_work: Callable[[Caller], PendingWork | None], deadline_ms: int) -> CallerFlow[bool]:
-        """Do all pending work in order. False if the time was over first."""
+        """Do all pending work in order. Return False if the time was over before it was done. next_work: returns the next step; None at the
+        end.
+        """
         while (work := next_work(self)) is not None:
             if not (yield from work(self, deadline_ms)):
                 return False
@@ -123,14 +125,16 @@ class Caller:
             raise before
 
     def settle(self, partitions: Collection[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Before partitions are revoked: wait until work on their records is done, and commit. False if the time was over first."""
+        """Before partitions are revoked: wait until the processing of their records is done, and commit. Return False if the time was over
+        first.
+        """
         self.is_held_up = self.finish is not None and not self.finish(partitions)
         if self.is_held_up:
             return False
         return (yield from self.commit(deadline_ms))
 
     def commit(self, deadline_ms: int) -> CallerFlow[bool]:
-        """Commit the positions, with enable.auto.commit. False if the time was over first; the next call continues waiting.
+        """Commit the positions, with enable.auto.commit. Return False if the time was over first; the next call continues to wait.
 
         A failed commit is logged, not raised.
         """
@@ -145,5 +149,5 @@ class Caller:
         return True
 
     def forget_commit(self) -> None:
-        """Forget the commit that was begun: its partitions are lost."""
+        """Stop waiting for the commit that was begun, for example because its partitions are lost."""
         self._committing = None

@@ -56,7 +56,9 @@ class Holdings(NamedTuple):
 
 
 class Membership(Protocol):
-    """A membership in a group. Called under the engine's lock, except do_pending_work(), which takes the lock only for moments."""
+    """The membership of a consumer in its group. Called under the engine's lock, except do_pending_work(), which takes the lock only for
+    moments.
+    """
 
     @property
     def counters(self) -> GroupCounters:
@@ -75,7 +77,7 @@ class Membership(Protocol):
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The group metadata for commits; without a generation if not a member."""
+        """The group metadata for commits; without a generation if the consumer was never a member."""
         ...
 
     @property
@@ -85,7 +87,7 @@ class Membership(Protocol):
 
     @property
     def final_error(self) -> KafkaError | None:
-        """The error that every poll() raises until unsubscribe() or close(); None if the member may still be or become one."""
+        """The error that every poll() raises until unsubscribe() or close(); None if the consumer may be or become a member."""
         ...
 
     def for_commit(self) -> ConsumerGroupMetadata:
@@ -101,7 +103,7 @@ class Membership(Protocol):
         ...
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
-        """After a refused commit, return a promise that is settled when the same commit may succeed; None if it will not."""
+        """After a refused commit, return a promise that settles when the same commit may succeed; None if it will be refused again."""
         ...
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
@@ -126,7 +128,9 @@ class Membership(Protocol):
         ...
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work. False if the time was over first. Raises the error that prevents joining, and errors of listeners."""
+        """Do the pending work of a rebalance. Return False if the time was over first. Raises errors that prevent joining, and errors of
+        listeners.
+        """
         ...
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
@@ -136,8 +140,7 @@ class Membership(Protocol):
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
         """Leave the group; return the flow that sends the request for that.
 
-        tells: True leaves for good. None leaves too, unless the member is static: it then sends nothing (classic protocol) or leaves
-        temporarily (consumer protocol, epoch -2). False sends nothing, so that the session expires. But a static member of the consumer
-        protocol leaves temporarily with False, too, as in Java.
+        tells: True sends a request to leave for good. False sends none, and the session times out; but a static member of the consumer
+        protocol leaves temporarily (epoch -2), as in Java. None means True for a dynamic member, and False for a static one.
         """
         ...

@@ -23,7 +23,7 @@ class Reconciled(Protocol):
 
     @property
     def is_member(self) -> bool:
-        """Whether the member has an epoch from the coordinator, as far as it knows."""
+        """Whether the member has an epoch that it does not know to be lost."""
         ...
 
     @property
@@ -47,11 +47,11 @@ class Reconciled(Protocol):
         ...
 
     def take_error(self) -> KafkaError | None:
-        """Return the error to raise."""
+        """Return the error to raise; None if there is none."""
         ...
 
     def begin_join(self, now_ms: int) -> None:
-        """Send the first heartbeat. The program has no partitions any more."""
+        """Send the first heartbeat. Before that, the program must have given up all partitions."""
         ...
 
     def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
@@ -75,7 +75,7 @@ class Reconciliation:
         self._holdings = holdings
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work, one step after the other. False if the time was over first."""
+        """Do the pending work, one step after the other. Return False if the time was over before it was done."""
         return caller.do_all(self._next, deadline_ms)
 
     def _next(self, caller: Caller) -> PendingWork | None:
@@ -92,13 +92,13 @@ class Reconciliation:
     # Giving up
 
     def _lose(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Give up lost partitions: other members may have them already."""
+        """Tell the listener that partitions are lost, because other members may own them already, and remove them."""
         caller.forget_commit()
         yield from self._give_up_all(caller)
         return True
 
     def give_up_for_good(self, caller: Caller) -> CallerFlow[None]:
-        """Revoke all partitions, to leave."""
+        """Revoke all partitions, because the member is about to leave."""
         with caller.host.lock:
             self._member.prepare_leave()
         yield from self._give_up_all(caller)
@@ -134,7 +134,9 @@ class Reconciliation:
     # Taking
 
     def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Commit, revoke the partitions that are not in the target, and take the new ones."""
+        """Commit, revoke the partitions that are not in the target assignment, and take the new ones. Return False if the time was over
+        first.
+        """
         member = self._member
         with caller.host.lock:
             taking = member.begin_taking()

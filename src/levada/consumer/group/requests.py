@@ -29,7 +29,7 @@ FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 
 
 class Reaction(Enum):
-    """The reaction to an error code."""
+    """The reaction of a member to an error code."""
 
     RETRY = "retry after a backoff"
     REFIND = "look up the coordinator and retry after a backoff"
@@ -109,14 +109,14 @@ _ADVICE: Mapping[ErrorCode, Callable[[GroupSettings], str]] = {
 
 
 class Requests:
-    """Makes the requests of one member."""
+    """Makes the requests of one group member."""
 
     def __init__(self, settings: GroupSettings, group: CoordinatedGroup) -> None:
         self._settings = settings
         self._coordinator: Coordinator = group.coordinator
 
     def join(self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str) -> Call:
-        """Return JoinGroup. protocols: the subscription of this member for each assignor, in order of preference."""
+        """Return a JoinGroup request. protocols: the subscription of this member for each assignor, in order of preference."""
         settings = self._settings
         request = JoinGroupRequest(
             group_id=settings.group_id,
@@ -131,7 +131,7 @@ class Requests:
         return self._call(request, timeout_ms=self.longest_answer_ms, may_block=True)
 
     def sync(self, generation: Generation, protocol: str, assignments: Mapping[str, bytes]) -> Call:
-        """Return SyncGroup. assignments: those of all members, from the leader; else empty."""
+        """Return a SyncGroup request. assignments: the encoded assignment of each member if this member is the leader; else empty."""
         request = SyncGroupRequest(
             group_id=self._settings.group_id,
             generation_id=generation.number,
@@ -144,7 +144,7 @@ class Requests:
         return self._call(request, timeout_ms=self.longest_answer_ms, may_block=True)
 
     def heartbeat(self, generation: Generation) -> Call:
-        """Return Heartbeat."""
+        """Return a Heartbeat request."""
         request = HeartbeatRequest(
             group_id=self._settings.group_id,
             generation_id=generation.number,
@@ -155,7 +155,7 @@ class Requests:
         return self._call(request, timeout_ms=min(self._settings.request_timeout_ms, self._settings.session_timeout_ms))
 
     def leave(self, member_id: str, reason: str) -> Flow[LeaveGroupResponse]:
-        """Send LeaveGroup, in the newest version that the coordinator knows."""
+        """Send LeaveGroup, in the newest version that the coordinator supports."""
         identity = MemberIdentity(member_id=member_id, group_instance_id=self._settings.group_instance_id, reason=reason[:LONGEST_REASON])
         request = LeaveGroupRequest(group_id=self._settings.group_id, members=[identity])
         try:
@@ -167,7 +167,7 @@ class Requests:
 
     @property
     def longest_answer_ms(self) -> int:
-        """How long the coordinator may wait for the other members: each has its max.poll.interval.ms to join."""
+        """How long, in ms, a JoinGroup may wait for the other members: each of them may take its max.poll.interval.ms to join."""
         return max(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def _call(self, request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest, *, timeout_ms: int, may_block: bool = False) -> Call:

@@ -23,16 +23,16 @@ from levada.types import TopicPartition
 
 
 class Named(NamedTuple):
-    """Partitions of a target, with the ids of their topics. is_whole: whether all partitions of the target are included."""
+    """The partitions of a target assignment whose topic names are known, with topic ids. is_whole: whether these are all of its partitions."""
 
     partitions: Mapping[TopicPartition, UUID]
     is_whole: bool
 
 
 class TargetNames:
-    """Finds topic names. Used under the engine's lock.
+    """Finds the names of topics in a target assignment, which has topic ids. Used under the engine's lock.
 
-    learned: called when brokers have answered, with the error if it is permanent.
+    learned: called when brokers have answered a request for names; with the error if it is permanent, else None.
     """
 
     def __init__(self, metadata: Metadata, spawn: Spawn, learned: Callable[[BaseException | None], None]) -> None:
@@ -44,11 +44,14 @@ class TargetNames:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics whose names were requested by id."""
+        """The topics whose names brokers have returned for their ids."""
         return frozenset(self._by_id.values())
 
     def name(self, target: Collection[Owned], current: Mapping[TopicPartition, UUID], *, asks_by_id: bool) -> Named:
-        """Return the part of a target whose names are known, and request the other names. current: the current assignment."""
+        """Return the part of a target assignment whose topic names are known, and request the other names. current: the current assignment.
+
+        asks_by_id: whether to request the names by topic id; if not, metadata is updated.
+        """
         wanted = {topic_id for topic_id, _ in target}
         names = {topic_id: tp.topic for tp, topic_id in current.items()} | self._by_id
         names.update({topic_id: name for topic_id in wanted if (name := self._metadata.snapshot.topic_name(topic_id)) is not None})

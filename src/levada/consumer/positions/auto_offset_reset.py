@@ -14,7 +14,7 @@ BY_DURATION = "by_duration:"
 
 
 class ByDuration(NamedTuple):
-    """The first record that is no older than this duration; the end of the log if there is none."""
+    """Begin with the first record that is not older than this duration; at the end of the log if there is no such record."""
 
     ms: int
 
@@ -23,12 +23,12 @@ ResetTo: TypeAlias = OffsetSpec | ByDuration
 
 
 def reset_policy(auto_offset_reset: str) -> ResetTo | None:
-    """Parse a value of auto.offset.reset. None for "none"."""
+    """Return the policy for a value of auto.offset.reset; None for "none"."""
     if auto_offset_reset.startswith(BY_DURATION):
         return ByDuration(duration_ms(auto_offset_reset.removeprefix(BY_DURATION)))
     return {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST, "none": None}[auto_offset_reset]
 
 
 def asked_time(to: ResetTo, wall_ms: int) -> int:
-    """Return the timestamp for ListOffsets: a time in ms since the epoch, or -1 or -2 for an end of the log."""
+    """Return the timestamp for ListOffsets: ms since the epoch, -1 for the end of the log, or -2 for its beginning. wall_ms: now."""
     return max(wall_ms - to.ms, 0) if isinstance(to, ByDuration) else int(to)

@@ -66,7 +66,7 @@ OnCommit: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaEr
 
 
 class Unacked(Protocol):
-    """Records that a program acknowledges one by one."""
+    """The records of acks() that the program acknowledges one by one."""
 
     def __len__(self) -> int:
         """Return how many records are not done. From any thread."""
@@ -77,7 +77,7 @@ class Unacked(Protocol):
         ...
 
     def pauses(self, state: PartitionState) -> AnyRecord | None:
-        """Return the record for which an assigned partition is paused; None if it is not paused for a record."""
+        """If an assigned partition is paused because of its unfinished records, return the first of them; else None."""
         ...
 
 
@@ -85,12 +85,12 @@ class Start(Protocol):
     """Starts a flow in the background, limited by default.api.timeout.ms."""
 
     def __call__(self, flow: Flow[T], what: str) -> Promise[T]:
-        """Return a promise of the flow's result."""
+        """Start a flow, and return a promise of its result. what: names the operation in a timeout error."""
         ...
 
 
 class Commit(NamedTuple):
-    """A commit_async(). callback: None if a failure is to be logged."""
+    """A commit of commit_async(). callback: None if a failure is to be logged."""
 
     offsets: Offsets
     done: Promise[None]
@@ -100,7 +100,7 @@ class Commit(NamedTuple):
 class Commits:
     """The commits of one consumer.
 
-    member: None without a group.id. announce: wakes a waiting poll(), so that it sees a new due_ms.
+    member: the group membership; None without a group.id. announce: wakes a waiting poll(), so that it sees a new due_ms.
     """
 
     def __init__(
@@ -154,7 +154,9 @@ class Commits:
         return self._member
 
     def handed_out(self, left: Iterable[AnyRecord] = ()) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that are committed by default. left: records of the last poll() that a loop has not received yet, in order."""
+        """Return the offsets that a commit without arguments commits. left: records of the last poll() that a loop has not received yet, in
+        order.
+        """
         first: dict[TopicPartition, AnyRecord] = {}
         for record in left:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
@@ -163,7 +165,7 @@ class Commits:
         return {state.tp: self._up_to(state, first.get(state.tp)) for state in states}
 
     def _up_to(self, state: PartitionState, left: AnyRecord | None) -> OffsetAndMetadata:
-        """Return the offset to commit for a partition. left: its first record that a loop has not received yet."""
+        """Return the offset to commit for a partition. left: the first of its records that a loop has not received yet; None without one."""
         if left is None and self.unacked is not None:
             left = self.unacked.oldest(state)
         return OffsetAndMetadata(state.position, state.leader_epoch) if left is None else OffsetAndMetadata(left.offset, left.leader_epoch)
@@ -182,7 +184,7 @@ class Commits:
         return self._commit_after(self.earlier(), offsets, fault_of=fault_of)
 
     def commit_positions(self, offsets: Offsets) -> Flow[None]:
-        """Commit positions in the same way, without those of topics that were deleted meanwhile."""
+        """Commit these positions like commit(), but leave out topics that were deleted meanwhile."""
         return self._commit_after(self.earlier(), offsets, still_wanted=self._is_of_its_topic())
 
     def _commit_after(
@@ -193,7 +195,10 @@ class Commits:
         still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
         fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
     ) -> Flow[None]:
-        """still_wanted, fault_of: checks of each partition before it is sent, as in commit_offsets()."""
+        """Wait for earlier commits, then commit these offsets.
+
+        still_wanted, fault_of: check each partition before it is sent, as in commit_offsets().
+        """
         member = self._as_member
         yield from earlier
         if not offsets:
@@ -234,12 +239,16 @@ class Commits:
         return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), still_wanted=self._is_as_read())
 
     def _is_as_read(self) -> Callable[[TopicPartition], bool]:
-        """Return a function that checks, now and later, whether a partition exists and its topic is still the one that is read now."""
+        """Return a function that checks a partition: whether it exists, and whether its topic is still the one that was read (see
+        _is_of_its_topic()).
+        """
         is_of_its_topic = self._is_of_its_topic()
         return lambda tp: self._exists(tp) and is_of_its_topic(tp)
 
     def _is_of_its_topic(self) -> Callable[[TopicPartition], bool]:
-        """Return a function that checks, now and later, whether the topic of a partition is still the one that is read now."""
+        """Return a function that checks a partition: whether its topic still has the topic id that the position belongs to. True if an id
+        is unknown.
+        """
         read_from = {state.tp: state.topic_id for state in self._subscription if not state.topic_is_assumed}
         return lambda tp: self._is_still(read_from.get(tp), tp.topic)
 
@@ -254,11 +263,11 @@ class Commits:
 
     @property
     def has_untold(self) -> bool:
-        """Whether a callback is still to be called. May be read without the engine's lock."""
+        """Whether a commit was not reported to its callback or to the interceptors yet. May be read without the engine's lock."""
         return bool(self._made or self._committed)
 
     def newly_committed(self) -> list[Offsets]:
-        """Return the offsets of successful commits since the last call, in order."""
+        """Return the offsets of the commits that have succeeded since the last call, in order."""
         committed = list(self._committed)
         self._committed.clear()
         return committed
@@ -271,17 +280,19 @@ class Commits:
             self._committed.append(offsets)
 
     def over(self) -> Commit | None:
-        """Remove and return the next commit whose callback is to be called; None while the oldest one is in flight."""
+        """Remove and return the oldest commit of commit_async(), so that its callback is called; None if there is none, or while it is in
+        flight.
+        """
         return self._made.popleft() if self._made and self._made[0].done.done else None
 
     def give_back(self, commit: Commit) -> None:
-        """Put a commit back as the first one: its callback could not be called."""
+        """Put a commit of over() back as the oldest, because its callback could not be called."""
         self._made.appendleft(commit)
 
     def begin_automatic(self, now_ms: int) -> bool:
-        """Begin an auto-commit of the records that earlier calls returned, if it is due. For a poll() that begins or waits.
+        """If an auto-commit is due, begin one of the records that earlier calls returned. Return whether it began.
 
-        True if it began.
+        For a poll() that begins or waits.
         """
         if self._interval_ms is None or now_ms < self.due_ms:
             return False
@@ -296,7 +307,9 @@ class Commits:
         return True
 
     def begin_last(self) -> Promise[None] | None:
-        """Begin the commit before partitions are revoked, with enable.auto.commit. None if there is nothing to wait for."""
+        """With enable.auto.commit, begin the commit before partitions are revoked, and return its promise. None if there is nothing to wait
+        for.
+        """
         if not self.has_work_at_close:
             return None
         done = self._start(self.at_close(), f"the commit before partitions of group '{self.group.group_id}' are given up")
@@ -320,9 +333,9 @@ class Commits:
             self._log.warning("automatic commit failed: %s", done.error)
 
     def _repeat_automatic(self, error: KafkaError, begun_ms: int) -> None:
-        """Make the next auto-commit due after a growing pause.
+        """Make the next auto-commit due after a pause, which grows with each failure.
 
-        One failure is normal in a rebalance or when a coordinator moves. Only the second failure in a row is logged as a warning.
+        One failure is normal in a rebalance or when a coordinator changes. Only the second failure in a row is logged as a warning.
         """
         if self._failed_attempts == 0:
             self._log.info("automatic commit failed, and is repeated: %s", error)
@@ -362,7 +375,7 @@ def _made_again(tp: TopicPartition, offset: int) -> TopicRecreatedError:
 
 
 def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
-    """Return the error of the group's member for a refused commit, with the outcomes of all partitions."""
+    """Return `meant`, the error that the group member raises for a refused commit, with the outcomes of all partitions from `error`."""
     meant.outcomes = error.outcomes
     return meant
 
@@ -378,7 +391,7 @@ def commit_failed(settings: GroupSettings, code: ErrorCode) -> CommitFailedError
 
 
 def commit_fenced(settings: GroupSettings) -> FencedInstanceIdError:
-    """Return the error of a static member whose group.instance.id another consumer uses."""
+    """Return the error of a static member whose group.instance.id is used by another consumer."""
     return FencedInstanceIdError(
         f"offsets of group '{settings.group_id}' were not committed: another consumer has joined with "
         f"group.instance.id='{settings.group_instance_id}'; close this one"

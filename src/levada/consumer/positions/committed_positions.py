@@ -27,10 +27,10 @@ from levada.types import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 
 
 class CommittedPositions:
-    """Looks up committed offsets. Used under the engine's lock. reset_to: auto.offset.reset.
+    """Looks up committed offsets and sets positions to them. Used under the engine's lock. reset_to: auto.offset.reset.
 
-    fetch: requests committed offsets, and reports with each answer which of them an open transaction may change. unstable: those of the
-    last answer.
+    fetch: requests committed offsets; with each answer it reports which of them an open transaction may change. unstable: the partitions
+    that the last answer has reported so.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class CommittedPositions:
         """The partitions that are being looked up, with their generation. A newer generation needs another look-up."""
 
     def put(self, states: Sequence[PartitionState]) -> None:
-        """Look up the positions of the partitions that are not being looked up already."""
+        """Start to look up the committed offsets of partitions, except those that are being looked up already."""
         fresh = {state: state.generation for state in states if self._asked.get(state) != state.generation}
         if fresh:
             for state in fresh:
@@ -65,7 +65,9 @@ class CommittedPositions:
             self._spawn.start(self._look_up_beside(fresh)).on_done(raise_bug)
 
     def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
-        """Set the positions of partitions. Raises NoOffsetForPartitionError without a committed offset and auto.offset.reset."""
+        """Look up committed offsets and set the positions. Raises NoOffsetForPartitionError without a committed offset and
+        auto.offset.reset.
+        """
         generations = {state: state.generation for state in states}
         left = list(states)
         while left:

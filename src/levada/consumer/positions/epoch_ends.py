@@ -33,16 +33,16 @@ ON_EPOCH_END_ERROR = RetryPolicy(
 
 
 class EpochAsked(NamedTuple):
-    """The epoch to look up, and the leader's current epoch in metadata."""
+    """The leader epoch to look up, and the current leader epoch in metadata."""
 
     epoch: int
     leader_epoch: int
 
 
 class EpochEnd(NamedTuple):
-    """The newest epoch up to the requested one, and its end offset; -1 if the leader knows none.
+    """The answer of a leader: its newest epoch that is not above the requested one, and the end offset of that epoch; -1 if it knows none.
 
-    leader_epoch: the epoch of the leader that has answered.
+    leader_epoch: the current epoch of the leader.
     """
 
     epoch: int
@@ -51,7 +51,7 @@ class EpochEnd(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether the leader knows such an epoch."""
+        """Whether the leader knows an epoch that is not above the requested one."""
         return self.epoch != NO_LEADER_EPOCH and self.offset != UNKNOWN_OFFSET
 
 
@@ -59,7 +59,7 @@ EpochsAnswer: TypeAlias = PartitionAnswer[EpochEnd]
 
 
 def ask_epoch_ends(node_id: Whom, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
-    """Ask a leader for the ends of epochs. Raises UnsupportedVersionError if the broker does not answer consumers."""
+    """Ask a leader for the ends of epochs. Raises UnsupportedVersionError if the broker supports the request only between brokers."""
     try:
         response = yield Call(_request(wanted), node=node_id, min_version=FIRST_VERSION_FOR_CONSUMERS)
     except ConnectError as fault:

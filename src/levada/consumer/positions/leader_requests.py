@@ -27,16 +27,16 @@ from levada.types import TopicPartition
 
 
 class Question(Protocol):
-    """A question about one partition. Equal questions have the same answer."""
+    """A question to the leader of one partition. Equal questions have the same answer."""
 
     @property
     def state(self) -> PartitionState:
-        """The partition."""
+        """The state of the partition."""
         ...
 
     @property
     def still_holds(self) -> bool:
-        """Whether the question still applies to the partition."""
+        """Whether the answer is still needed: the partition's position was not moved since."""
         ...
 
 
@@ -47,7 +47,7 @@ Ask: TypeAlias = Callable[[Whom, Mapping[TopicPartition, Q]], Flow[PartitionAnsw
 
 
 class LeaderQuestions(Generic[Q, T]):
-    """Asks leaders in the background. Used under the engine's lock. ask: sends one request. take: uses an answer."""
+    """Asks leaders in the background. Used under the engine's lock. ask: sends one request. take: uses the answer to one question."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class LeaderQuestions(Generic[Q, T]):
         self._open: dict[PartitionState, Q] = {}
 
     def put(self, questions: Sequence[Q]) -> None:
-        """Ask new questions. They replace earlier ones about the same partitions."""
+        """Ask new questions. They replace earlier questions about the same partitions."""
         asked = {question.state.tp: question for question in questions if self._open.get(question.state) != question}
         if asked:
             self._open.update((question.state, question) for question in asked.values())
             self._spawn.start(self._pursue(asked)).on_done(_raise_bug)
 
     def refuse(self, state: PartitionState, error: KafkaError) -> None:
-        """Make poll() raise an error in place of the next records of a partition."""
+        """Make poll() raise an error instead of returning the next records of a partition."""
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
 
     def _pursue(self, questions: Mapping[TopicPartition, Q]) -> Flow[None]:
@@ -143,7 +143,7 @@ class LeaderQuestions(Generic[Q, T]):
 
 
 def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> PartitionAnswer[Any]:
-    """Return an answer for a request that failed as a whole."""
+    """Return the answer for a request that failed as a whole: the error for each partition."""
     first, *others = questions
     return Answer(errors={first: error}, again=dict.fromkeys(others, str(error)), refresh=False)
 

@@ -52,9 +52,9 @@ OffsetsAnswer: TypeAlias = PartitionAnswer[OffsetAndTimestamp | None]
 def ask_leader(
     node_id: Whom, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
 ) -> Flow[OffsetsAnswer]:
-    """Ask a leader for the first offset at or after a time, per partition; -1 and -2 are the ends of the log.
+    """Ask a leader for the first offset at or after a time, per partition; -1 means the end of the log, -2 its beginning.
 
-    Raises UnsupportedVersionError for a time if the broker is older than 0.10.1, and for read_committed before 0.11.
+    Raises UnsupportedVersionError if the broker is too old: before 0.10.1 for a time, before 0.11 for read_committed.
     """
     oldest = _oldest_version(wanted, isolation_level)
     try:
@@ -68,7 +68,7 @@ def ask_leader(
 def ask_where_to_begin(
     node_id: Whom, wanted: Mapping[TopicPartition, ResetTo], metadata: Metadata, isolation_level: IsolationLevel, wall_ms: int
 ) -> Flow[OffsetsAnswer]:
-    """Ask a leader for the offset of auto.offset.reset. If no record is young enough, it is the end of the log."""
+    """Ask a leader for the offsets of auto.offset.reset. by_duration without a record young enough gives the end of the log."""
     times = {tp: asked_time(to, wall_ms) for tp, to in wanted.items()}
     answer = yield from ask_leader(node_id, times, metadata, isolation_level)
     late = {tp: int(OffsetSpec.LATEST) for tp, at in answer.found.items() if at is None and isinstance(wanted[tp], ByDuration)}
@@ -80,7 +80,7 @@ def ask_where_to_begin(
 
 
 class OffsetFinder:
-    """Finds offsets at all leaders. spawn: starts one background flow per leader."""
+    """Finds offsets by asking all leaders. spawn: starts one background flow per leader."""
 
     def __init__(self, *, metadata: Metadata, isolation_level: IsolationLevel, backoff: ExponentialBackoff, spawn: Spawn, now: Now) -> None:
         self._metadata = metadata
@@ -90,7 +90,11 @@ class OffsetFinder:
         self._now = now
 
     def find(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find an offset for each partition and time. Raises the errors of check_exists(), authorization errors, and TimeoutError."""
+        """Return, for each partition, the first offset at or after a time in ms; None if there is none. -1 and -2 are the end and the
+        beginning.
+
+        Raises the errors of check_exists(), authorization errors, and TimeoutError.
+        """
         started_ms = self._now.ms
         asking: FanOut[TopicPartition, OffsetAndTimestamp | None] = FanOut(
             Retries(self._metadata, self._backoff),
@@ -123,7 +127,7 @@ class OffsetFinder:
 
 
 def _oldest_version(wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel) -> int:
-    """Return the oldest usable version. Version 0 knows the ends of the log, but finds times only by segment."""
+    """Return the oldest usable version of ListOffsets. Version 0 finds a time only by segment, so it is used for -1 and -2 only."""
     if isolation_level is IsolationLevel.READ_COMMITTED:
         return FIRST_VERSION_WITH_ISOLATION
     asks_ends_only = all(time in (OffsetSpec.LATEST, OffsetSpec.EARLIEST) for time in wanted.values())
@@ -147,7 +151,7 @@ def _parts(response: ListOffsetsResponse) -> Iterator[Part]:
 
 
 def _offset(answer: ListOffsetsPartitionResponse) -> int:
-    """Return the offset. Version 0 answers with a list of one offset."""
+    """Return the offset in an answer. Version 0 has a list with one offset."""
     return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
 
 

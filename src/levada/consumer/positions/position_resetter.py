@@ -22,7 +22,8 @@ from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
 
 
 class PositionReset(NamedTuple):
-    """A position that auto.offset.reset has moved: `offset - asked_offset` records are skipped, or if negative, are read again.
+    """A position that auto.offset.reset has moved. If `offset - asked_offset` is positive, that many records are skipped; if negative, read
+    again.
 
     reason: OUT_OF_RANGE, TRUNCATED or RECREATED.
     """
@@ -34,7 +35,7 @@ class PositionReset(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """A reset of a partition, in one generation."""
+    """A reset of a partition that awaits an offset. It belongs to one generation of the position."""
 
     state: PartitionState
     generation: int
@@ -47,7 +48,7 @@ class _Question(NamedTuple):
 
 
 class PositionResetter:
-    """The poller that resets positions. Used under the engine's lock."""
+    """The poller that looks up offsets for resets. Used under the engine's lock."""
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ def _is_in_question(state: PartitionState) -> bool:
 
 
 class PositionValidator:
-    """The poller that validates positions. Used under the engine's lock. reset_to: auto.offset.reset, None for none."""
+    """The poller that validates positions. Used under the engine's lock. reset_to: auto.offset.reset; None for "none"."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class PositionValidator:
         )
 
     def poll(self, now_ms: int) -> int:
-        """Follow changes of topics and leaders in metadata, and validate the positions that they concern."""
+        """Check the positions of partitions whose topic or leader has changed in metadata."""
         if self._metadata.snapshot is not self._snapshot:
             self._snapshot = self._metadata.snapshot
             self._marks.update(dict.fromkeys(self._subscription))
@@ -150,7 +150,7 @@ class PositionValidator:
         return Answer(dict(answer.found), answer.again, answer.errors)
 
     def _take(self, question: _Question, end: EpochEnd | None) -> None:
-        """Keep the position, move it back, or reset it."""
+        """Use the leader's answer: keep the position, move it back, or reset it."""
         state = question.state
         state.heard(self._now.ms)
         policy = self._policy_for(state)
@@ -166,7 +166,7 @@ class PositionValidator:
             self._give_up(state, policy, TRUNCATED)
 
     def _move_back(self, question: _Question, end: EpochEnd) -> None:
-        """Continue after the last record that both logs have in common."""
+        """Move the position to the end of the part that the old and the new log have in common."""
         state, position = question.state, question.position
         state.move_to(end.offset, end.epoch)
         state.holds_in(end.leader_epoch)

@@ -59,7 +59,7 @@ class PartitionStatus(Enum):
 
 
 class StatusFacts(NamedTuple):
-    """The properties of a status. has_position: the offset of the next record is known. is_fetched: records may be fetched."""
+    """The properties of a status. has_position: whether the offset of the next record is known. is_fetched: whether records may be fetched."""
 
     has_position: bool
     is_fetched: bool
@@ -83,13 +83,13 @@ Marks = dict["PartitionState", None]
 
 
 class Answers(Protocol):
-    """A broker that partitions are fetched from. heard_ms: when it last answered for all of them."""
+    """A broker that partitions are fetched from. heard_ms: when it last answered for all of these partitions."""
 
     heard_ms: int
 
 
 class Generations:
-    """The counter of generations. newest: the last one that was drawn."""
+    """A counter that gives each change of a position a new number. newest: the last number that was given."""
 
     __slots__ = ("newest",)
 
@@ -205,11 +205,11 @@ class PartitionState:
 
     @property
     def last_heard_ms(self) -> int:
-        """When a broker last answered for this partition."""
+        """When a broker last answered for this partition, in ms."""
         return self.heard_ms if self.source is None else max(self.heard_ms, self.source.heard_ms)
 
     def leave_source(self) -> None:
-        """Note that it is not fetched from this broker any more; last_heard_ms stays."""
+        """Note that this partition is no longer fetched from its broker. last_heard_ms keeps its value."""
         self.heard_ms = self.last_heard_ms
         self.source = None
 
@@ -220,23 +220,23 @@ class PartitionState:
 
     @property
     def finished(self) -> bool:
-        """Whether a bounded read has returned everything before its end."""
+        """Whether a bounded read has returned all records before its end offset."""
         return self.stop_offset is not None and self.has_position and self.position >= self.stop_offset
 
     @property
     def may_be_reset(self) -> bool:
-        """Whether auto.offset.reset may move an invalid position. It may not in a bounded read, which is for certain records."""
+        """Whether auto.offset.reset may move an invalid position. Not in a bounded read, which must return certain records or fail."""
         return self.stop_offset is None or self.stops_for_loop
 
     @property
     def wants_data(self) -> bool:
-        """Whether more data is to be fetched, regardless of the buffered data."""
+        """Whether more data should be fetched, apart from the amount that is buffered."""
         if self.paused or self.faulted or not self.facts.is_fetched:
             return False
         return self.stop_offset is None or self.fetch_offset < self.stop_offset
 
     def move_to(self, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Begin a new generation at this offset."""
+        """Move the position to this offset, in a new generation. leader_epoch: the epoch of the record before the offset."""
         self._begin_generation()
         self._enter(PartitionStatus.FETCHING)
         self.position = self.done_to = self.fetch_offset = offset
@@ -261,7 +261,9 @@ class PartitionState:
             self.done_to = offset
 
     def await_reset(self, to: ResetTo, *, gave_up: int | None = None, reason: str = "") -> None:
-        """Begin a new generation that awaits a reset. gave_up: the invalid position. reason: why it is invalid."""
+        """Wait for a reset, in a new generation. to: the reset policy. gave_up: the invalid position; None if there was none. reason: why
+        it is invalid.
+        """
         self._begin_generation()
         self._enter(PartitionStatus.AWAIT_RESET)
         self.reset_to = to
@@ -270,7 +272,7 @@ class PartitionState:
         self.position = self.fetch_offset = UNKNOWN_OFFSET
 
     def await_committed(self) -> None:
-        """Begin a new generation without a position, like a newly assigned partition."""
+        """Wait for the committed offset, in a new generation and without a position, like a newly assigned partition."""
         self._begin_generation()
         self._enter(PartitionStatus.INITIALIZING)
         self.position = self.fetch_offset = UNKNOWN_OFFSET
@@ -283,7 +285,7 @@ class PartitionState:
             self._enter(PartitionStatus.VALIDATING)
 
     def validated(self, leader_epoch: int) -> None:
-        """Resume fetching at the position; responses to earlier requests are ignored."""
+        """Note that the position is valid, and fetch from it again. Responses to earlier requests are ignored."""
         self._enter(PartitionStatus.FETCHING)
         self.validated_epoch = leader_epoch
         self.round += 1
@@ -297,26 +299,28 @@ class PartitionState:
         self.topic_id = topic_id
 
     def correct_topic(self, topic_id: UUID) -> None:
-        """Correct the topic id: the one that was assumed at a seek was out of date, so the position belongs to this topic."""
+        """Replace the topic id that was assumed at a seek by the right one: the assumed id was out of date."""
         self.topic_id = topic_id
         self.topic_is_assumed = False
         self.validated_epoch = self.leader_epoch
         self.mark()
 
     def belongs_to(self, topic_id: UUID | None) -> None:
-        """If the topic id has changed, forget the leader epochs of the deleted topic."""
+        """Note the topic id of the position (None: not known yet), and forget its leader epochs, because they may be those of a deleted
+        topic.
+        """
         self.topic_id = topic_id
         self.topic_is_assumed = False
         self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
         self.mark()
 
     def retire(self) -> None:
-        """Make everything fetched for this assignment stale."""
+        """End this assignment of the partition: all data fetched for it becomes stale."""
         self.retired = True
         self._begin_generation()
 
     def stop_at(self, offset: int | None) -> None:
-        """Read up to this offset; None reads without an end. Data that was fetched for another end is fetched again."""
+        """Set the end offset of reading; None for no end. Data that was fetched for another end is fetched again."""
         if offset == self.stop_offset:
             return
         self.stop_offset = offset
@@ -324,13 +328,13 @@ class PartitionState:
             self.move_back(self.position, self.leader_epoch)
 
     def prefer(self, node_id: int | None, until_ms: int = 0) -> None:
-        """Read from the replica that the leader has named, for a limited time; None means the leader (KIP-392)."""
+        """Read from the replica that the leader has named, until a time; None for the leader (KIP-392)."""
         self.preferred_replica = node_id
         self.preferred_until_ms = until_ms
         self.mark()
 
     def advance(self, generation: int, offset: int, leader_epoch: int) -> None:
-        """Advance the position past returned records, unless it was moved meanwhile."""
+        """Advance the position past returned records, unless it was moved since this generation."""
         if generation == self.generation:
             self.position = offset
             self.leader_epoch = leader_epoch
@@ -342,7 +346,7 @@ class PartitionState:
         self.last_error = ""
 
     def failed(self, reason: str, retry_at_ms: int) -> None:
-        """Note why the last attempt failed, and when to try again."""
+        """Note why the last attempt to fetch failed, and the time, in ms, of the next attempt."""
         self.failed_attempts += 1
         self.last_error = reason
         self.retry_at_ms = retry_at_ms
@@ -377,7 +381,9 @@ class SubscriptionState:
         """Whether a partition has an end, or had one at the last assign()."""
 
     def listen(self) -> Marks:
-        """Register a listener; return its marks, which it empties when it checks them. Call it before the first assign()."""
+        """Register a listener, and return its marks: the partitions to check, which the listener removes. Call this before the first
+        assign().
+        """
         marks: Marks = {}
         self._listeners.append(marks)
         return marks
@@ -388,7 +394,7 @@ class SubscriptionState:
         return any(self._listeners)
 
     def initializing(self) -> list[PartitionState]:
-        """Return the partitions that have neither a position nor a look-up of one."""
+        """Return the partitions without a position for which no look-up has begun."""
         marks = self._initializing
         found = [state for state in marks if state.status is PartitionStatus.INITIALIZING and not state.retired]
         marks.clear()
@@ -424,11 +430,11 @@ class SubscriptionState:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every partition has an end and has reached it."""
+        """Whether every assigned partition has an end offset and has reached it."""
         return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Replace the assignment; partitions that stay keep their positions. ends: offsets to read up to, for bounded partitions."""
+        """Replace the assignment; partitions that stay assigned keep their positions. ends: the end offset of each bounded partition."""
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
         for tp, state in self._states.items():
             if tp not in wanted:
@@ -446,7 +452,7 @@ class SubscriptionState:
         return state
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
-        """Replace the assignment by bounded reads of [start, stop), from their starts."""
+        """Replace the assignment: read each partition from the offset `start` to before the offset `stop`."""
         self.assign((), now_ms)
         self.assign(ranges, now_ms, {tp: stop for tp, (_, stop) in ranges.items()})
         for tp, (start, _) in ranges.items():
@@ -454,7 +460,7 @@ class SubscriptionState:
         self.is_bounded = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move a position. Takes effect with the next poll()."""
+        """Move the position of a partition. leader_epoch: the epoch of the record before this offset. Takes effect with the next poll()."""
         if offset < 0:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
         state = self.state(tp)
@@ -465,13 +471,13 @@ class SubscriptionState:
         state.holds_in(leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        """Move positions to an end of the log, which is looked up later. No partitions means all."""
+        """Move positions to the beginning or the end of the log, which is looked up later. Without partitions: those of all assigned ones."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Continue at the committed offsets, which are looked up later. Without partitions: in all assigned ones."""
+        """Move positions to the committed offsets, which are looked up later. Without partitions: those of all assigned ones."""
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_committed()
@@ -498,7 +504,9 @@ class SubscriptionState:
         return frozenset(state.tp for state in self if state.paused)
 
     def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
-        """Move positions back to records that were returned but not used, except in partitions that were moved since this generation."""
+        """Move positions back to records that were returned but not used. Partitions that were moved since this generation keep their
+        positions.
+        """
         first: dict[TopicPartition, AnyRecord] = {}
         for record in records:
             first.setdefault(TopicPartition(record.topic, record.partition), record)

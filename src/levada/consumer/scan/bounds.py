@@ -31,7 +31,7 @@ class Moment(NamedTuple):
 
 
 class Ago(NamedTuple):
-    """A time in milliseconds before now."""
+    """A time that is given as milliseconds before now."""
 
     ms: int
 
@@ -42,7 +42,9 @@ Parsed: TypeAlias = str | int | Time
 
 
 def parsed_bound(name: str, given: Any) -> Parsed:
-    """Parse a bound. Raises ConfigError with its name, and ValueError for a datetime that is not a point in time."""
+    """Parse a bound of a scan. name: names the bound in errors. Raises ConfigError, and ValueError for a datetime that is not a point in
+    time.
+    """
     if isinstance(given, str) and given in ENDS:
         return given
     if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
@@ -53,7 +55,7 @@ def parsed_bound(name: str, given: Any) -> Parsed:
 
 
 def parsed_time(name: str, given: Any) -> Time:
-    """Parse a time. A number means milliseconds since the epoch. Raises as parsed_bound() does."""
+    """Parse a time. A number means milliseconds since the epoch. name: names the time in errors. Raises as parsed_bound() does."""
     if isinstance(given, int) and not isinstance(given, bool):
         return Moment(epoch_ms(given))
     if isinstance(given, str | datetime) and (time := _time(name, given)) is not None:
@@ -62,7 +64,7 @@ def parsed_time(name: str, given: Any) -> Time:
 
 
 def is_reversed(start: Parsed, end: Parsed) -> bool:
-    """Whether a range certainly ends before it begins. False if that depends on the log or the clock."""
+    """Return whether a range ends before it begins. False if only the log or the clock can tell."""
     match start, end:
         case int(first), int(last):
             return first > last
@@ -72,7 +74,7 @@ def is_reversed(start: Parsed, end: Parsed) -> bool:
 
 
 def moment(time: Time, wall_ms: int) -> Moment:
-    """Return the point in time, relative to wall_ms."""
+    """Return a time as a point in time. wall_ms: now, in ms since the epoch."""
     return Moment(max(wall_ms - time.ms, 0)) if isinstance(time, Ago) else time
 
 

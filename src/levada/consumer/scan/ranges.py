@@ -20,16 +20,17 @@ LEAST_WEIGHT = 1e-9
 
 
 class Range(NamedTuple):
-    """Offsets of one partition: from start to end, without end."""
+    """The offsets of one partition from `start` to before `end`."""
 
     start: int
     end: int
 
 
 class Ranges(NamedTuple):
-    """The ranges of a scan: topics with bounds for all their partitions, or partitions with bounds of their own.
+    """The ranges of a scan: either topics with bounds that apply to all their partitions, or single partitions with their own bounds.
 
-    only: the partitions of the topics to read; None for all.
+    start, end: one bound for all partitions, or a mapping from the partition to its bound. only: which partitions of the topics to read;
+    None for all.
     """
 
     topics: tuple[str, ...]
@@ -46,7 +47,10 @@ class Ranges(NamedTuple):
         end: Bound | Mapping[Any, Bound],
         only: Iterable[int | TopicPartition] | None = None,
     ) -> Ranges:
-        """Make ranges from bounds for all partitions of topics, or for some of them."""
+        """Return the ranges of topics. start, end: one bound for all partitions, or a mapping from the partition to its bound.
+
+        A partition is given as a TopicPartition or, with a single topic, as its number. only: the partitions to read; None for all.
+        """
         names = tuple(topics)
         if not names or not all(names):
             raise ConfigError("name at least one topic to scan")
@@ -62,7 +66,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of_assignments(cls, partitions: Mapping[TopicPartition, tuple[Bound, Bound]]) -> Ranges:
-        """Make ranges from bounds of single partitions."""
+        """Return the ranges for a start and an end bound of each partition."""
         read = {
             TopicPartition(*tp): (parsed_bound(f"start of {tp}", start), parsed_bound(f"end of {tp}", end))
             for tp, (start, end) in partitions.items()
@@ -72,21 +76,22 @@ class Ranges(NamedTuple):
         return cls((), "earliest", "latest", read)
 
     def of(self, tp: TopicPartition) -> tuple[Parsed, Parsed]:
-        """Return the bounds of one partition."""
+        """Return the start and end bounds of one partition."""
         return self.partitions.get(tp) or (_pick(self.start, tp, "earliest"), _pick(self.end, tp, "latest"))
 
     def reads(self, tp: TopicPartition) -> bool:
-        """Whether a partition of the topics is read."""
+        """Whether a partition of the topics is to be read."""
         return self.only is None or tp in self.only or tp.partition in self.only
 
 
 def resolve(
     wanted: Ranges, reading: ConsumerFlows, log: DeferredLog, *, skips: bool, wall_ms: int, not_before_ms: int | None = None
 ) -> CallerFlow[Mapping[TopicPartition, Range]]:
-    """Look up every bound that is not an offset. Raises DataLossError for a start after the end of the log, unless `skips`.
+    """Return the range of each partition, after looking up the bounds that are not offsets.
 
-    A range that turns out to end before it begins is empty, and a warning is logged. wall_ms: the time that counts as now. not_before_ms:
-    reading begins at the first record that is not older.
+    Raises DataLossError for a start after the end of the log, unless `skips`. A range whose start turns out to be after its end is empty,
+    and a warning is logged. wall_ms: the time that counts as now. not_before_ms: a partition's range begins at its first record that is not
+    older than this time; None for no limit.
     """
     bounds = dict(wanted.partitions)
     for topic in wanted.topics:
@@ -107,7 +112,7 @@ def resolve(
 
 
 def _check_not_behind(tp: TopicPartition, start: int, reading: ConsumerFlows) -> CallerFlow[None]:
-    """Raise DataLossError if a log ends before the offset to start from."""
+    """Raise DataLossError if the log of a partition ends before the start offset."""
     end = (yield from _offsets({tp: "latest"}, reading, 0))[tp]
     if start > end:
         raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {end}; was the topic created anew?")
@@ -119,7 +124,7 @@ def _partitions(topic: str, reading: ConsumerFlows) -> CallerFlow[list[TopicPart
 
 
 def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
-    """Raise ConfigError if a bound names a partition that does not exist."""
+    """Raise ConfigError if a bound or `only` names a partition that does not exist."""
     for named in (wanted.start, wanted.end, wanted.only):
         for key in named if isinstance(named, Mapping | frozenset) else ():
             tp = TopicPartition(*key) if isinstance(key, tuple) else TopicPartition(wanted.topics[0], key)
@@ -128,7 +133,7 @@ def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
 
 
 def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: ConsumerFlows, wall_ms: int) -> CallerFlow[dict[TopicPartition, int]]:
-    """Turn bounds into offsets. A time after the last record means the end of the log."""
+    """Return the offset of each bound. A time after the last record becomes the end offset of the log."""
     asked = {
         tp: int(SPECS[bound]) if isinstance(bound, str) else moment(bound, wall_ms).ms
         for tp, bound in bounds.items()
@@ -155,7 +160,7 @@ def _pick(bound: Parsed | Mapping[Any, Parsed], tp: TopicPartition, default: Par
 
 
 def _at(bounds: Parsed | Mapping[Any, Parsed], key: Any, default: Parsed) -> Parsed:
-    """Return the bound of a key in a mapping."""
+    """Return the bound of a key; `default` if the mapping does not have it. If there is no mapping, one bound applies to all keys."""
     return bounds.get(key, default) if isinstance(bounds, Mapping) else bounds
 
 
@@ -187,7 +192,7 @@ def split_ranges(
 ) -> list[dict[TopicPartition, Range]]:
     """Split ranges into parts with a weight of at most `limit`, in order. A part has one partition, or several small ones.
 
-    weights: the weight of an offset, per partition. A single offset is never split, whatever its weight.
+    weights: the weight of one offset, for each partition. A single offset is never split, however heavy it is.
     """
     parts: list[dict[TopicPartition, Range]] = []
     room = 0.0

@@ -27,10 +27,10 @@ from levada.types import AnyRecord, OffsetSpec, TopicPartition
 
 
 class RecordFilter(NamedTuple):
-    """Which records of its ranges a scan returns: those with certain keys, and of a span of time. Checked before records are deserialized.
+    """Selects the records that a scan returns, by key and by timestamp. It is applied before records are deserialized.
 
-    keys: as bytes, None for a null key; None instead of a set means all. first, end: the first time to return, and the first that is too
-    late.
+    keys: the serialized keys to return, with None for a null key; None instead of a set returns all keys. first: the earliest time to
+    return. end: the time from which on records are not returned.
     """
 
     keys: frozenset[bytes | None] | None = None
@@ -38,18 +38,18 @@ class RecordFilter(NamedTuple):
     end: Time | None = None
 
     def as_of(self, wall_ms: int) -> RecordFilter:
-        """Return the same filter, with times relative to now turned into points in time."""
+        """Return the same filter, with times relative to now turned into points in time. wall_ms: now, in ms since the epoch."""
         first, end = (None if time is None else moment(time, wall_ms) for time in (self.first, self.end))
         return self._replace(first=first, end=end)
 
     @property
     def span_ms(self) -> tuple[int | None, int | None]:
-        """The times in milliseconds since the epoch. Only for a filter that as_of() has returned."""
+        """The times `first` and `end` in milliseconds since the epoch; None for no limit. Only for a filter that as_of() has returned."""
         assert not any(time is not None and not isinstance(time, Moment) for time in (self.first, self.end))
         return self.first and self.first.ms, self.end and self.end.ms
 
     def keeps(self, record: AnyRecord) -> bool:
-        """Whether a record, not deserialized yet, is returned."""
+        """Return whether the scan returns a record. The record is not deserialized yet."""
         first_ms, end_ms = self.span_ms
         if first_ms is not None and record.timestamp < first_ms:
             return False
@@ -66,10 +66,10 @@ RECORDS_AT_ONCE = 5_000
 
 
 class Loss(NamedTuple):
-    """Records that a scan with on_data_loss="skip" has skipped because they are lost: [asked_offset, next_offset).
+    """The lost records that a scan with on_data_loss="skip" has skipped: from asked_offset to before next_offset.
 
-    After log truncation next_offset may be the smaller one: records from there on were returned but are lost now, and the records that
-    replace them are returned as well.
+    After log truncation next_offset may be less than asked_offset. Records from next_offset on were returned before they were lost, and the
+    records that replace them are returned as well.
     """
 
     partition: TopicPartition
@@ -80,8 +80,8 @@ class Loss(NamedTuple):
 class ScanProgress(NamedTuple):
     """The progress of a scan.
 
-    records: returned so far. offsets: read so far, including hidden and filtered records, out of `of`. partitions: read to their ends, out
-    of `of_partitions`.
+    records: the number of returned records. offsets: how many offsets were read, including hidden and filtered records. of: the number of
+    all offsets to read. partitions: how many partitions were read to their ends. of_partitions: the number of all partitions.
     """
 
     records: int
@@ -92,9 +92,9 @@ class ScanProgress(NamedTuple):
 
 
 class ScanPlan:
-    """The plan of a scan, which may be read several times: the ranges, the filter, and whether lost records are skipped.
+    """The plan of a scan, which may be carried out several times: the ranges, the filter, and whether lost records are skipped.
 
-    losses: the records that the last reading has skipped.
+    losses: the records that the last run has skipped.
     """
 
     def __init__(self, wanted: Ranges, kept: RecordFilter | None = None, *, skips: bool) -> None:
@@ -107,12 +107,12 @@ class ScanPlan:
         self._ranges: Mapping[TopicPartition, Range] | None = None
 
     def kept(self, wall_ms: int) -> RecordFilter | None:
-        """Return the filter; None without one. wall_ms: the time that counts as now; only the first call sets it."""
+        """Return the filter; None without one. wall_ms: the time that counts as now. The first call sets it for all later ones."""
         self._wall_ms = self._wall_ms or wall_ms
         return None if self._kept is None else self._kept.as_of(self._wall_ms)
 
     def settle(self, reading: ConsumerFlows, log: DeferredLog) -> CallerFlow[Mapping[TopicPartition, Range]]:
-        """Return the range of each partition, looked up the first time."""
+        """Return the range of each partition. The first call looks it up."""
         if self._ranges is None:
             kept = self.kept(reading.wall_ms())
             assert self._wall_ms is not None
@@ -122,7 +122,7 @@ class ScanPlan:
 
 
 class Scanning:
-    """One reading of a plan, from its start. Call records() or batch() until it returns None."""
+    """One run of a plan, from the start of its ranges. Call records() or batch() until it returns None."""
 
     def __init__(self, plan: ScanPlan, reading: ConsumerFlows, engine: Engine, host: Host) -> None:
         self._plan = plan
@@ -138,7 +138,7 @@ class Scanning:
         return (yield from self._next_some(self._read_records))
 
     def batch(self, sink: BatchSink, most_rows: int, most_bytes: int) -> CallerFlow[Any]:
-        """Return the next Arrow batch, as full as possible; None at the end. Records before an error are returned first."""
+        """Return the next Arrow batch, as full as possible; None at the end. If an error occurs, the rows before it are returned first."""
         if self._error is not None:
             raise self._error
 
@@ -164,7 +164,7 @@ class Scanning:
         return self._plan.settle(self._reading, self._log)
 
     def progress(self, records: int) -> ScanProgress:
-        """Return the progress. records: how many were returned."""
+        """Return the progress. records: how many records were returned to the program."""
         ranges = self._ranges or {}
         left = self._reading.look(lambda core: {state.tp: _left(state) for state in core.subscription})
         whole = sum(max(end - start, 0) for start, end in ranges.values())
@@ -174,7 +174,9 @@ class Scanning:
         return self._reading.records(self._host.now_ms() + SLICE_MS, RECORDS_AT_ONCE)
 
     def _next_some(self, read: Callable[[], CallerFlow[T]]) -> CallerFlow[T | None]:
-        """Read until there are records; None when every partition is read to its end."""
+        """Call `read` until it returns records; None when every partition is read to its end. Raises TimeoutError if no position moves for
+        too long.
+        """
         yield from self._begin()
         while not self._is_done():
             try:
@@ -192,7 +194,7 @@ class Scanning:
         return None
 
     def _begin(self) -> CallerFlow[None]:
-        """Resolve the ranges and begin. The time between two calls does not count as being stuck."""
+        """Resolve the ranges and assign them, at the first call. Each call restarts the time after which the scan counts as stuck."""
         if self._ranges is None:
             self._plan.losses = []
             settled = yield from self.settle()
@@ -207,7 +209,7 @@ class Scanning:
     # Lost records
 
     def _lost(self, gone: OffsetOutOfRangeError) -> CallerFlow[None]:
-        """Raise DataLossError, or continue with the rest of the range."""
+        """Raise DataLossError, or skip the lost records and continue with the rest of the range."""
         tp, asked = gone.partition, gone.offset
         if tp is None or asked is None:
             raise gone
@@ -226,7 +228,7 @@ class Scanning:
         self._go_on(tp, onward, stop)
 
     def _read_replaced(self, tp: TopicPartition, asked: int, divergent: int, stop: int, why: str) -> CallerFlow[None]:
-        """After log truncation, continue with the records that replace those that were read, up to the end of the new log."""
+        """After log truncation, continue where the new log differs from the old one, up to the end of the new log or of the range."""
         assert self._ranges is not None
         start, _ = self._ranges[tp]
         end = min((yield from self._offset(tp, OffsetSpec.LATEST)), stop)

@@ -13,7 +13,7 @@ from levada.types import TopicPartition
 
 
 def bound(subscription: SubscriptionState, ends: Mapping[TopicPartition, int]) -> None:
-    """Set these ends for partitions that have none. A position after its end is left to auto.offset.reset."""
+    """Set end offsets for the partitions that have none. A position after its end offset is left to auto.offset.reset."""
     for state in _these(subscription, ends):
         end = ends[state.tp]
         if state.stop_offset is None and not (state.has_position and state.position > end):
@@ -23,19 +23,21 @@ def bound(subscription: SubscriptionState, ends: Mapping[TopicPartition, int]) -
 
 
 def unbound(subscription: SubscriptionState) -> None:
-    """Remove the ends that bound() has set: the loop has ended."""
+    """Remove the end offsets that bound() has set, because the loop has ended."""
     for state in subscription:
         _unbound(state)
     subscription.is_bounded = any(state.stop_offset is not None for state in subscription)
 
 
 def beyond(subscription: SubscriptionState) -> list[TopicPartition]:
-    """Return the partitions whose positions turned out to be after the ends that bound() has set."""
+    """Return the partitions whose positions are after the end offsets that bound() has set."""
     return [state.tp for state in subscription if state.stops_for_loop and state.finished and state.position != state.stop_offset]
 
 
 def unbound_beyond(subscription: SubscriptionState, ends: Mapping[TopicPartition, int]) -> bool:
-    """Remove the ends of partitions whose positions are after these newer ends as well. True if there were some."""
+    """Remove the end offset of each partition whose position is also after this newer end offset. Return whether there was such a
+    partition.
+    """
     found = [state for state in _these(subscription, ends) if state.position > ends[state.tp]]
     for state in found:
         _unbound(state)

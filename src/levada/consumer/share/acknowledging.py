@@ -19,7 +19,7 @@ from levada.types import TopicPartition
 
 
 class Outcome(NamedTuple):
-    """The result of acknowledgements of one partition. error: None if the broker has accepted them."""
+    """The result of acknowledging offsets of one partition. error: None if the broker has accepted the acknowledgements."""
 
     tp: TopicPartition
     runs: tuple[Run, ...]
@@ -27,19 +27,20 @@ class Outcome(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records were acknowledged. Gaps are not records."""
+        """The number of acknowledged records. Gaps are not counted."""
         return sum(run.length for run in self.runs if run.mark is not Mark.GAP)
 
     @property
     def offsets(self) -> list[int]:
-        """The offsets of these records."""
+        """The offsets of the acknowledged records, without gaps."""
         return [offset for run in self.runs if run.mark is not Mark.GAP for offset in run.offsets]
 
 
 class Batch:
-    """The acknowledgements of one call. deadline_ms: when its time is over. done: resolved with the results when all parts are settled.
+    """The acknowledgements that one call sends. deadline_ms: when to stop trying. done: resolved with all results once every part is
+    settled.
 
-    is_awaited: whether a commit() waits for it, and raises the errors. settled: called for each result.
+    is_awaited: whether a commit() waits for the results and raises their errors. settled: called for each result.
     """
 
     def __init__(
@@ -65,14 +66,14 @@ class Batch:
 
 
 def _without_renewals_among_others(decided: Decided) -> Iterable[Decided]:
-    """Separate renewals from the rest: a broker that does not know renewals still accepts the rest."""
+    """Split acknowledgements into renewals and others, because a broker that does not support renewals still accepts the others."""
     for renews in (False, True):
         if runs := tuple(run for run in decided.runs if (run.mark is Mark.RENEW) is renews):
             yield decided._replace(runs=runs)
 
 
 class Sending(NamedTuple):
-    """One part of a batch: acknowledgements for one partition."""
+    """The acknowledgements of a batch for one partition."""
 
     decided: Decided
     batch: Batch
@@ -83,16 +84,18 @@ class Sending(NamedTuple):
         return any(run.mark is Mark.RENEW for run in self.decided.runs)
 
     def is_too_late(self, now_ms: int) -> bool:
-        """Whether it would renew locks that have expired. Brokers accept this even for records that the group has finished."""
+        """Return whether this part would renew locks that have expired. Brokers would accept it, even for records that the group has
+        finished.
+        """
         return self.is_renewal and self.decided.until_ms <= now_ms
 
     @property
     def deadline_ms(self) -> int:
-        """When its time is over."""
+        """The time, in ms, at which this part is given up if it was not sent."""
         return min(self.batch.deadline_ms, self.decided.until_ms) if self.is_renewal else self.batch.deadline_ms
 
     def settle(self, error: KafkaError | None) -> None:
-        """Note its result."""
+        """Note the result of this part. error: None if the broker has accepted it."""
         self.batch.settle(Outcome(self.decided.tp, self.decided.runs, error))
 
 
@@ -116,18 +119,18 @@ def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
 
 
 class AckBatch(NamedTuple):
-    """The offsets in a message: with one type for all, or one for each."""
+    """The first and last offset of a batch in a message, with one acknowledgement type for all offsets, or one for each."""
 
     first: int
     last: int
     types: list[int]
 
     def in_fetch(self) -> share_fetch.AcknowledgementBatch:
-        """Return the field of a ShareFetch."""
+        """Return this batch as a field of ShareFetch."""
         return share_fetch.AcknowledgementBatch(first_offset=self.first, last_offset=self.last, acknowledge_types=self.types)
 
     def alone(self) -> share_acknowledge.AcknowledgementBatch:
-        """Return the field of a ShareAcknowledge."""
+        """Return this batch as a field of ShareAcknowledge."""
         return share_acknowledge.AcknowledgementBatch(first_offset=self.first, last_offset=self.last, acknowledge_types=self.types)
 
 
@@ -136,7 +139,9 @@ LONG_RUN = 20
 
 
 def ack_batches(runs: Iterable[Run]) -> list[AckBatch]:
-    """Return the runs for a message, in order: each long run alone, and adjacent short runs together with a type for each offset."""
+    """Return runs as batches of a message, in order. A long run becomes one batch; adjacent short runs share one with a type for each
+    offset.
+    """
     batches: list[AckBatch] = []
     open_end = -1
     for run in sorted(runs):

@@ -25,7 +25,7 @@ MOST_OFFSETS = 1 << 22
 
 
 class Acquired(NamedTuple):
-    """Offsets from first to last, both included, and how often they were delivered, including this time."""
+    """Acquired offsets from first to last, both included. delivery_count: how often they were delivered, including this time."""
 
     first: int
     last: int
@@ -33,9 +33,9 @@ class Acquired(NamedTuple):
 
 
 def fault_of(acquired: Sequence[Acquired]) -> str:
-    """Check the offsets that a response says are acquired. Return why they are invalid, "" if they are valid.
+    """Check the offsets that a response reports as acquired. Return why they are invalid; "" if they are valid.
 
-    They have to ascend, without duplicates, and there may be at most MOST_OFFSETS.
+    They have to ascend without duplicates, and there may be at most MOST_OFFSETS of them.
     """
     before, count = -1, 0
     for part in acquired:
@@ -46,7 +46,9 @@ def fault_of(acquired: Sequence[Acquired]) -> str:
 
 
 class Batches:
-    """The record batches of a response, read from its headers once. check_crcs: verify each batch before its first use."""
+    """The record batches of a response, found once by their headers. check_crcs: whether to verify the CRC of each batch before its first
+    use.
+    """
 
     def __init__(self, data: memoryview | bytes, *, check_crcs: bool) -> None:
         self.size_bytes = len(data)
@@ -60,7 +62,7 @@ class Batches:
         self._fault: CorruptRecordError | None = None
 
     def at(self, offset: int) -> RecordBatch | None:
-        """Return the batch that has an offset, or else the first one after it; None if there is none.
+        """Return the batch that contains an offset, or else the first batch after it; None if there is none.
 
         Raises CorruptRecordError if the data is not a record batch.
         """
@@ -84,7 +86,7 @@ class Batches:
             raise
 
     def verify(self, batch: RecordBatch) -> None:
-        """Raise CorruptRecordError unless the checksum of the batch is right."""
+        """Raise CorruptRecordError if the CRC of the batch is wrong. No effect after the first call for a batch, or without check_crcs."""
         if self._check_crcs and batch.base_offset in self._unverified:
             batch.verify_crc()
             self._unverified.discard(batch.base_offset)
@@ -92,9 +94,9 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Acquired offsets of one partition. node_id: the leader that they came from. until_ms: when the locks end, as far as the client knows.
+    """Acquired offsets of one partition. node_id: the leader that delivered them. until_ms: when the locks end, as far as the client knows.
 
-    session: the number of the share session with that leader; the locks end with it.
+    session: the number of the share session with that leader. The locks end with the session.
     """
 
     tp: TopicPartition
@@ -106,11 +108,11 @@ class Chunk:
     session: int = 0
 
     def behind(self, offset: int) -> Chunk | None:
-        """Return the rest of the chunk from an offset on; None if there is none."""
+        """Return the part of the chunk that begins at an offset; None if that part has no offsets."""
         return self.of(Acquired(max(part.first, offset), part.last, part.delivery_count) for part in self.acquired if part.last >= offset)
 
     def only(self, runs: Iterable[Run]) -> Chunk | None:
-        """Return the part within some runs; None if there is none."""
+        """Return the part of the chunk that is within some runs; None if that part has no offsets."""
         return self.of(
             Acquired(max(part.first, run.first), min(part.last, run.last), part.delivery_count)
             for run in runs
@@ -119,7 +121,9 @@ class Chunk:
         )
 
     def renewed(self, runs: Sequence[Run], until_ms: int) -> list[Chunk]:
-        """Return chunks of the same offsets after the locks within some runs were renewed: only these end later."""
+        """Return this chunk after the locks of some runs were renewed, split into the offsets whose locks end as before and those that end
+        later.
+        """
         again = self.only(runs)
         if again is None:
             return [self]
@@ -128,13 +132,13 @@ class Chunk:
         return [later] if rest is None else [rest, later]
 
     def of(self, acquired: Iterable[Acquired]) -> Chunk | None:
-        """Return a chunk with other offsets of the same data; None without offsets."""
+        """Return a chunk with other offsets and the same data; None if there are no offsets."""
         parts = tuple(acquired)
         return replace(self, acquired=parts) if parts else None
 
 
 def outside(acquired: Acquired, runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last offset of each part outside some runs."""
+    """Yield each part of the acquired offsets that is in none of the runs, as its first and last offset."""
     at = acquired.first
     for run in sorted(runs):
         if run.last < at or run.first > acquired.last:
@@ -147,7 +151,7 @@ def outside(acquired: Acquired, runs: Iterable[Run]) -> Iterator[tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """Offsets of a chunk within one record batch, or in a gap. fault: why that batch cannot be read."""
+    """Offsets of a chunk that are in the same record batch or gap. fault: why the batch cannot be read; None if it can, and for a gap."""
 
     first: int
     last: int
@@ -157,7 +161,7 @@ class Piece(NamedTuple):
 
 
 def pieces(chunk: Chunk) -> Iterator[Piece]:
-    """Yield the pieces of a chunk in order: each is within one batch or one gap."""
+    """Yield the offsets of a chunk as pieces, in order. Each piece is in one record batch or in one gap."""
     for part in chunk.acquired:
         offset = part.first
         while offset <= part.last:

@@ -56,7 +56,7 @@ ON_SESSION_ERROR = RetryPolicy(
 
 
 class AckAnswer(NamedTuple):
-    """The answer to the acknowledgements of a partition, and its current leader; -1 if the answer does not name one."""
+    """The answer to the acknowledgements of one partition. leader_id: the current leader; -1 if the answer does not name one."""
 
     code: int
     message: str | None
@@ -94,7 +94,7 @@ def partitions_of(answer: ShareFetchResponse) -> Iterator[tuple[Owned, Partition
 
 
 def refused(tp: TopicPartition, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error of acknowledgements that a leader has refused."""
+    """Return the error for acknowledgements that a leader has refused."""
     known = ErrorCode.of(code)
     text = f"{tp}: node {node_id} has not taken the acknowledgement{f' ({message})' if message else ''}"
     if known is ErrorCode.INVALID_RECORD_STATE:
@@ -105,39 +105,39 @@ def refused(tp: TopicPartition, node_id: int, code: int, message: str | None) ->
 
 
 def not_said(tp: TopicPartition, node_id: int) -> KafkaError:
-    """Return the error of acknowledgements that are missing in an answer."""
+    """Return the error for acknowledgements of a partition that is missing in the answer."""
     return ConnectError(f"{tp}: the answer of node {node_id} does not say whether it has taken the acknowledgement")
 
 
 def unanswered(tp: TopicPartition, node_id: int, why: BaseException) -> KafkaError:
-    """Return the error of acknowledgements that were sent and not answered."""
+    """Return the error for acknowledgements that were sent but not answered. why: the error of the request."""
     return ConnectError(f"{tp}: node {node_id} did not answer the acknowledgement, which it may have taken: {why}")
 
 
 def session_lost(tp: TopicPartition, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error of acknowledgements in a request that was refused as a whole."""
+    """Return the error for acknowledgements in a request that was refused as a whole."""
     text = f"{tp}: node {node_id} has not taken the acknowledgement{f' ({message})' if message else ''}; locks end with the session"
     return broker_error(code, text)
 
 
 def no_session(tp: TopicPartition, node_id: int) -> BrokerError:
-    """Return the error of acknowledgements for records of a session that has ended."""
+    """Return the error for acknowledgements of records from a session that has ended."""
     text = f"{tp}: not sent: the session with node {node_id} has ended since, and the locks on these records with it"
     return broker_error(ErrorCode.SHARE_SESSION_NOT_FOUND, text)
 
 
 def out_of_time(tp: TopicPartition, node_id: int) -> TimeoutError:
-    """Return the error of acknowledgements whose time was over before they could be sent."""
+    """Return the error for acknowledgements that could not be sent in time."""
     return TimeoutError(f"{tp}: not sent in time: node {node_id}, which the records came from, could not be reached")
 
 
 def closed_before(tp: TopicPartition) -> KafkaError:
-    """Return the error of acknowledgements that were not answered before the consumer was closed."""
+    """Return the error for acknowledgements that were not answered before the consumer was closed."""
     return ConnectError(f"{tp}: the consumer was closed before the acknowledgement was answered; it may have been taken")
 
 
 def session_refused(group_id: str, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error of a fetch that a broker refuses as a whole."""
+    """Return the error for a fetch that a broker has refused as a whole."""
     text = f"share fetch from node {node_id}: {message or ErrorCode.of(code).name}"
     text += f"; {NEEDED}" if code == ErrorCode.UNSUPPORTED_VERSION else ""
     return permissions.refused(ShareFetchRequest.NAME, code, text, {ResourceType.GROUP: group_id})

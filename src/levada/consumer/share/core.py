@@ -52,7 +52,7 @@ class ShareConsumerSettings:
 
     @classmethod
     def of(cls, config: Any, member_id: str) -> ShareConsumerSettings:
-        """Read the settings from a ShareConsumerConfig, or from anything with its attributes."""
+        """Read the settings from a ShareConsumerConfig, or an object with the same attributes."""
         return cls(
             member=ShareMemberSettings(
                 group_id=config.group_id,
@@ -85,17 +85,17 @@ LOOK_AROUND_MS = 250
 
 
 class Told(NamedTuple):
-    """A result that was not reported to the program yet. batch: its acknowledgements; a commit() may raise the error."""
+    """A result of acknowledgements that was not reported to the program yet. batch: the batch that it belongs to."""
 
     outcome: Outcome
     batch: Batch
 
 
 class ShareConsumerCore:
-    """The core of one share consumer. host: runs the engine."""
+    """The core of one share consumer: membership, fetching and acknowledging. host: runs the engine."""
 
     def __init__(self, engine: Engine, *, host: Host, random: Random, settings: Callable[[str], ShareConsumerSettings]) -> None:
-        """settings: makes the settings from the member id."""
+        """settings: makes the settings for a member id."""
         member_id = new_member_id(engine.random)
         self.settings = made = settings(member_id)
         self.in_hand = InHand()
@@ -143,7 +143,7 @@ class ShareConsumerCore:
         return self._engine.network.in_flight.traffic.latency(api)
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved when poll() may find something new."""
+        """Return a promise that is resolved at the next change that a waiting poll() has to see."""
         return self._changed
 
     def announce(self) -> None:
@@ -160,7 +160,9 @@ class ShareConsumerCore:
         self._release_others(topics, now_ms)
 
     def _fetchable(self) -> Assignment:
-        """Return the assigned partitions of subscribed topics: the assignment follows a changed subscription later."""
+        """Return the partitions to fetch: the assigned ones whose topic is subscribed to. After subscribe(), the assignment is outdated for
+        a while.
+        """
         topics = self.member.topics
         return {tp: topic_id for tp, topic_id in self.member.assignment.items() if tp.topic in topics}
 
@@ -172,7 +174,9 @@ class ShareConsumerCore:
             self._release([chunk], self._now_ms())
 
     def unsubscribe(self, now_ms: int) -> Promise[None]:
-        """Leave the group; return a promise that is settled when that is done or has failed. The program keeps its records."""
+        """Leave the group; return a promise that settles when the request is answered or has failed. Returned records stay with the
+        program.
+        """
         self._release_others(frozenset(), now_ms)
         leaving = self.member.leave()
         what = f"leaving share group '{self.settings.member.group_id}'"
@@ -193,7 +197,7 @@ class ShareConsumerCore:
     # poll()
 
     def begin_call(self, now_ms: int, deadline_ms: int) -> None:
-        """Begin a poll(): acknowledge earlier records in implicit mode. Raises IllegalStateError in explicit mode if records remain."""
+        """Begin a poll() and send acknowledgements; in implicit mode, accept all earlier records. Raises as check_decided() does."""
         self.check_decided()
         self._accept_rest()
         self.in_hand.begin_call()
@@ -224,7 +228,10 @@ class ShareConsumerCore:
         self.member.returned(now_ms)
 
     def chunks(self, now_ms: int) -> list[Chunk]:
-        """Return the chunks to return now, renewed ones first. Chunks whose locks have ended are dropped: other members get them."""
+        """Return the chunks whose records poll() may return now, renewed ones first.
+
+        Chunks whose locks have ended are dropped, because the brokers deliver their records to other members.
+        """
         if self.in_hand.has_renewals:
             if self.in_hand.is_renewing:
                 return []
@@ -235,17 +242,19 @@ class ShareConsumerCore:
         return list(self.fetcher.buffer)
 
     def _is_locked(self, chunk: Chunk, now_ms: int) -> bool:
-        """Whether a chunk is still locked for this member, as far as the client knows.
+        """Return whether the records of a chunk are still locked for this member, as far as the client knows.
 
-        Locks end after their time, when the leader changes, and with the session.
+        Locks end after their time, when the leader changes, and with the share session.
         """
         leader = self._engine.metadata.snapshot.leader(chunk.tp)
         return chunk.until_ms > now_ms and self.fetcher.holds(chunk) and (leader is None or leader.id == chunk.node_id)
 
     def hand_out(self, steps: Sequence[Step], records: int, now_ms: int) -> None:
-        """Give the records of these steps to the program. Gaps and unreadable records are acknowledged with the next request.
+        """Move the records of these steps from the buffer to the program. Gaps and unreadable records are acknowledged with the next
+        request.
 
-        Raises ClosedError if another task has begun to close the consumer: the brokers deliver these records to other members.
+        records: how many records are returned. Raises ClosedError if another task has begun to close the consumer, because the brokers then
+        deliver these records to other members.
         """
         if self.fetcher.is_closing:
             raise ClosedError("the consumer was closed while it decoded records; they were not returned")
@@ -263,11 +272,11 @@ class ShareConsumerCore:
             self.send(now_ms)
 
     def take_back(self) -> None:
-        """Return the records of the last call again: they did not reach the program."""
+        """Put the records of the last call back into the buffer, because they did not reach the program."""
         self._put_in_front(self.in_hand.take_back())
 
     def put_back(self, wanted: Mapping[TopicPartition, Sequence[Run]]) -> None:
-        """Return these records again: the program has not used them."""
+        """Put these records back into the buffer, because the program has not used them."""
         self._put_in_front(self.in_hand.put_back(wanted))
 
     def _put_in_front(self, chunks: Sequence[Chunk]) -> None:
@@ -276,7 +285,7 @@ class ShareConsumerCore:
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return the error to raise because no records arrive; None to continue waiting.
 
-        last_word: poll() is about to return no records.
+        last_word: whether poll() is about to return no records.
         """
         if (error := self.member.take_error()) is not None:
             return error
@@ -290,7 +299,7 @@ class ShareConsumerCore:
     # Acknowledgements
 
     def acknowledge(self, found: Sequence[Offsets], kind: AcknowledgeType) -> None:
-        """Acknowledge records that the program has. Raises IllegalStateError for others, and with share.acknowledgement.mode=implicit."""
+        """Acknowledge records that the program has. Raises IllegalStateError for other records, and always in implicit mode."""
         if not self.settings.explicit:
             raise IllegalStateError(
                 "the next poll(), commit() or close() acknowledges all records as accepted; to acknowledge each one, set "
@@ -305,18 +314,20 @@ class ShareConsumerCore:
         return batch
 
     def commit(self, now_ms: int) -> Flow[None]:
-        """Send the acknowledgements, in implicit mode of all records, and wait for the brokers' answers. Raises AcknowledgeError."""
+        """Send the acknowledgements and wait for the answers; in implicit mode, accept all records first. Raises AcknowledgeError."""
         self._accept_rest()
         self._awaited = self.send(now_ms, is_awaited=True)
         return _outcome_of(self._awaited)
 
     def commit_failed(self) -> None:
-        """Note that a commit() has ended with another error, so that all its results are reported in the usual way instead."""
+        """Note that the last commit() has ended with another error, so that its results are reported to the program like those of other
+        calls.
+        """
         if self._awaited is not None:
             self._awaited.is_awaited = False
 
     def begin_commit(self, now_ms: int) -> Promise[list[Outcome]]:
-        """Send the acknowledgements like commit(), without waiting."""
+        """Send the acknowledgements like commit(), but without waiting; return a promise of the results."""
         self._accept_rest()
         return self.send(now_ms).done
 
@@ -339,7 +350,7 @@ class ShareConsumerCore:
     def begin_close(self, now_ms: int, *, accepts: bool) -> Promise[None]:
         """Send the last acknowledgements and close the sessions; return a promise that is resolved when that is done.
 
-        accepts: with share.acknowledgement.mode=implicit, whether the records of the program are accepted. Brokers release all others.
+        accepts: in implicit mode, whether to accept the records that the program has. All other records are released by the brokers.
         """
         if accepts:
             self._accept_rest()

@@ -20,9 +20,10 @@ from levada.types import AnyRecord, ShareRecord
 
 @dataclass
 class Step:
-    """The result of decoding a chunk. decided: offsets that are acknowledged without the program: gaps and unreadable records.
+    """The result of decoding a chunk. decided: offsets that are acknowledged without the program, because they are gaps or unreadable
+    records.
 
-    doubtful: offsets of a record that failed; it is released unless the program acknowledges it.
+    doubtful: the offset of a record that failed; it is released unless the program acknowledges it. rest: the part that was not decoded.
     """
 
     chunk: Chunk
@@ -34,22 +35,25 @@ class Step:
 
 
 class Columns(Protocol):
-    """Decodes batches into columns: levada.record.columnar.AcquiredColumns."""
+    """Decodes record batches into columns. levada.record.columnar.AcquiredColumns implements it."""
 
     def add(
         self, batch: RecordBatch, topic: str, partition: int, first: int, last: int, delivery_count: int, limit: int | None
     ) -> tuple[int, int]:
-        """Add the records from first to last, at most `limit`; return how many, and the offset after the last one that was considered."""
+        """Add the records from first to last, at most `limit` (None: no limit).
+
+        Return the number of added records, and the offset after the last one that was added or found missing.
+        """
         ...
 
     @property
     def rows(self) -> int:
-        """Rows collected so far."""
+        """The number of rows collected so far."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the columns take so far."""
+        """The size of the columns so far, in bytes."""
         ...
 
 
@@ -57,13 +61,13 @@ class RecordSteps:
     """Decodes chunks into records."""
 
     def __init__(self, make_converter: Callable[[Callable[[AnyRecord], None]], RecordConverter], max_decompressed_bytes: int) -> None:
-        """make_converter: makes a converter that calls the given function for records that on.decode.error skips."""
+        """make_converter: makes a converter. The converter calls the given function for each record that on.decode.error skips."""
         self._passed: list[int] = []
         self._converter = make_converter(lambda record: self._passed.append(record.offset))
         self._most = max_decompressed_bytes
 
     def take(self, chunks: Iterable[Chunk], limit: int) -> tuple[list[ShareRecord[Any, Any]], list[Step]]:
-        """Return up to `limit` records, and a step for each chunk that was read."""
+        """Return up to `limit` records, and one step for each chunk from which records were read."""
         records: list[ShareRecord[Any, Any]] = []
         steps: list[Step] = []
         for chunk in chunks:
@@ -92,9 +96,9 @@ class RecordSteps:
         return step
 
     def _read(self, piece: Piece, chunk: Chunk, limit: int, records: list[ShareRecord[Any, Any]], step: Step) -> int:
-        """Add the records of a piece; return the offset after those that are settled.
+        """Add the records of a piece; return the offset after those that were handled.
 
-        Raises the error of the first record, if it has one.
+        If the first record has an error, it is raised.
         """
         batch = _readable(piece, chunk)
         found = batch.consumer_records(chunk.tp, self._most, start=piece.first, end=piece.last + 1, limit=limit)
@@ -110,7 +114,10 @@ class RecordSteps:
 
 
 def note_given(step: Step, first: int, reached: int, given: Iterable[int], passed: Sequence[int] = ()) -> None:
-    """Note the offsets from `first` to below `reached`: records that are returned, records that are skipped, and gaps for the rest."""
+    """Note in a step the offsets from `first` to before `reached`. given: returned records. passed: skipped records, which are rejected.
+
+    All other offsets are gaps.
+    """
     runs = runs_of(given, Mark.UNDECIDED)
     step.given += runs
     refused = runs_of(passed, Mark.REJECT)
@@ -119,7 +126,7 @@ def note_given(step: Step, first: int, reached: int, given: Iterable[int], passe
 
 
 def _between(first: int, end: int, runs: Sequence[Run]) -> Iterator[Run]:
-    """Yield the gaps between runs."""
+    """Yield the offsets from `first` to before `end` that are in none of the runs, as gaps."""
     at = first
     for run in runs:
         if run.first > at:
@@ -130,10 +137,11 @@ def _between(first: int, end: int, runs: Sequence[Run]) -> Iterator[Run]:
 
 
 def stop_at(step: Step, piece: Piece, error: RecordDeserializationError | CorruptRecordError, *, is_first: bool) -> None:
-    """Stop at a piece with an error: the next call raises it, or this one if the piece is first.
+    """End a step at a piece with an error. If no record comes before it, note the error to raise now; else leave the piece to the next
+    call.
 
-    Another member may be able to deserialize the record, or to unpack a batch that is too large or too new here: these are released. No
-    member can read a batch with a wrong checksum, so it is rejected as a whole.
+    Another member may be able to deserialize the record, or to unpack a batch that is too large or too new for this client; these are
+    released. No member can read a batch with a wrong CRC, so the whole batch is rejected.
     """
     chunk = step.chunk
     if not is_first:
@@ -163,7 +171,7 @@ def _readable(piece: Piece, chunk: Chunk) -> RecordBatch:
 
 
 class ColumnSteps:
-    """Decodes chunks into columns. passes_over: whether a record with invalid UTF-8 is skipped and rejected."""
+    """Decodes chunks into columns. passes_over: returns whether to skip and reject a record with invalid UTF-8."""
 
     def __init__(self, sink: Columns, passes_over: Callable[[RecordDeserializationError], bool]) -> None:
         self._sink = sink
@@ -171,7 +179,7 @@ class ColumnSteps:
         self._added: list[tuple[Step, int, int, int, int, list[int]]] = []
 
     def take(self, chunks: Iterable[Chunk], limit: int | None, max_bytes: int) -> list[Step]:
-        """Add up to `limit` records, or until the columns take `max_bytes`; return a step for each chunk that was read."""
+        """Add records until `limit` rows (None: no limit) or `max_bytes` bytes are reached; return one step for each chunk that was read."""
         steps: list[Step] = []
         for chunk in chunks:
             if self._is_full(limit, max_bytes) or any(step.error for step in steps):
@@ -180,7 +188,7 @@ class ColumnSteps:
         return steps
 
     def settle(self, offsets: Sequence[int]) -> None:
-        """Note the offsets of the rows in the steps."""
+        """Note in the steps which offsets became rows. offsets: the offset of each row."""
         for step, first, reached, row, end, passed in self._added:
             note_given(step, first, reached, offsets[row:end], passed)
 
@@ -208,9 +216,9 @@ class ColumnSteps:
         return step
 
     def _add(self, piece: Piece, chunk: Chunk, limit: int | None, max_bytes: int, step: Step) -> int:
-        """Add the records of a piece; return the offset after those that are settled.
+        """Add the records of a piece; return the offset after those that were handled.
 
-        Raises the error of the first record, if it has one.
+        If the first record has an error, it is raised.
         """
         batch, sink, tp = _readable(piece, chunk), self._sink, chunk.tp
         row, reached, passed = sink.rows, piece.first, list[int]()

@@ -29,7 +29,9 @@ Offsets: TypeAlias = tuple[TopicPartition, Sequence[tuple[int, int]]]
 
 
 class Decided(NamedTuple):
-    """Acknowledgements for the leader that the records came from. until_ms: when the locks end, as far as the client knows."""
+    """Acknowledgements for one leader. node_id: the leader that delivered the records. until_ms: when the locks end, as far as the client
+    knows.
+    """
 
     tp: TopicPartition
     topic_id: UUID
@@ -39,7 +41,7 @@ class Decided(NamedTuple):
 
 
 class _Partition:
-    """The records of one partition. chunks: their data, to return them again."""
+    """The records of one partition that the program has. chunks: their data, so that they can be returned again."""
 
     def __init__(self) -> None:
         self.marks = OffsetMarks()
@@ -57,25 +59,25 @@ class _Partition:
         return tuple(run for part in chunk.acquired for run in self.marks.runs(part.first, part.last) if run.mark in DECIDED)
 
     def send(self, runs: Iterable[Run]) -> None:
-        """Remove runs that are being sent; renewals stay."""
+        """Remove the offsets of runs that are being sent. Offsets to be renewed stay, marked as RENEWING."""
         for run in runs:
             self.marks.put(run.first, run.last, Mark.RENEWING if run.mark is Mark.RENEW else None)
 
     def take(self, runs: Iterable[Run]) -> None:
-        """Remove these offsets."""
+        """Remove these offsets, and the chunks that have no offsets left."""
         for run in runs:
             self.marks.put(run.first, run.last, None)
         self.drop_chunks()
 
     def drop_chunks(self) -> None:
-        """Drop chunks without offsets left."""
+        """Drop the chunks that have no offsets left."""
         self.chunks = [
             chunk for chunk in self.chunks if any(True for part in chunk.acquired for _ in self.marks.runs(part.first, part.last))
         ]
 
 
 class InHand:
-    """The records that the program of one share consumer has."""
+    """The records that the program of one share consumer has received and that are not settled."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
@@ -85,11 +87,11 @@ class InHand:
     # Adding
 
     def begin_call(self) -> None:
-        """Begin a poll(). take_back() can undo what it adds."""
+        """Begin a poll(). take_back() can undo the calls of put() after this."""
         self._last = []
 
     def put(self, chunk: Chunk, runs: Sequence[Run]) -> None:
-        """Add offsets of a chunk, UNDECIDED or with an acknowledgement that the program may change."""
+        """Add offsets of a chunk. Each run is UNDECIDED, or has an acknowledgement that the program may still change."""
         if not runs:
             return
         self._partitions.setdefault(chunk.tp, _Partition()).put(chunk, runs)
@@ -100,7 +102,7 @@ class InHand:
     def acknowledge(self, found: Sequence[Offsets], kind: AcknowledgeType) -> None:
         """Acknowledge offsets, each run from first to last.
 
-        Raises IllegalStateError, and changes nothing, if the program does not have one.
+        If the program does not have one of the records, raises IllegalStateError and changes nothing.
         """
         for tp, runs in found:
             partition = self._partitions.get(tp)
@@ -118,7 +120,7 @@ class InHand:
                 partition.marks.put(run.first, run.last, Mark(kind))
 
     def __len__(self) -> int:
-        """Return how many records the program has."""
+        """Return the number of records that the program has."""
         marks = (partition.marks for partition in self._partitions.values())
         return sum(run.last - run.first + 1 for found in marks for run in found.runs() if run.mark is not Mark.GAP)
 
@@ -131,7 +133,7 @@ class InHand:
     # Removing
 
     def take_decided(self) -> list[Decided]:
-        """Remove and return the acknowledgements to send. Offsets to be renewed stay."""
+        """Remove and return the acknowledgements to send. Offsets to be renewed stay until the answer."""
         found = []
         for tp, partition in list(self._partitions.items()):
             # An offset that was acquired again belongs to its newest chunk.
@@ -144,7 +146,7 @@ class InHand:
         return found
 
     def put_back(self, wanted: Mapping[TopicPartition, Sequence[Run]]) -> list[Chunk]:
-        """Remove offsets that are not acknowledged; return chunks to return them again, in order."""
+        """Remove those of the offsets that are not acknowledged; return their chunks, in order, so that they are returned again."""
         chunks = []
         for tp, runs in wanted.items():
             partition = self._partitions.get(tp)
@@ -157,26 +159,26 @@ class InHand:
         return chunks
 
     def take_back(self) -> list[Chunk]:
-        """Remove the offsets of the last poll(); return chunks to return them again, in order."""
+        """Remove the offsets of the last poll(); return their chunks, in order, so that they are returned again."""
         last, self._last = self._last, []
         return [chunk for tp, runs in last for chunk in self.put_back({tp: runs})]
 
     # Renewals
 
     def release_renewals(self) -> None:
-        """Turn renewals into releases: locks are not renewed any more."""
+        """Turn renewals that were not sent into releases, because the consumer is being closed."""
         for partition in self._partitions.values():
             for run in partition.of(frozenset({Mark.RENEW})):
                 partition.marks.put(run.first, run.last, Mark.RELEASE)
 
     @property
     def has_renewals(self) -> bool:
-        """Whether the next poll() returns renewed records, once the answer is there, instead of fetching."""
+        """Whether records are to be renewed. The next poll() returns these records after the broker's answer, instead of fetching."""
         return any(partition.of(RENEWALS) for partition in self._partitions.values())
 
     @property
     def is_renewing(self) -> bool:
-        """Whether a renewal is not answered yet."""
+        """Whether a renewal was sent and not answered yet."""
         return any(partition.of(frozenset({Mark.RENEWING})) for partition in self._partitions.values())
 
     def renewed(self, tp: TopicPartition, runs: Iterable[Run], until_ms: int | None) -> None:
@@ -193,7 +195,7 @@ class InHand:
         self._drop_if_empty(tp)
 
     def take_renewed(self) -> list[Chunk]:
-        """Remove renewed offsets; return chunks to return them again."""
+        """Remove the renewed offsets; return their chunks, so that they are returned again."""
         chunks = []
         for tp, partition in list(self._partitions.items()):
             renewed = partition.of(frozenset({Mark.RENEWED}))

@@ -60,10 +60,10 @@ from levada.types import Node, TopicPartition
 
 
 class ShareFetcher:
-    """The fetcher of one share consumer. A poller, used under the engine's lock.
+    """The poller that fetches and acknowledges for one share consumer. Used under the engine's lock.
 
-    assignment: returns the partitions to fetch from. arrived: called with acquired records, for the buffer. changed: called when records, a
-    result or an error arrived.
+    assignment: returns the partitions to fetch. arrived: called with each chunk of acquired records. changed: called when records, a result
+    or an error have arrived.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ShareFetcher:
     # Requests of the core
 
     def acknowledge(self, batch: Batch, now_ms: int) -> None:
-        """Send acknowledgements as soon as their brokers can be written to."""
+        """Queue acknowledgements. They are sent as soon as the connection to their broker can be written to."""
         for part in batch.parts:
             if part.is_too_late(now_ms):
                 self._settle_late(part, now_ms)
@@ -130,7 +130,7 @@ class ShareFetcher:
         self._see_whether_closed()
 
     def give_up(self) -> None:
-        """Settle all remaining acknowledgements with an error: the time for close() is over."""
+        """Settle all acknowledgements that are left with an error, because the time of close() is over."""
         for leader in self._leaders.values():
             sent, leader.sent = leader.sent, None
             for part in [*(sent.all if sent is not None else ()), *leader.take_pending()]:
@@ -139,7 +139,7 @@ class ShareFetcher:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Send due requests; return when to be polled again."""
+        """Send the requests that are due; return the time, in ms, of the next poll."""
         self._now_ms = now_ms
         self._notice_lost_connections()
         fetches = self.wants_records and not self.buffer and not self.is_closing
@@ -156,13 +156,13 @@ class ShareFetcher:
         return deadline_ms
 
     def _notice_lost_connections(self) -> None:
-        """End the sessions whose connection was lost, as their brokers do. A request in flight fails, too."""
+        """End the sessions whose connection was lost, as their brokers do. A request in flight fails anyway."""
         for leader in self._leaders.values():
             if leader.session.is_open and self._network.losses(leader.connection) != leader.losses:
                 leader.session.lost()
 
     def _wanted(self, now_ms: int) -> dict[int, Wanted]:
-        """Return the partitions to fetch, by node: from all leaders, or with share.acquire.mode=record_limit from one after the other."""
+        """Return the partitions to fetch now, by node id: of all leaders, or with share.acquire.mode=record_limit of one leader at a time."""
         found: dict[int, dict[Owned, TopicPartition]] = {}
         for tp, topic_id in self._assignment().items():
             node = self._metadata.snapshot.leader(tp)
@@ -177,7 +177,7 @@ class ShareFetcher:
         return self._one_of(found, now_ms) if self._settings.record_limit else dict(found)
 
     def _one_of(self, found: Mapping[int, Wanted], now_ms: int) -> dict[int, Wanted]:
-        """Return the partitions of the available leader whose turn it is; nothing while a fetch is in flight."""
+        """Return the partitions of the next leader in turn that can be written to; none while a fetch is in flight."""
         asked = [node_id for node_id in sorted(found) if found[node_id] and self._leaders[node_id].retry_at_ms <= now_ms]
         if not asked or any(leader.in_flight for leader in self._leaders.values()):
             return {}
@@ -193,7 +193,7 @@ class ShareFetcher:
         return self._leaders[node_id]
 
     def _expire(self, leader: Leader, now_ms: int) -> int:
-        """Settle acknowledgements that could not be sent in time; return when to check again."""
+        """Settle acknowledgements that could not be sent in time; return the time, in ms, of the next check."""
         for part in [part for part in leader.pending if part.deadline_ms <= now_ms]:
             leader.pending.remove(part)
             self._settle_late(part, now_ms)
@@ -205,7 +205,7 @@ class ShareFetcher:
         part.settle(refused(tp, node_id, ErrorCode.INVALID_RECORD_STATE, "not sent") if is_unlocked else out_of_time(tp, node_id))
 
     def _serve(self, leader: Leader, wanted: Wanted | None, now_ms: int) -> int:
-        """Send the due request to a broker if it can be written to; return when to try again."""
+        """Send a request to a broker if one is due and it can be written to; return the time, in ms, of the next attempt."""
         if leader.in_flight or leader.is_closed:
             return NEVER_MS
         if not leader.session.is_open:
@@ -232,7 +232,7 @@ class ShareFetcher:
         return NEVER_MS
 
     def _refuse_renewals(self, leader: Leader) -> None:
-        """Settle renewals with an error, because the broker does not support them. Other acknowledgements are sent."""
+        """If the broker does not support renewals, settle them with an error. Other acknowledgements are still sent."""
         renewals = [part for part in leader.pending if part.is_renewal]
         if not renewals:
             return
@@ -257,9 +257,10 @@ class ShareFetcher:
         answer.on_done(lambda done: self._fetched(sent, done))
 
     def _wait_ms(self, now_ms: int) -> int:
-        """Return how long a broker may wait for records: no longer than the poll(), because commit() and close() would have to wait for it.
+        """Return how long, in ms, a broker may wait for records: no longer than the poll(), because commit() and close() have to wait for
+        the answer.
 
-        For a poll() without a timeout it is fetch.max.wait.ms: the next poll() gets the records that have arrived.
+        After a poll() without a timeout it is fetch.max.wait.ms: the next poll() returns the records that have arrived.
         """
         left_ms = self.awaited_until_ms - now_ms
         return min(self._settings.fetch_max_wait_ms, left_ms) if left_ms > 0 else self._settings.fetch_max_wait_ms
@@ -309,7 +310,7 @@ class ShareFetcher:
         self._changed()
 
     def _answer(self, sent: Sent, done: Promise[Any]) -> Any:
-        """Return the response; None if the request has failed and everything in it is settled."""
+        """Return the response to a request. If the request has failed, settle everything in it and return None."""
         leader = sent.leader
         if leader.sent is not sent:
             # close() has given up the request and settled everything in it.
@@ -328,7 +329,7 @@ class ShareFetcher:
         return None
 
     def _refused_whole(self, sent: Sent, code: int, message: str | None) -> None:
-        """Handle an error of a whole request, about the session or the group."""
+        """Handle an error code of a whole response, which concerns the session or the group."""
         leader = sent.leader
         reaction = ON_SESSION_ERROR.reaction(code)
         if reaction is Reaction.RAISE:
@@ -350,7 +351,7 @@ class ShareFetcher:
             part.settle(unanswered(part.decided.tp, sent.leader.node_id, error) if is_unknown else error)
 
     def _settle(self, sent: Sent, answers: Mapping[Owned, AckAnswer], endpoints: Iterable[Node]) -> None:
-        """Settle acknowledgements. Those with a retriable error are sent again."""
+        """Settle the acknowledgements of a request by its answers. Those with a retriable error are sent again."""
         for owned, parts in sent.parts.items():
             answer = answers.get(owned)
             for part in parts:
@@ -369,7 +370,9 @@ class ShareFetcher:
                     part.settle(refused(tp, sent.leader.node_id, answer.code, answer.message))
 
     def _refresh(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]) -> bool:
-        """Request a metadata refresh; return whether the response itself named another leader (KIP-951)."""
+        """Request a metadata refresh. Return whether the response named a newer leader (KIP-951), so that a retry need not wait for the
+        refresh.
+        """
         self._metadata.request_update()
         return leader_id >= 0 and self._metadata.apply_leader_hint(tp, leader_id, leader_epoch, endpoints)
 

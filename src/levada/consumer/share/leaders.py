@@ -18,7 +18,8 @@ NOTHING_WANTED: Wanted = {}
 
 
 class Leader:
-    """One broker. pending: acknowledgements that are not sent yet. sent: the request in flight. retry_at_ms: nothing is sent before.
+    """A broker that leads partitions. pending: acknowledgements to send. sent: the request in flight. retry_at_ms: when it may be sent the
+    next one.
 
     losses: how often the connection had been lost when the session was opened.
     """
@@ -53,7 +54,7 @@ class Leader:
 
 
 class Sent(NamedTuple):
-    """A request in flight: its acknowledgements, and the partitions to fetch from. closes: whether it closes the session."""
+    """A request in flight, with its acknowledgements and the partitions to fetch. closes: whether the request closes the session."""
 
     leader: Leader
     parts: Parts
@@ -62,5 +63,5 @@ class Sent(NamedTuple):
 
     @property
     def all(self) -> list[Sending]:
-        """The acknowledgements of all partitions."""
+        """The acknowledgements of all partitions in the request."""
         return [part for parts in self.parts.values() for part in parts]

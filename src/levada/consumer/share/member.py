@@ -55,10 +55,10 @@ class ShareMemberSettings(NamedTuple):
 
 
 class ShareGroupMember:
-    """A member of a share group. A poller, used under the engine's lock.
+    """A member of a share group. It is a poller, and is used under the engine's lock.
 
-    member_id: a unique id that stays the same for the life of the consumer. changed: called when the assignment has changed, or there is an
-    error for the next poll().
+    member_id: a unique id that stays the same for the life of the consumer. changed: called when the assignment has changed, or when the
+    next poll() has to raise an error.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ShareGroupMember:
         self._beats.returned(now_ms)
 
     def take_error(self) -> KafkaError | None:
-        """Return the error to raise: once, or every time if the member was refused permanently."""
+        """Return the error to raise; None if there is none. It is returned once, or every time if the member was refused permanently."""
         error = self.error
         if self.state is not ShareMemberState.FATAL:
             self.error = None
@@ -136,7 +136,9 @@ class ShareGroupMember:
     # The poller
 
     def poll(self, now_ms: int) -> int:
-        """Follow metadata, send heartbeats, and leave, as each is due. Return when to be polled again."""
+        """Handle changed metadata, leave after max.poll.interval.ms, or send a heartbeat, if it is time. Return the time, in ms, of the
+        next poll.
+        """
         if self.state not in IN_GROUP:
             return NEVER_MS
         if self._metadata.version > self._seen_version:
@@ -150,7 +152,7 @@ class ShareGroupMember:
         return min(self._beats.due_ms, self._beats.missed_ms)
 
     def _move(self, event: ShareMemberEvent) -> None:
-        """Change the state, along TRANSITIONS."""
+        """Change the state by an event, as TRANSITIONS says."""
         self.state = following(TRANSITIONS, self.state, event, f"a member of share group '{self._settings.group_id}'")
 
     def _heartbeat_now(self) -> None:
@@ -204,7 +206,7 @@ class ShareGroupMember:
             self._heartbeat_now()
 
     def _follow_target(self) -> None:
-        """Take the partitions of the target whose topic names are known."""
+        """Set the assignment to the partitions of the target assignment whose topic names are known."""
         if self._target is None:
             return
         wanted = self._names.name(self._target, self.assignment, asks_by_id=False)
@@ -250,7 +252,7 @@ class ShareGroupMember:
         self._changed()
 
     def _forget(self) -> None:
-        """Reset to the state before joining."""
+        """Reset the member to the state before it joined."""
         self._epoch = JOIN_EPOCH
         self._target = self._sent_topics = None
         self.assignment = NOTHING
@@ -261,7 +263,7 @@ class ShareGroupMember:
         self._changed()
 
     def leave(self) -> Flow[None]:
-        """Leave the group; return the flow that sends the request for that."""
+        """Leave the group; return the flow that sends the leaving heartbeat."""
         self.topics, self.error = NO_TOPICS, None
         if self.state in IN_GROUP:
             self._move(ShareMemberEvent.LEAVE)
@@ -308,7 +310,7 @@ class ShareGroupMember:
 def share_heartbeat(
     who: Identity, epoch: int, topics: frozenset[str], sent: frozenset[str] | None, rack: str | None
 ) -> ShareGroupHeartbeatRequest:
-    """Return a heartbeat with the changed fields. sent: the topics that were sent last; None sends all fields."""
+    """Return a heartbeat with the fields that have changed. sent: the topics that were sent last; None sends all fields."""
     request = ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=epoch)
     if topics != sent:
         request.subscribed_topic_names = sorted(topics)
@@ -323,7 +325,7 @@ def share_leaving(who: Identity) -> ShareGroupHeartbeatRequest:
 
 
 def share_refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
-    """Return the error for a member that the coordinator refuses."""
+    """Return the error for a member that the coordinator refuses. why: the message of the answer."""
     text = f"share group '{who.group_id}': the coordinator refuses this member{f': {why}' if why else ''}"
     if code is ErrorCode.UNSUPPORTED_VERSION:
         text += f"; {NEEDED}"

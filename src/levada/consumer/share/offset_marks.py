@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Mark(IntEnum):
-    """The mark of an acquired offset. From GAP on: the type of its acknowledgement, with the number of the protocol."""
+    """The mark of an acquired offset. GAP and the marks after it have the values of the acknowledgement types in the protocol."""
 
     RENEWED = -3
     """Its lock was renewed, and the next poll() returns it again."""
@@ -29,7 +29,7 @@ class Mark(IntEnum):
 
 
 class Run(NamedTuple):
-    """Offsets from first to last, both included, with one mark."""
+    """Adjacent offsets from first to last, both included, with the same mark."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many offsets it has. A broken broker may make this number too large for a list."""
+        """The number of offsets. A broken broker may make it too large for a list."""
         return self.last - self.first + 1
 
     @property
@@ -47,7 +47,7 @@ class Run(NamedTuple):
 
 
 class OffsetMarks:
-    """The marks of offsets. Adjacent runs with the same mark are joined."""
+    """Marks of offsets, stored as runs. Adjacent offsets with the same mark form one run."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -59,12 +59,12 @@ class OffsetMarks:
         return bool(self._starts)
 
     def at(self, offset: int) -> Mark | None:
-        """Return an offset's mark, None without one."""
+        """Return the mark of an offset; None if it has none."""
         place = bisect_right(self._starts, offset) - 1
         return self._marks[place] if place >= 0 else None
 
     def put(self, first: int, last: int, mark: Mark | None) -> None:
-        """Mark the offsets from first to last; None removes their marks."""
+        """Set the mark of the offsets from first to last; None removes their marks."""
         after = self.at(last + 1)
         low, high = bisect_left(self._starts, first), bisect_right(self._starts, last + 1)
         before = self._marks[low - 1] if low else None
@@ -75,7 +75,7 @@ class OffsetMarks:
         self._marks[low:high] = [change for _, change in changes]
 
     def runs(self, first: int | None = None, last: int | None = None) -> Iterator[Run]:
-        """Yield the runs with a mark, in order, limited to the offsets from first to last. Marks may be changed during the iteration."""
+        """Yield the runs in order, cut to the offsets from first to last (None: no limit). Marks may be changed during the iteration."""
         if not self._starts:
             return
         low = 0 if first is None else max(bisect_right(self._starts, first) - 1, 0)
@@ -96,7 +96,7 @@ class OffsetMarks:
 
 
 def runs_of(offsets: Iterable[int], mark: Mark) -> list[Run]:
-    """Return ascending offsets as runs."""
+    """Return offsets, which must ascend, as runs with one mark."""
     runs: list[Run] = []
     for offset in offsets:
         if runs and runs[-1].last + 1 == offset:

@@ -44,7 +44,7 @@ def by_partition(parts: Iterable[Sending]) -> dict[Owned, list[Sending]]:
 
 
 def share_fetch_request(settings: ShareFetchSettings, session: ShareSessionRequest, parts: Parts, max_wait_ms: int) -> ShareFetchRequest:
-    """Build a ShareFetch, which also acknowledges `parts`. max_wait_ms: how long the broker may wait for records."""
+    """Build a ShareFetch request, which also acknowledges `parts`. max_wait_ms: how long the broker may wait for records."""
     topics = [
         share_fetch.FetchTopic(
             topic_id=topic_id,
@@ -76,7 +76,7 @@ def share_fetch_request(settings: ShareFetchSettings, session: ShareSessionReque
 
 
 def share_acknowledge_request(settings: ShareFetchSettings, epoch: int, parts: Parts, *, renews: bool) -> ShareAcknowledgeRequest:
-    """Build a ShareAcknowledge. epoch: -1 closes the session. renews: whether it renews locks."""
+    """Build a ShareAcknowledge request. epoch: the session epoch; -1 closes the session. renews: whether `parts` renew locks."""
     topics = [
         share_acknowledge.AcknowledgeTopic(
             topic_id=topic_id,

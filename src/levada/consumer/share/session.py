@@ -21,7 +21,7 @@ from levada.consumer.group.consumer_heartbeat import Owned
 
 
 class ShareSessionRequest(NamedTuple):
-    """The contents of one ShareFetch, except acknowledgements."""
+    """The session fields of a ShareFetch request, and its changes of the partitions to fetch."""
 
     epoch: int
     to_add: frozenset[Owned]
@@ -29,7 +29,7 @@ class ShareSessionRequest(NamedTuple):
 
 
 class ShareSession:
-    """The session with one broker."""
+    """The share session with one broker."""
 
     def __init__(self) -> None:
         self.epoch = FIRST_EPOCH
@@ -39,19 +39,19 @@ class ShareSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the broker has a session, as far as the client knows. Without one nothing can be acknowledged."""
+        """Whether the broker has this session, as far as the client knows. Without a session nothing can be acknowledged."""
         return self.epoch != FIRST_EPOCH
 
     def begin(self, wanted: Collection[Owned]) -> ShareSessionRequest:
-        """Return the contents of the next fetch from exactly these partitions."""
+        """Return the session fields of the next fetch, which is for exactly these partitions."""
         known, self._known = self._known if self.is_open else frozenset(), frozenset(wanted)
         return ShareSessionRequest(self.epoch, self._known - known, known - self._known)
 
     def answered(self) -> None:
-        """Note an answer without an error of the session."""
+        """Advance the session epoch, because the broker has answered a request without an error code for the whole response."""
         self.epoch = next_epoch(self.epoch)
 
     def lost(self) -> None:
-        """The session has ended, or that is unknown: the next fetch opens a new one."""
+        """Note that the session has ended, or may have ended. The next fetch opens a new one."""
         self.lost_before += self.is_open
         self.epoch, self._known = FIRST_EPOCH, frozenset()

@@ -28,10 +28,10 @@ CLOSE_GRACE_MS = 100
 
 
 class ColumnSink(Columns, Protocol):
-    """Columns that become an Arrow batch."""
+    """Collects columns, and returns them as an Arrow batch."""
 
     def finish_with_offsets(self) -> tuple[Any, Sequence[int]]:
-        """Return the batch, and the offset of each row."""
+        """Return the collected rows as an Arrow batch, and the offset of each row."""
         ...
 
     def discard(self) -> None:
@@ -40,7 +40,7 @@ class ColumnSink(Columns, Protocol):
 
 
 class ShareFlows(Waking[ShareConsumerCore]):
-    """The calls of one share consumer. It adds itself to the engine's pollers."""
+    """The calls of one share consumer that wait. Adds itself to the engine's pollers."""
 
     def __init__(self, core: ShareConsumerCore, engine: Engine, host: Host) -> None:
         super().__init__(core, engine, host, default_api_timeout_ms=core.settings.default_api_timeout_ms)
@@ -60,7 +60,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return (yield from self._until_some(deadline_ms, decode, len)) or []
 
     def batch(self, deadline_ms: int, sink: ColumnSink, limit: int | None, max_bytes: int) -> CallerFlow[Any]:
-        """Return an Arrow batch of up to `limit` records, with no rows when the time is over."""
+        """Return an Arrow batch of up to `limit` records (None: no limit); it has no rows when the time is over."""
 
         def decode(chunks: Sequence[Chunk]) -> tuple[Any, list[Step]]:
             sink.discard()
@@ -92,20 +92,26 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return True
 
     def take_back(self, call: int) -> None:
-        """Undo a poll() whose result did not reach the caller. No effect if it did not begin, or failed by itself."""
+        """Undo a poll(), because its result did not reach the caller. call: next_call, read before the poll.
+
+        No effect if the poll did not begin, or has raised an error itself.
+        """
         with self._host.lock:
             if call == self.calls:
                 self.core.take_back()
 
     @property
     def next_call(self) -> int:
-        """The number of the next poll(), for take_back()."""
+        """The number that the next poll() gets, for take_back()."""
         return self.calls + 1
 
     def _until_some(
         self, deadline_ms: int, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]
     ) -> CallerFlow[T | None]:
-        """Decode buffered records. Without any, wait until records or an error arrive."""
+        """Return the decoded buffered records. If there are none, wait until records or an error arrive; None when the time is over.
+
+        decode, count: see _decoded().
+        """
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
@@ -150,7 +156,10 @@ class ShareFlows(Waking[ShareConsumerCore]):
         return found if count(found) else None
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
-        """Raise the error that prevents fetching, if the caller has to know it. Return a promise that settles when to check again."""
+        """Raise the error that prevents fetching, if the program has to know it. Return a promise that settles when to check again.
+
+        is_over: whether the time of the call is over.
+        """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:

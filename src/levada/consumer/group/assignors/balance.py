@@ -90,8 +90,8 @@ def _trim(loads: _Loads, total: int) -> None:
 
 
 def _least(loads: _Loads, wanting: Iterable[str], members: Mapping[str, MemberSubscription], racks: frozenset[str]) -> str:
-    """Return the subscribed member with the fewest partitions. Among equals, a member in a rack with a replica comes first, then the
-    earliest.
+    """Return the subscribed member with the fewest partitions. Among equals, a member in the rack of a replica is preferred; then the first
+    one.
     """
     return min(wanting, key=lambda member: (loads.count(member), members[member].rack not in racks))
 
