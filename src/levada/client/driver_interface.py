@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """The methods of a driver that the code below the APIs calls."""
+    """The part of a driver that the code of calls and engine parts uses."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -40,19 +40,19 @@ class Host(Protocol):
         ...
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds, as passed to the engine."""
+        """The time on a monotonic clock, in ms, as passed to the engine."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """The time in ms since the epoch."""
         ...
 
     def look(self) -> None:
-        """Have the engine act on a change that was just made under the lock."""
+        """Let the engine act on a change that was just made under the lock."""
         ...
 
     def due_now(self) -> None:
-        """Have the engine act in the next step, after events of the connections were taken in."""
+        """Let the engine act in the next step, after network events were handled."""
         ...
 
     def change(self, change: Callable[[int], T]) -> T:
@@ -63,27 +63,28 @@ class Host(Protocol):
         ...
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        """Return a context in which signal handlers are delayed; their exceptions come out at its end."""
+        """Return a context in which signal handlers are delayed. They run at its end, and their exceptions are raised then."""
         ...
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Return a context for user code within a caller's flow: signal handlers run there as usual, and their exceptions come out."""
+        """Return a context for code of the program within a caller's flow. Signal handlers run as usual, and their exceptions are raised.
+        """
         ...
 
     def run_handlers(self) -> None:
-        """Run the signal handlers that were delayed; their exceptions come out."""
+        """Run the signal handlers that were delayed, and raise their exceptions."""
         ...
 
     def wakeup(self) -> None:
-        """Have the engine act soon. Any thread, signal handler or finalizer may call it."""
+        """Let the engine act soon. May be called from any thread, signal handler or finalizer."""
         ...
 
     def check_usable(self) -> None:
-        """Raise the error for a client that cannot be used: ClosedError, CrashedError, ForkedError, IllegalStateError."""
+        """Raise an error if the client cannot be used: ClosedError, CrashedError, ForkedError, IllegalStateError."""
         ...
 
     def check_open(self) -> None:
-        """Raise as check_usable() does, but accept any thread and any event loop: for calls that only read, under the lock."""
+        """Raise as check_usable() does, but allow any thread and any event loop. For calls that only read, under the lock."""
         ...
 
 
@@ -96,7 +97,10 @@ ENDED = (ClosedError, CrashedError)
 
 
 def how_it_ended(name: str, bug: BaseException | None) -> Ended:
-    """Return what makes the errors: ClosedError for a client that was closed, CrashedError for one that a bug stopped."""
+    """Return a function that makes the error for a call: ClosedError if the client was closed, CrashedError if a bug stopped it.
+
+    name: the client. bug: the exception of the bug; None if the client was closed.
+    """
     return closed if bug is None else lambda _: CrashedError(name, bug)
 
 
@@ -106,16 +110,18 @@ def closed(what: str) -> KafkaError:
 
 
 def raise_bug(done: Promise[None]) -> None:
-    """Raise the error of a background flow, whose result no caller waits for, unless the client has ended. For its promise's on_done()."""
+    """Raise the error of a background flow whose result no caller waits for, unless the client has ended. To be passed to on_done() of its
+    promise.
+    """
     if done.error is not None and not isinstance(done.error, ENDED):
         raise done.error
 
 
 class Deferred(deque[Callable[[], None]]):
-    """Functions that the driver of one client calls, in order, when it holds no lock. client: the fields of its log lines.
+    """Functions that the driver of one client calls later, in order, when it holds no lock. client: the fields of its log lines.
 
-    A log handler is user code: it may send through the very client that logs, or wait for a thread that does. So nothing that runs under
-    the engine's lock calls a logger; it appends the line here.
+    A log handler is code of the program: it may send through the very client that logs, or wait for a thread that does. So no code that
+    runs under the engine's lock calls a logger; it appends the line to this object.
     """
 
     def __init__(self, client: Mapping[str, Any]) -> None:
@@ -123,7 +129,7 @@ class Deferred(deque[Callable[[], None]]):
         self.client = client
 
     def log(self, name: str) -> DeferredLog:
-        """Return a logger whose lines are written later. name: the module's."""
+        """Return a logger whose lines are written later. name: the name of the module."""
         return DeferredLog(name, self.client, self)
 
 
@@ -135,7 +141,7 @@ class DeferredLog(Log):
         self._deferred = deferred
 
     def log(self, level: int, message: str, *args: object, error: BaseException | None = None, **about: Unpack[About]) -> None:
-        """Append a line. error: is logged with its traceback."""
+        """Append a line. error: an exception to log with its traceback."""
         self._deferred.append(partial(super().log, level, message, *args, error=error, **about))
 
 
@@ -146,12 +152,13 @@ StartHelper: TypeAlias = Callable[[Callable[[], Any], HelperEnded], None]
 
 
 class Helpers:
-    """Runs functions that block outside of the engine: fetching a token over HTTP, asking for a Kerberos ticket, a function of the user's.
+    """Runs functions that block, outside of the engine: fetching a token over HTTP, requesting a Kerberos ticket, or a function of the
+    program.
 
-    The engine calls run() under its lock and gets a Promise. The function runs in another thread, which leaves the outcome here; the
-    engine's next step settles the Promise. So the helper's thread touches nothing of the engine.
+    The engine calls run() under its lock and gets a promise. The function runs in another thread, which stores the outcome; the next step
+    of the engine settles the promise. So the other thread does not touch the engine.
 
-    start: starts a function in a thread of its own. notify: makes the engine take its next step soon; it is called from that thread.
+    start: starts a function in a new thread. notify: makes the engine take its next step soon; it is called from the new thread.
     """
 
     def __init__(self, start: StartHelper, notify: Callable[[], None]) -> None:
@@ -160,7 +167,8 @@ class Helpers:
         self._ended: deque[tuple[Promise[Any], Any, BaseException | None]] = deque()
 
     def run(self, function: Callable[[], Any]) -> Promise[Any]:
-        """Start a function elsewhere. The promise is settled in a later step of the engine, even if the function returns at once."""
+        """Start a function in another thread. The promise is settled in a later step of the engine, even if the function returns at once.
+        """
         promise: Promise[Any] = Promise()
 
         def ended(value: Any, error: BaseException | None) -> None:
@@ -192,7 +200,7 @@ class LoopTime:
         self.work = Measure()
 
     def turned(self, waited_ns: int, worked_ns: int, now_ms: int) -> None:
-        """Count one wait and the work after it."""
+        """Count one wait and the work after it. Both are in nanoseconds."""
         self.waits.note(waited_ns, now_ms)
         self.work.note(worked_ns, now_ms)
 

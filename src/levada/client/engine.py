@@ -37,24 +37,24 @@ class Poller(Protocol):
     """A part of a client that the engine polls in every step, such as Sender or Fetcher."""
 
     def poll(self, now_ms: int) -> int:
-        """Do what can be done now; return when to be polled again, NEVER_MS when only an event can change anything."""
+        """Do all that can be done now. Return the time, in ms, of the next poll; NEVER_MS if only an event can change anything."""
         ...
 
 
 class Holder(Protocol):
-    """A part of a client that holds records or requests of users which are not sent yet."""
+    """A part of a client that holds records or requests of the program which are not sent yet."""
 
     def close(self, ended: Ended) -> None:
-        """Refuse new ones from now on, with this error."""
+        """Refuse new records or requests from now on. ended: makes the error."""
         ...
 
     def give_up(self, ended: Ended) -> None:
-        """Fail those that are left. Everything else of the client has ended."""
+        """Fail the records or requests that are left. All other parts of the client have ended before. ended: makes the error."""
         ...
 
 
 class Engine:
-    """One client's metadata, connections, flows and pollers. log_fields: the fields of all its log lines."""
+    """The metadata, connections, flows and pollers of one client. log_fields: the fields of all its log lines."""
 
     def __init__(self, settings: EngineSettings, *, selectable: Selectable, random: Random, log_fields: Mapping[str, Any]) -> None:
         self.now, self.random, self.loop_time, self.deferred = Now(), random, LoopTime(), Deferred(log_fields)
@@ -90,20 +90,20 @@ class Engine:
         return finder
 
     def add_poller(self, poller: Poller) -> None:
-        """Poll a part of the client in every advance(), after the flows."""
+        """Add a part of the client that every advance() polls, after the flows."""
         self._pollers.append(poller)
 
     def log(self, name: str) -> Log:
-        """Return a logger for a module that runs without the lock. Code that holds the lock logs by `deferred`."""
+        """Return a logger for code that runs without the lock. Code that holds the lock logs through `deferred`."""
         return Log(name, self.deferred.client)
 
     @property
     def now_ms(self) -> int:
-        """The time of the last step."""
+        """The time of the last step, in ms."""
         return self.now.ms
 
     def advance(self, now_ms: int) -> int:
-        """Poll every part; return when the next advance() is due at the latest."""
+        """Poll every part of the client; return the time, in ms, of the next advance() at the latest."""
         if self._closed:
             return NEVER_MS
         self.now.ms = now_ms
@@ -135,18 +135,18 @@ class Engine:
         self.flows.fail(error)
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
-        """Take what the network did."""
+        """Handle network events."""
         if not self._closed:
             self.now.ms = now_ms
             self.network.complete(events, now_ms)
 
     def stop_taking(self, ended: Ended) -> None:
-        """Take no more records or requests that would never be sent: the client is being closed, or a bug has stopped it."""
+        """Refuse new records and requests, because they would never be sent: the client is being closed, or a bug has stopped it."""
         for holder in self.holders:
             holder.close(ended)
 
     def close(self, now_ms: int, ended: Ended) -> None:
-        """Close every connection, and reject everything that still waits with the error for the client's end."""
+        """Close every connection, and reject everything that still waits. ended: makes the error."""
         self._closed = True
         # From the last one up. A bug may have left one of them so that it cannot be closed; the others are all the same.
         with ExitStack() as parts:

@@ -36,7 +36,7 @@ _NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.vers
 
 
 def advertised_by(known: Connection | None, snapshot: ClusterSnapshot) -> str:
-    """Return a note on the broker that advertised an address which never worked, "" if there is none.
+    """Return a note about the broker that has advertised an address which never worked; "" if no broker has.
 
     Such an address may be valid only in the broker's own network.
     """
@@ -56,10 +56,10 @@ class _Failure(NamedTuple):
 
 
 class Failures:
-    """The failures of one client's connections. A cause is logged once per address; until a request is answered there, it is then logged at
-    DEBUG.
+    """The connection failures of one client. Each cause is logged once per address. Until a request is answered there, repetitions are
+    logged at DEBUG.
 
-    has_fallback: broker.version.fallback is set, so brokers are not asked for their versions. waits: bootstrap.wait.
+    has_fallback: whether broker.version.fallback is set, so that brokers are not asked for their versions. waits: bootstrap.wait.
     """
 
     def __init__(self, log: DeferredLog, security_protocol: str, *, has_fallback: bool, waits: bool) -> None:
@@ -75,8 +75,8 @@ class Failures:
         """The newest causes that were logged for an address. Several, because an address may fail in two ways by turns."""
 
     def diagnose(self, disconnect: Disconnect, known: Connection | None, *, waited_for: int) -> str:
-        """Return the probable cause of a connection's end. known: the connection before it ended. waited_for: how many answers were
-        missing.
+        """Return the probable cause of a connection's end. known: the connection before it ended. waited_for: the number of missing
+        responses.
         """
         cause = diagnose(
             disconnect.ending,
@@ -111,10 +111,11 @@ class Failures:
         invalid_peer: bool,
         asks_anew: bool = False,
     ) -> None:
-        """Record that a connection failed, and log it.
+        """Record that a connection failed, and log the cause.
 
-        known: the connection; once it has answered a request, causes that were logged before are logged again. asks_anew: the address is
-        not given up, because the next attempt uses another version of ApiVersions; a warning is logged if that fails, too.
+        known: the connection. Once it has answered a request, causes that were logged before are logged again. level: the log level.
+        invalid_peer: whether no Kafka broker listens at the address. asks_anew: whether the next attempt uses another version of
+        ApiVersions, so that the address is not given up; a warning is logged only if that attempt fails, too.
         """
         if known is not None and known.has_answered:
             self._told.pop(address, None)
@@ -135,14 +136,16 @@ class Failures:
         self._log.log(level, "%s: %s", address, cause, node_id=key.node_id, address=address)
 
     def refused(self, key: ConnectionKey, address: str, error: AuthenticationError) -> AuthenticationError:
-        """Record that authentication failed, on either side. Return the error that requests fail with until a later attempt succeeds."""
+        """Record that authentication failed, on the client's or the broker's side. Return the error for requests until a later attempt
+        succeeds.
+        """
         told = _copied(error)
         told.args = (f"{address}: {error}",)
         self._refusals[key] = told
         return told
 
     def refusal_by_all(self, node_ids: Collection[int]) -> AuthenticationError | None:
-        """Return the authentication error of one of these nodes if authentication failed with all of them, else None.
+        """If authentication failed with all of these nodes, return the error of one of them; else None.
 
         A node where a later attempt succeeded does not count as failed. Without node_ids the result is None.
         """
@@ -150,7 +153,10 @@ class Failures:
         return _copied(refusals[-1]) if refusals and len(refusals) == len(node_ids) else None
 
     def bootstrap_error(self, waited_s: float, causes: Mapping[str, str], *, is_final: bool) -> BootstrapError | AuthenticationError:
-        """Return the error for a client that never reached a broker. is_final: all addresses are given up."""
+        """Return the error for a client that never reached a broker. is_final: whether all addresses are given up.
+
+        waited_s: how long the call has waited, in seconds. causes: the cause of failure of each address.
+        """
         if is_final and self._refusals:
             return _copied(next(reversed(self._refusals.values())))  # Raising an error changes it.
         is_pointless = is_final and all(failure.invalid_peer for failure in self._by_key.values())
@@ -187,16 +193,19 @@ class Failures:
         return {failure.address: failure.cause for failure in list(self._by_key.values())}
 
     def cause(self, key: ConnectionKey, address: str) -> str | None:
-        """Return why a connection failed; if that is not known, why its address failed."""
+        """Return why a connection failed. If that is not known, return why its address failed; None if it did not."""
         failure = self._by_key.get(key)
         return failure.cause if failure is not None else self.causes().get(address)
 
     def error(self, key: ConnectionKey, address: str) -> KafkaError:
-        """Return the error for a caller that wanted to use a connection."""
+        """Return the error for a call that needed a connection: why authentication failed, or else the cause of the last failure."""
         return self._refusals.get(key) or ConnectError(f"{address} ({key}): {self.cause(key, address) or 'not connected'}")
 
     def is_given_up(self, address: str) -> bool:
-        """Whether the newest failure of an address proved that no Kafka broker listens there, or any failure will do."""
+        """Return whether an address is not worth another attempt: its newest failure proved that no Kafka broker listens there.
+
+        With bootstrap.wait=false every failure counts, unless the next attempt uses another version of ApiVersions.
+        """
         failures = [failure for failure in self._by_key.values() if failure.address == address]
         found = [failure.invalid_peer or not (self._waits or failure.asks_anew) for failure in failures]
         return bool(found) and found[-1]
@@ -206,7 +215,7 @@ class Failures:
 
 
 def _copied(error: AuthenticationError) -> AuthenticationError:
-    """Return a copy with the error's cause, which copy() leaves out."""
+    """Return a copy of an error together with its cause, which copy() leaves out."""
     told = copy(error)
     told.__cause__ = error.__cause__
     return told

@@ -21,7 +21,7 @@ FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOP
 
 
 def topic_error(code: ErrorCode, name: str) -> BrokerError:
-    """Return the exception for an error code about a whole topic."""
+    """Return the exception for an error code of a topic."""
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         return broker_error(code, f"topic '{name}': {TOPIC_NAME_RULE}")
     return refused(MetadataRequest.NAME, code, f"the brokers do not describe topic '{name}'", {ResourceType.TOPIC: name})
@@ -31,8 +31,9 @@ UNKNOWN_GRACE_MS = 2_000
 
 
 def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, grace_ms: int = UNKNOWN_GRACE_MS) -> None:
-    """Raise the error that metadata has for a partition. waited_ms: since when it is asked for; a partition that may yet appear raises
-    nothing.
+    """Raise the error that metadata has for a partition. A missing partition counts as an error only after it was missing for grace_ms.
+
+    waited_ms: for how long, in ms, metadata of the partition has been requested.
     """
     fault = error_of_partition(tp, snapshot)
     if fault is not None and (waited_ms >= grace_ms or fault.code in FINAL_TOPIC_ERRORS):
@@ -40,7 +41,7 @@ def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, 
 
 
 def error_of_partition(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError | None:
-    """Return the error that metadata has for a partition, None when it exists or its topic is not known yet."""
+    """Return the error that metadata has for a partition; None if it exists, or if its topic is not known yet."""
     topic = snapshot.topics.get(tp.topic)
     if topic is None:
         return None

@@ -30,7 +30,7 @@ from levada.types import NO_LEADER_EPOCH, Node, TopicPartition
 
 
 class MetadataQuery(NamedTuple):
-    """A request to be sent. topics: those asked for, None for all. min_version: the oldest version in which the request can name topics."""
+    """A metadata request to send. topics: the requested topics; None for all. min_version: the oldest version that supports the request."""
 
     request: MetadataRequest
     topics: frozenset[str] | None
@@ -39,7 +39,7 @@ class MetadataQuery(NamedTuple):
 
 
 class Metadata:
-    """The cluster's metadata. It is used under the engine's lock, except `snapshot`, which any thread may read."""
+    """The metadata of the cluster. It is used under the engine's lock, except `snapshot`, which any thread may read."""
 
     def __init__(
         self,
@@ -77,17 +77,18 @@ class Metadata:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics asked for, transient ones included."""
+        """The topics whose metadata is requested, including transient ones."""
         return frozenset(self._expires) | self._transient
 
     @property
     def asks_for_all(self) -> bool:
-        """Whether all topics are asked for, so that one which a snapshot lacks does not exist."""
+        """Whether metadata of all topics is requested, so that a topic which the snapshot does not have does not exist."""
         return self._all_topics
 
     def add_topic(self, topic: str, now_ms: int) -> bool:
-        """Ask for a topic that a producer uses. Without further use it is dropped after metadata.max.idle.ms. Returns True
-        for a new topic.
+        """Request the metadata of a topic that a producer uses. Return whether the topic is new.
+
+        The topic is dropped if it is not added again within metadata.max.idle.ms.
         """
         is_new = topic not in self._expires
         if is_new:
@@ -96,7 +97,7 @@ class Metadata:
         return is_new
 
     def set_topics(self, topics: Collection[str] | None, now_ms: int) -> None:
-        """Ask for exactly the topics of a consumer, None for all topics of the cluster. They do not expire."""
+        """Request metadata of exactly these topics of a consumer; None for all topics of the cluster. These topics do not expire."""
         self._all_topics = topics is None
         wanted = frozenset(topics or ())
         if topics is None:
@@ -106,7 +107,7 @@ class Metadata:
         self._new &= self.topics
 
     def add_transient_topics(self, topics: Iterable[str], now_ms: int) -> None:
-        """Ask for more topics for the time being, as partitions_for() does, until clear_transient_topics()."""
+        """Request metadata of additional topics until clear_transient_topics(), for calls such as partitions_for()."""
         added = set(topics)
         self._ask_for(added - self.topics, now_ms)
         self._transient |= added
@@ -124,9 +125,9 @@ class Metadata:
     # When to ask
 
     def request_update(self, now_ms: int | None = None) -> int:
-        """Request a full update; return the version to call await_update() with.
+        """Request a full update; return the present version, to pass to await_update().
 
-        now_ms: passed by a caller that has evidence of a change; it lifts the back-off after updates that brought nothing new.
+        now_ms: given by a caller that has evidence of a change in the cluster. It ends the back-off after updates that brought nothing new.
         """
         self._need_full = True
         if now_ms is not None and not self._failed_attempts:
@@ -139,10 +140,10 @@ class Metadata:
         return self.await_update(self.request_update())
 
     def await_update(self, version: int) -> Promise[None]:
-        """Return a promise that resolves when the version is higher than this one. It is rejected when the cluster refuses for good, or on
-        close.
+        """Return a promise that resolves when the metadata version is higher than this one.
 
-        All callers that wait for the same version share a promise, so that those who give up leave nothing behind.
+        It is rejected when the cluster refuses permanently, or when the client is closed. All callers that wait for the same version share
+        a promise, so that callers that stop waiting leave nothing behind.
         """
         promise: Promise[None] = Promise()
         if self._fatal is not None:
@@ -157,16 +158,16 @@ class Metadata:
         return promise
 
     def may_ask(self, now_ms: int) -> bool:
-        """Whether no back-off holds the next request back."""
+        """Whether a request may be sent now, that is, no back-off is running."""
         return now_ms >= self._allowed_ms
 
     def due_at_ms(self, now_ms: int) -> int:
-        """When to send the next request; not later than now when one is due."""
+        """Return the time, in ms, at which to send the next request. If a request is due, it is not later than now."""
         wanted_ms = now_ms if self._need_full or self._new else self._age_ends_ms
         return max(wanted_ms, self._allowed_ms)
 
     def query(self, now_ms: int) -> MetadataQuery:
-        """Return the request to send now: only the new topics when nothing else is due."""
+        """Return the request to send now. It names only the new topics, unless a full update is due."""
         partial = bool(self._new) and not self._need_full and now_ms < self._age_ends_ms and not self._all_topics
         topics = None if self._all_topics else frozenset(self._new) if partial else self.topics
         may_create = self._allow_auto_create_topics or not topics
@@ -176,9 +177,10 @@ class Metadata:
     # What came of it
 
     def update(self, query: MetadataQuery, response: MetadataResponse, version: int, now_ms: int, *, described_by: str = "") -> None:
-        """Apply a response. version: that of the response. A response without brokers counts as failed: the broker is still starting.
+        """Apply a response. version: the version of the response. A response without brokers counts as failed, because the broker is still
+        starting.
 
-        described_by: the address of the broker that sent it.
+        described_by: the address of the broker that has sent the response.
         """
         if not response.brokers:
             self.update_failed(now_ms)
@@ -201,26 +203,26 @@ class Metadata:
         self._publish(update.snapshot)
 
     def update_failed(self, now_ms: int) -> None:
-        """Begin the back-off after a request that failed. The snapshot and the waiters stay."""
+        """Begin the back-off after a failed request. The snapshot and the waiting callers stay."""
         self._allowed_ms = now_ms + self._backoff.delay_ms(self._failed_attempts)
         self._failed_attempts += 1
         self._need_full = True
 
     def fail(self, error: BaseException) -> None:
-        """Reject all waiters, because the cluster refuses permanently. If nobody waits, reject the next waiter."""
+        """Reject all waiting callers, because the cluster refuses permanently. If there is none, reject the next one."""
         waiters, self._waiters = self._waiters, {}
         self._fatal = None if waiters else error
         for promise in waiters.values():
             promise.reject(error)
 
     def rebootstrap(self) -> None:
-        """Go back to the bootstrap addresses (KIP-899). Topics stay known, but without leaders, and leader epochs begin anew."""
+        """Go back to the bootstrap addresses (KIP-899). Topics stay known, but without leaders, and leader epochs are forgotten."""
         self._epochs = {}
         self._need_full = True
         self.snapshot = ClusterSnapshot.bootstrap(self._bootstrap, self.snapshot.topics)
 
     def close(self, ended: Ended) -> None:
-        """Reject all waiters, and every later wait for metadata, because the client has ended. ended: makes the error."""
+        """Reject all waiting callers, and every later wait for metadata, because the client has ended. ended: makes the error."""
         self._ended = ended
         self.fail(ended("a wait for metadata"))
 
@@ -231,7 +233,7 @@ class Metadata:
             self._waiters.pop(version).resolve(None)
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return the milliseconds since the last full update, None before the first one."""
+        """Return the time since the last full update in ms; None before the first one."""
         return now_ms - (self._age_ends_ms - self._max_age_ms) if self.version else None
 
     def _expire_topics(self, now_ms: int) -> None:
@@ -240,15 +242,15 @@ class Metadata:
     # What is learnt between updates
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """Return what is known of a topic, its error included."""
+        """Return the metadata of a topic, including its error; None if it is not known."""
         return self.snapshot.topics.get(name)
 
     def node(self, node_id: int) -> Node | None:
-        """Return the node with this id, None if the metadata does not have it."""
+        """Return the node with this id; None if the metadata does not have it."""
         return self.snapshot.nodes.get(node_id)
 
     def saw_leader_epoch(self, tp: TopicPartition, leader_epoch: int) -> bool:
-        """Take a leader epoch from another response. A newer one than known makes an update due, and True is returned."""
+        """Note a leader epoch from another response. If it is newer than the known one, request an update and return True."""
         if self.snapshot.partition(tp) is None or leader_epoch <= self._epochs.get(tp, NO_LEADER_EPOCH):
             return False
         self._epochs[tp] = leader_epoch
@@ -256,9 +258,10 @@ class Metadata:
         return True
 
     def apply_leader_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node] = ()) -> bool:
-        """Take the leader that an error response names, if it is newer and its address is known (KIP-951). An update follows in any case.
+        """Take over the leader that an error response names, if its epoch is newer and its address is known (KIP-951), and request an
+        update.
 
-        Returns True when the snapshot changed, so that a retry need not wait.
+        Return whether the snapshot was changed, so that a retry need not wait for the update.
         """
         self._need_full = True
         node = next((node for node in endpoints if node.id == leader_id), None) or self.node(leader_id)

@@ -28,19 +28,19 @@ VersionFor = Callable[..., int]
 
 
 class MetadataSource(Protocol):
-    """The requests that fetch metadata, from brokers or from controllers."""
+    """Makes the requests for metadata, to brokers or to controllers, and reads their responses."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
         """Return the request for a node, and its version. Raises UnsupportedVersionError."""
         ...
 
     def metadata(self, query: MetadataQuery, response: Any, version: int) -> MetadataResponse:
-        """Return a response as a MetadataResponse. Raises BrokerError where it says that another node has to be asked."""
+        """Return a response as a MetadataResponse. Raises BrokerError if the response says that another node has to be asked."""
         ...
 
 
 class Brokers:
-    """Asks any broker for topics (Metadata)."""
+    """Requests metadata of topics from any broker (Metadata)."""
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
         """Return a Metadata request and its version. The request asks for all topics if this version cannot ask for the wanted ones."""
@@ -56,7 +56,9 @@ class Brokers:
 
 
 class Controllers:
-    """Asks any controller for the active one (DescribeCluster). Only the active controller is kept: the others answer no other request."""
+    """Asks any controller for the active controller (DescribeCluster). Only that node is kept, because other controllers answer no other
+    request.
+    """
 
     def request(self, query: MetadataQuery, version_for: VersionFor) -> tuple[Request[Any], int]:
         """Return a DescribeCluster request for controllers, and its version."""
@@ -64,7 +66,9 @@ class Controllers:
         return DescribeClusterRequest(endpoint_type=CONTROLLERS), version
 
     def metadata(self, query: MetadataQuery, response: DescribeClusterResponse, version: int) -> MetadataResponse:
-        """Return the active controller as the only node. No topics are known: admin clients ask brokers for those themselves."""
+        """Return metadata with the active controller as the only node, and without topics: admin clients request topics from brokers
+        themselves.
+        """
         check_endpoint(response, CONTROLLERS)
         active = [node for node in response.brokers if node.broker_id == response.controller_id]
         return MetadataResponse(
@@ -75,7 +79,7 @@ class Controllers:
 
 
 def check_endpoint(response: DescribeClusterResponse, asked_for: int) -> None:
-    """Raise BrokerError for an answer of DescribeCluster that is an error. asked_for: BROKERS or CONTROLLERS, as the request said."""
+    """Raise BrokerError for a DescribeCluster response with an error. asked_for: BROKERS or CONTROLLERS, as in the request."""
     if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
         raise broker_error(response.error_code, _MISMATCHED[asked_for])
     if response.error_code:

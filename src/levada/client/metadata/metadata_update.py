@@ -22,8 +22,8 @@ _NO_ID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A new snapshot, the epochs to remember with it, and whether part of it has a retriable error, so that it is worth
-    asking again soon.
+    """A new snapshot, and the leader epochs to remember. incomplete: whether part of it has a retriable error, so that a new request is
+    useful soon.
     """
 
     snapshot: ClusterSnapshot
@@ -42,8 +42,8 @@ def apply_response(
 ) -> Update:
     """Return the snapshot after a response.
 
-    epochs: the newest leader epoch seen of each partition. keep: topics that stay when the response does not name them (a partial update);
-    a full response replaces all. described_by: the address of the broker that answered.
+    epochs: the newest known leader epoch of each partition. version: of the response. keep: topics that stay if the response does not name
+    them (a partial update); a full response replaces all topics. described_by: the address of the broker that has answered.
     """
     topics = {name: old.topics[name] for name in keep if name in old.topics}
     for described in response.topics:
@@ -94,7 +94,7 @@ def _partition(topic: str, answer: MetadataResponsePartition, *, trusted: bool) 
 
 
 def described_partitions(topic: MetadataResponseTopic) -> tuple[PartitionInfo, ...]:
-    """Return a topic's partitions as a response describes them, in order of their number."""
+    """Return the partitions of a topic in a response, in order of their numbers."""
     partitions = (_partition(topic.name or "", answer, trusted=True) for answer in topic.partitions)
     return tuple(sorted(partitions, key=lambda info: info.partition))
 
@@ -116,7 +116,7 @@ def _incomplete(topic: TopicMetadata) -> bool:
 
 
 def with_leader(snapshot: ClusterSnapshot, tp: TopicPartition, node: Node, leader_epoch: int) -> ClusterSnapshot:
-    """Return the snapshot with one partition led by a node, which is added when it is new (KIP-951)."""
+    """Return the snapshot with another leader of one partition (KIP-951). The leader's node is added if it is new."""
     topic = snapshot.topics[tp.topic]
     partitions = tuple(
         info._replace(leader=node.id, leader_epoch=leader_epoch) if info.partition == tp.partition else info for info in topic.partitions

@@ -20,8 +20,9 @@ from levada.errors import BrokerError, UnsupportedVersionError, UnwritableError
 
 
 class MetadataUpdater:
-    """The poller that sends metadata requests. rebootstrap: metadata.recovery.strategy. trigger_ms:
-    metadata.recovery.rebootstrap.trigger.ms.
+    """The poller that sends metadata requests.
+
+    rebootstrap: whether metadata.recovery.strategy is rebootstrap. trigger_ms: metadata.recovery.rebootstrap.trigger.ms.
     """
 
     def __init__(self, metadata: Metadata, source: MetadataSource, network: NetworkClient, *, rebootstrap: bool, trigger_ms: int) -> None:
@@ -39,11 +40,11 @@ class MetadataUpdater:
         return self._asked is None and self._metadata.due_at_ms(now_ms) <= now_ms
 
     def due_at_ms(self, now_ms: int) -> int:
-        """When a metadata request has to be sent, NEVER_MS while one is in flight."""
+        """Return the time, in ms, at which a metadata request has to be sent; NEVER_MS while one is in flight."""
         return NEVER_MS if self._asked is not None else self._metadata.due_at_ms(now_ms)
 
     def poll(self, now_ms: int) -> int:
-        """Take a response, or send a request when it is time; return when to be polled again."""
+        """Handle a response, or send a request if it is time; return the time, in ms, of the next poll."""
         self._take_answer(now_ms)
         if self._asked is not None:
             return NEVER_MS
@@ -101,7 +102,7 @@ class MetadataUpdater:
             self._failing_since_ms = None
 
     def _compare_clusters(self, known: str | None, told: str | None, address: str) -> None:
-        """Warn when a broker reports another cluster id than before."""
+        """Log a warning if a broker reports another cluster id than before. known: the old id. told: the new one. address: the broker's."""
         if known not in (None, told):
             text = "%s belongs to cluster %s, the brokers known so far to cluster %s; going on with it, but check bootstrap.servers"
             self._network.log.warning(text, address, told, known, address=address)

@@ -15,7 +15,7 @@ NO_CONTROLLER = -1
 
 
 class TopicMetadata(NamedTuple):
-    """A topic as the broker described it. With an error, partitions may be empty. topic_id is None before Metadata v10."""
+    """The metadata of a topic from one response. With an error, partitions may be empty. topic_id is None before version 10 of Metadata."""
 
     name: str
     topic_id: UUID | None = None
@@ -24,7 +24,7 @@ class TopicMetadata(NamedTuple):
     partitions: tuple[PartitionInfo, ...] = ()
 
     def partition(self, index: int) -> PartitionInfo | None:
-        """Return one partition; they are in order of their number, normally without gaps."""
+        """Return the partition with this number; None if there is none."""
         if 0 <= index < len(self.partitions) and self.partitions[index].partition == index:
             return self.partitions[index]
         return next((info for info in self.partitions if info.partition == index), None)
@@ -32,9 +32,9 @@ class TopicMetadata(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """Nodes, topics and leaders at one moment. Before the first response: the bootstrap addresses as nodes -1, -2, ...
+    """The nodes, topics and leaders at one time. Before the first response, the nodes are the bootstrap addresses, with the ids -1, -2, ...
 
-    described_by: the address of the broker that sent the response, "" before that.
+    described_by: the address of the broker that has sent the response; "" before the first response.
     """
 
     cluster_id: str | None = None
@@ -45,13 +45,15 @@ class ClusterSnapshot:
 
     @classmethod
     def bootstrap(cls, addresses: Sequence[tuple[str, int]], topics: Mapping[str, TopicMetadata] | None = None) -> ClusterSnapshot:
-        """Return the snapshot of a client that only knows addresses. topics: those known from before, without their leaders."""
+        """Return the snapshot of a client that only knows bootstrap addresses. topics: topics known from before, which are kept without
+        leaders.
+        """
         nodes = {-index: Node(-index, host, port) for index, (host, port) in enumerate(addresses, start=1)}
         return cls(nodes=nodes, topics=topics or {})
 
     @cached_property
     def is_bootstrap(self) -> bool:
-        """Whether the nodes are the bootstrap addresses, because the brokers of the cluster are not known yet, or not any more."""
+        """Whether the nodes are the bootstrap addresses, because the brokers of the cluster are not known."""
         return all(node_id < 0 for node_id in self.nodes)
 
     @cached_property
@@ -61,16 +63,16 @@ class ClusterSnapshot:
 
     @property
     def controller(self) -> Node | None:
-        """The controller, None when it is not known."""
+        """The controller; None if it is not known."""
         return self._node(self.controller_id)
 
     def partition(self, tp: TopicPartition) -> PartitionInfo | None:
-        """Return what is known of a partition."""
+        """Return the metadata of a partition; None if it is not known."""
         topic = self.topics.get(tp.topic)
         return None if topic is None else topic.partition(tp.partition)
 
     def leader(self, tp: TopicPartition) -> Node | None:
-        """Return the partition's leader; None while it has none, or when it is not among the nodes."""
+        """Return the leader of a partition; None if it has none, or if the leader is not among the nodes."""
         info = self.partition(tp)
         return None if info is None else self._node(info.leader)
 
@@ -79,20 +81,20 @@ class ClusterSnapshot:
         return self.nodes.get(node_id) if node_id >= 0 else None
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """Return the leader epoch of a partition, -1 when it is not known."""
+        """Return the leader epoch of a partition; -1 if it is not known."""
         info = self.partition(tp)
         return -1 if info is None else info.leader_epoch
 
     def partition_count(self, topic: str) -> int | None:
-        """Return how many partitions a topic has, None when it is not known."""
+        """Return the number of partitions of a topic; None if it is not known."""
         known = self.topics.get(topic)
         return len(known.partitions) or None if known is not None else None
 
     def topic_id(self, topic: str) -> UUID | None:
-        """Return a topic's id, None when it is not known or the broker has no ids."""
+        """Return the id of a topic; None if it is not known, or if the broker has no topic ids."""
         known = self.topics.get(topic)
         return None if known is None else known.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """Return the name of the topic with an id."""
+        """Return the name of the topic with an id; None if it is not known."""
         return self.names_by_id.get(topic_id)

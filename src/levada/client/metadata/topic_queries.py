@@ -21,17 +21,17 @@ FIRST_VERSION_BY_ID = 12
 
 
 def request_for_all(version: int) -> MetadataRequest:
-    """Return the request about every topic: a null list, or an empty one in version 0, which has no null."""
+    """Return a Metadata request for every topic. The topics are null; in version 0, which does not have null, an empty list."""
     return MetadataRequest(topics=None if version >= FIRST_VERSION_WITH_NULL_FOR_ALL else [])
 
 
 def request_for(names: Iterable[str], *, may_create: bool) -> MetadataRequest:
-    """Return the request about some topics."""
+    """Return a Metadata request for these topics. may_create: whether a broker may create missing topics."""
     return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=may_create)
 
 
 def keep_only(response: MetadataResponse, names: Iterable[str]) -> None:
-    """Cut a response about every topic down to some of them; one that is missing does not exist."""
+    """Remove all topics but these from a response for every topic. A topic that the response does not have does not exist."""
     described = {topic.name: topic for topic in response.topics}
     response.topics = [described.get(name) or _unknown(name) for name in names]
 

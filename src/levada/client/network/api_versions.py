@@ -31,9 +31,9 @@ AnyFrame: TypeAlias = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """The versions that one broker supports, both ends included, and the features its cluster has finalized (name -> max level).
+    """The API versions that one broker supports, both ends included, and the cluster's finalized features (name to max level).
 
-    throttle_time_ms: for how long the broker asked not to be sent anything.
+    throttle_time_ms: for how long the broker asked the client to send nothing.
     """
 
     ranges: Mapping[int, tuple[int, int]]
@@ -43,7 +43,7 @@ class BrokerVersions:
 
     @classmethod
     def of(cls, reply: ApiVersionsResponse) -> BrokerVersions:
-        """Read a good answer."""
+        """Read an ApiVersions response without an error."""
         return cls(
             {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys},
             {feature.name: feature.max_version_level for feature in reply.finalized_features},
@@ -52,7 +52,7 @@ class BrokerVersions:
         )
 
     def version_for(self, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the newest version that broker, client and caller support. Raises UnsupportedVersionError when there is none.
+        """Return the newest version that the broker, the client and the caller support. Raises UnsupportedVersionError if there is none.
 
         Unreleased versions are chosen only for a caller that accepts exactly one version.
         """
@@ -74,21 +74,22 @@ class BrokerVersions:
 
 
 def handshake_request() -> ApiVersionsRequest:
-    """Return the request; versions before 3 leave its fields out."""
+    """Return the ApiVersions request. Versions before 3 leave its fields out."""
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
 
 
 def known_version(reply: ApiVersionsResponse) -> int:
-    """Return the newest version of ApiVersions that a refusing broker says it knows, 0 when it does not say."""
+    """Return the newest version of ApiVersions that a broker says it knows, in a response that refuses the version; 0 if it does not say.
+    """
     own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
     return 0 if own is None else max(0, min(own.max_version, ApiVersionsRequest.MAX_VERSION))
 
 
 def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
-    """Decode a response that may be in version 0 whatever was asked.
+    """Decode an ApiVersions response, which may be in version 0 whatever version was requested.
 
-    A refusal is tried as version 0 first, because its bytes could pass for another version's. If neither version fits, only the error code
-    is kept: librdkafka's mock broker sends a refusal that is in no version.
+    A refusal is first read as version 0, because its bytes could also be valid in another version. If neither version fits, only the error
+    code is kept: librdkafka's mock broker sends a refusal that is valid in no version.
     """
     code = int.from_bytes(frame[4:6], "big", signed=True)
     attempts = (0, version) if code == ErrorCode.UNSUPPORTED_VERSION else (version, 0)
@@ -106,10 +107,10 @@ def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
 
 
 class FinalizedFeatures:
-    """The feature levels that all brokers of the cluster work at (KIP-584), such as transaction.version.
+    """The feature levels that all brokers of the cluster use (KIP-584), for example transaction.version.
 
-    Every broker reports them when a connection is set up, as far as it knows them. They carry an epoch that grows with each change; the
-    levels with the highest epoch count. epoch: -1 before any broker has reported levels.
+    Every broker reports the levels that it knows when a connection is set up. The levels have an epoch that grows with each change; those
+    with the highest epoch are valid. epoch: -1 before any broker has reported levels.
     """
 
     def __init__(self) -> None:
@@ -117,7 +118,7 @@ class FinalizedFeatures:
         self._levels: Mapping[str, int] = {}
 
     def learn(self, versions: BrokerVersions) -> None:
-        """Take the levels that a broker reports, unless newer ones are known."""
+        """Take over the levels that a broker reports, unless newer levels are known."""
         if versions.features_epoch >= self.epoch:
             self.epoch, self._levels = versions.features_epoch, versions.features
 

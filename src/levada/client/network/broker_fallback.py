@@ -64,5 +64,5 @@ RELEASES: Mapping[str, Newest] = {
 
 
 def versions_of(release: str) -> BrokerVersions:
-    """Return what brokers of one of RELEASES speak."""
+    """Return the API versions that brokers of one of RELEASES support."""
     return BrokerVersions({request_type.API_KEY: (0, newest) for request_type, newest in RELEASES[release].items()})

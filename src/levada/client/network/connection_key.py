@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Purpose(IntEnum):
-    """What a connection is for. It is a number, because keys are hashed many times for each request."""
+    """The purpose of a connection. It is a number, because connection keys are hashed many times for each request."""
 
     GENERAL = 0
     COORDINATOR = 1
@@ -25,7 +25,7 @@ _IN_WORDS = {Purpose.GENERAL: "", Purpose.COORDINATOR: " as coordinator", Purpos
 
 
 class ConnectionKey(NamedTuple):
-    """A node and the purpose of the connection."""
+    """Identifies a connection: the node id and the purpose."""
 
     node_id: int
     purpose: Purpose = Purpose.GENERAL
@@ -44,5 +44,5 @@ def _general(node_id: int) -> ConnectionKey:
 
 
 def key_of(peer: Peer) -> ConnectionKey:
-    """Return the key of a peer."""
+    """Return the connection key of a peer, which is a key or a node id."""
     return peer if isinstance(peer, ConnectionKey) else _general(peer)

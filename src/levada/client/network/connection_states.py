@@ -25,19 +25,22 @@ _LEAST_OF_LIFETIME, _MOST_OF_LIFETIME = 0.85, 0.95
 
 
 def reauthentication_ms(session_lifetime_ms: int, now_ms: int, random: Random) -> int:
-    """Return when to authenticate again. It is random, so that clients do not do so at the same time. Lifetime 0: never."""
+    """Return the time, in ms, at which to authenticate again; NEVER_MS for a lifetime of 0.
+
+    It is random, so that clients do not authenticate at the same time.
+    """
     if session_lifetime_ms <= 0:
         return NEVER_MS
     return now_ms + int(session_lifetime_ms * random.uniform(_LEAST_OF_LIFETIME, _MOST_OF_LIFETIME))
 
 
 class Connection:
-    """One connection: its state, and what the next attempt depends on.
+    """The state of one connection, and of the attempts to establish it.
 
-    losses: how often it ended or could not be established. failures: attempts since it last worked; the back-off grows with them.
-    chances_used: those of them since the cluster's nodes were last looked up. has_worked: whether it was ever set up. has_answered: whether
-    a request other than those of the set-up was answered since it was last established. reauthenticate_ms: when it has to authenticate
-    again before the next request.
+    losses: how often it has ended or could not be established. failures: the number of attempts since it last worked; the back-off grows
+    with it. chances_used: the number of these attempts since the cluster's nodes were last looked up. has_worked: whether it was ever set
+    up. has_answered: whether a request other than those of the set-up was answered since it was last established. reauthenticate_ms: when
+    it has to authenticate before the next request.
     """
 
     __slots__ = (
@@ -77,11 +80,13 @@ class Connection:
 
     @property
     def given_up(self) -> bool:
-        """Whether the node counts as gone. A connection that was lost gets one more attempt before that."""
+        """Whether the node counts as gone, because several attempts have failed. After the loss of a connection one more attempt is made
+        first.
+        """
         return self.state is ConnectionState.DISCONNECTED and self.chances_used >= GONE_AFTER_FAILURES
 
     def take(self, event: ConnectionEvent) -> None:
-        """Change the state along TRANSITIONS. An event that the table does not have is a bug of the caller."""
+        """Change the state by an event, as TRANSITIONS says. An event that the table does not have is a bug of the caller."""
         state = TRANSITIONS[self.state].get(event)
         if state is None:
             raise IllegalStateError(f"{self.node.address} is {self.state.value}; it cannot be that {event.value}")
@@ -89,7 +94,9 @@ class Connection:
 
 
 class ConnectionStates:
-    """The connections of one client, by key. made: how many became ready for requests. ended: how many of these have ended."""
+    """The connections of one client, by key. made: counts connections that became ready for requests. ended: counts how many of these have
+    ended.
+    """
 
     def __init__(
         self, *, random: Random, reconnect_backoff_ms: int, reconnect_backoff_max_ms: int, setup_timeout_ms: int, setup_timeout_max_ms: int
@@ -113,17 +120,17 @@ class ConnectionStates:
         return len(self._connections)
 
     def state(self, peer: Peer) -> ConnectionState:
-        """Return a connection's state; one that was never begun is DISCONNECTED."""
+        """Return the state of a connection; DISCONNECTED before the first attempt."""
         known = self._connections.get(key_of(peer))
         return ConnectionState.DISCONNECTED if known is None else known.state
 
     def can_connect(self, peer: Peer, now_ms: int) -> bool:
-        """Whether a connection may be begun: there is none, and the back-off is over."""
+        """Whether an attempt to connect may begin: there is no connection, and the back-off is over."""
         known = self._connections.get(key_of(peer))
         return known is None or (known.state is ConnectionState.DISCONNECTED and now_ms >= known.retry_at_ms)
 
     def connecting(self, peer: Peer, node: Node, now_ms: int) -> None:
-        """Record that a connection to a node is begun."""
+        """Record that an attempt to connect to a node begins."""
         key = key_of(peer)
         known = self._connections.get(key)
         if known is None:
@@ -139,13 +146,13 @@ class ConnectionStates:
         self._note_deadline()
 
     def asked(self, peer: Peer, event: ConnectionEvent) -> None:
-        """Record that the transport is ready, and that a request of the set-up was sent."""
+        """Record that the transport is ready, and that a request of the set-up was sent. event: which request."""
         known = self._connections[key_of(peer)]
         known.take(event)
         self._is_connected(known)
 
     def ready(self, peer: Peer, done: SetUp, now_ms: int) -> None:
-        """Record that the set-up is done, or that the session is renewed. done: the broker's versions and the session's lifetime."""
+        """Record that the set-up is done, or that the session was renewed. done: the broker's versions and the lifetime of the session."""
         known = self._connections[key_of(peer)]
         if known.state is not ConnectionState.REAUTHENTICATING:
             self.made.note(1, now_ms)
@@ -158,11 +165,11 @@ class ConnectionStates:
         known.failures = known.chances_used = 0
 
     def answered(self, peer: Peer) -> None:
-        """Record that a request of the client's own was answered, so the broker accepts the client."""
+        """Record that a request other than those of the set-up was answered, so the broker accepts the client."""
         self._connections[key_of(peer)].has_answered = True
 
     def session_ends(self, peer: Peer) -> None:
-        """Record that the connection authenticates again."""
+        """Record that the connection begins to authenticate again."""
         self._connections[key_of(peer)].take(ConnectionEvent.SESSION_ENDS)
 
     def _is_connected(self, known: Connection) -> None:
@@ -172,7 +179,7 @@ class ConnectionStates:
         known.setup_failures = 0
 
     def disconnected(self, peer: Peer, now_ms: int) -> None:
-        """Record that the connection ended, or was not established."""
+        """Record that the connection ended, or could not be established."""
         known = self._connections[key_of(peer)]
         if self._connecting.pop(known.key, None) is not None:
             known.setup_failures += 1
@@ -193,14 +200,14 @@ class ConnectionStates:
         self._connections.pop(key_of(peer), None)
 
     def throttle(self, peer: Peer, until_ms: int) -> None:
-        """Send nothing before that time."""
+        """Record that nothing may be sent on a connection before this time, in ms."""
         known = self._connections[key_of(peer)]
         known.throttled_until_ms = max(known.throttled_until_ms, until_ms)
 
     def delay_ms(self, peer: Peer, now_ms: int) -> int:
-        """Return for how many milliseconds a connection is not to be used: the rest of its throttle time, back-off or set-up.
+        """Return for how many milliseconds a connection cannot be used: the rest of its throttle time, back-off or set-up.
 
-        NEVER_MS: there is no such time; the next event of the connection decides.
+        NEVER_MS means that no time is known; the next event of the connection decides.
         """
         known = self._connections.get(key_of(peer))
         if known is None:

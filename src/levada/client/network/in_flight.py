@@ -25,7 +25,7 @@ from levada.protocol.schema import Request
 
 
 class InFlightRequest:
-    """One request that was sent. size: bytes.
+    """A request that was sent. size: its size in bytes.
 
     deadline_ms is valid once the request is the oldest of its connection. It moves when the broker throttles, because throttle time does
     not count. promise is None for requests of the set-up.
@@ -72,7 +72,7 @@ class InFlightRequest:
 
 
 class InFlightRequests:
-    """The requests of all connections. limit: max.in.flight.requests.per.connection."""
+    """The requests in flight of all connections. limit: max.in.flight.requests.per.connection."""
 
     def __init__(self, limit: int) -> None:
         self.traffic = Traffic()
@@ -83,20 +83,20 @@ class InFlightRequests:
 
     @property
     def total(self) -> int:
-        """How many requests are not answered."""
+        """The number of requests without a response, on all connections."""
         return sum(len(queue) for queue in self._queues.values())
 
     def count(self, peer: Peer) -> int:
-        """How many requests of a connection are not answered."""
+        """Return the number of requests of a connection without a response."""
         return len(self._queues.get(peer, ()))
 
     def can_send_more(self, peer: Peer) -> bool:
-        """Whether another request may be sent: the newest one is written, and the limit is not reached."""
+        """Whether another request may be sent: all requests are completely written, and the limit is not reached."""
         queue = self._queues.get(peer)
         return not queue or (queue[-1].written and len(queue) < self._limit)
 
     def is_writing(self, peer: Peer) -> bool:
-        """Whether the newest request is not written yet."""
+        """Whether the newest request of a connection is not completely written yet."""
         queue = self._queues.get(peer)
         return queue is not None and len(queue) > 0 and not queue[-1].written
 
@@ -110,7 +110,7 @@ class InFlightRequests:
         self._note_deadline(queue[0])
 
     def written(self, peer: Peer) -> InFlightRequest | None:
-        """Record that the newest request was written. When it has no response, remove and return it."""
+        """Record that the newest request was written. If no response is expected to it, remove and return it; else return None."""
         queue = self._queues.get(peer)
         if not queue:
             return None
@@ -118,13 +118,14 @@ class InFlightRequests:
         return None if queue[-1].expect_response else queue.pop()
 
     def oldest(self, peer: Peer) -> InFlightRequest | None:
-        """Return the request that the next response belongs to."""
+        """Return the oldest request of a connection, to which the next response belongs; None if there is none."""
         queue = self._queues.get(peer)
         return queue[0] if queue else None
 
     def answered(self, peer: Peer, correlation_id: int, size: int, now_ms: int) -> InFlightRequest:
-        """Remove and return the oldest request. size: bytes of the response. Raises ProtocolError when the response is for another request
-        or for none.
+        """Remove and return the oldest request, because a response has come. size: the size of the response in bytes.
+
+        Raises ProtocolError if the response is for another request, or if there is no request.
         """
         queue = self._queues.get(peer)
         if not queue:
@@ -141,7 +142,7 @@ class InFlightRequests:
         return answered
 
     def throttled(self, peer: Peer, throttle_ms: int) -> None:
-        """Move the deadlines of a connection's requests by the time that the broker throttled it."""
+        """Move the deadlines of a connection's requests by the time for which the broker throttled it."""
         for request in self._queues.get(peer, ()):
             request.deadline_ms += throttle_ms
 

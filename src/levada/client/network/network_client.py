@@ -52,10 +52,10 @@ from levada.types import Node
 class NetworkClient:
     """The requests and connections of one client.
 
-    update_due: whether a metadata request has to be sent first; MetadataUpdater sets it. setups: sets up connections, logins included.
-    ever_answered: whether a broker has answered a request other than those of a set-up; a listener that refuses the login answers only
-    those. changes: grows whenever it may have changed whether a request can be sent. held_back: whether a request was refused only because
-    a metadata request has to be sent first. in_flight, states: public for metrics.
+    update_due: returns whether a metadata request has to be sent first; MetadataUpdater sets it. setups: sets up connections, logins
+    included. ever_answered: whether a broker has answered a request other than those of a set-up; a listener that refuses the login answers
+    only those. changes: a counter that grows whenever it may have changed whether a request can be sent. held_back: whether a request was
+    refused only because a metadata request has to be sent first. in_flight, states: public for metrics.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class NetworkClient:
     # Asking
 
     def ready(self, peer: Peer, now_ms: int) -> bool:
-        """Whether a request may be sent now; begins to connect where that is needed and allowed."""
+        """Return whether a request may be sent now. If there is no connection, begin to connect, unless the back-off forbids it."""
         if self.is_ready(peer, now_ms):
             return True
         self._connect_if_allowed(key_of(peer), now_ms)
         return False
 
     def is_ready(self, peer: Peer, now_ms: int) -> bool:
-        """Whether a user's request may be sent now. False while a metadata request has to go first."""
+        """Return whether a request of the program may be sent now. False while a metadata request has to be sent first."""
         if self._usable(key_of(peer), now_ms) is None:
             return False
         if self.update_due(now_ms):
@@ -114,7 +114,7 @@ class NetworkClient:
         return True
 
     def ready_for_metadata(self, node_id: int, now_ms: int) -> bool:
-        """Like ready(), for the metadata request itself."""
+        """Return whether a metadata request may be sent now. If there is no connection, begin to connect like ready()."""
         key = key_of(node_id)
         if self._usable(key, now_ms) is not None:
             return True
@@ -126,35 +126,36 @@ class NetworkClient:
         return self.states.state(peer)
 
     def knows(self, peer: Peer) -> bool:
-        """Whether the node is part of the cluster, as metadata last described it."""
+        """Whether metadata has the node of a connection, or another response has named its address."""
         return self._node(key_of(peer)) is not None
 
     def learn_endpoint(self, key: ConnectionKey, node: Node) -> None:
-        """Take the address of a connection from another source than metadata: FindCoordinator answers with the coordinator's address."""
+        """Note the address of a node from a response other than Metadata: FindCoordinator returns the coordinator's address."""
         self._endpoints[key] = node
 
     def losses(self, peer: Peer) -> int:
-        """How often a connection ended or could not be established."""
+        """Return how often a connection has ended or could not be established."""
         return 0 if (known := self.states.get(key_of(peer))) is None else known.losses
 
     def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
         """Return for how many milliseconds ready() need not be called again: the rest of the throttle time, back-off or connection set-up.
 
-        NEVER_MS: there is no such time; the next event of the connection decides. 0: call ready() now.
+        NEVER_MS means that no time is known; the next event of the connection decides. 0: call ready() now.
         """
         return self.states.delay_ms(peer, now_ms)
 
     def in_flight_count(self, peer: Peer) -> int:
-        """How many requests wait for their responses."""
+        """Return the number of requests of a connection without a response."""
         return self.in_flight.count(key_of(peer))
 
     def versions(self, peer: Peer) -> BrokerVersions | None:
-        """Return the API versions of the broker at the other end, None while they are not known."""
+        """Return the API versions of the broker of a connection; None while they are not known."""
         return None if (known := self.states.get(key_of(peer))) is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the version that a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before the connection is
-        ready.
+        """Return the version in which a request would be sent.
+
+        Raises UnsupportedVersionError, and IllegalStateError before the connection is ready.
         """
         key = key_of(peer)
         known = self.states.get(key)
@@ -166,8 +167,8 @@ class NetworkClient:
             raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
 
     def failures(self) -> dict[str, str]:
-        """Return the newest cause of failure of each address that could not be used, and what is known of those that are
-        still being tried.
+        """Return a text for each address that could not be used: the newest cause of failure, or the state of an attempt that is still
+        running.
         """
         trying = {
             known.node.address: self._failures.so_far(known, self._selectable.ending_if_late(known.key), self.setups.waits_for(known.key))
@@ -178,13 +179,19 @@ class NetworkClient:
         return {**trying, **self._failures.causes()}
 
     def bootstrap_error(self, waited_s: float) -> BootstrapError | AuthenticationError:
-        """Return the error for a client that never reached a broker: why it was refused, or what is known of each address."""
+        """Return the error for a client that never reached a broker. It has the reason why authentication failed, or a text for each
+        address.
+
+        waited_s: how long the call has waited, in seconds.
+        """
         return self._failures.bootstrap_error(waited_s, self.failures(), is_final=self.unrecoverable)
 
     @property
     def unrecoverable(self) -> bool:
-        """Whether calls fail because no broker was ever reached: every address is something else, such as a web server, or refuses this
-        client; or every address has failed, and bootstrap.wait is false.
+        """Whether calls fail because no broker was ever reached and none will be.
+
+        That is so if every address refuses this client or belongs to another kind of server, such as a web server; with
+        bootstrap.wait=false, if every address has failed.
         """
         return not self.ever_answered and all(self._failures.is_given_up(node.address) for node in self._metadata.snapshot.nodes.values())
 
@@ -201,11 +208,11 @@ class NetworkClient:
         max_version: int = 32767,
         expect_response: bool = True,
     ) -> Promise[Any]:
-        """Send a request over a connection that is ready; raises IllegalStateError when it is not.
+        """Send a request over a connection that is ready. Raises IllegalStateError if it is not ready.
 
-        timeout_ms: for this request, None for request.timeout.ms. The promise resolves with the response, or with None when none is
-        expected. It is rejected with DisconnectError, UnsupportedVersionError (nothing was sent) or ProtocolError, never from within this
-        call.
+        timeout_ms: the time for the response; None for request.timeout.ms. The promise resolves with the response; with None if
+        expect_response is False. It is rejected with DisconnectError, UnsupportedVersionError (nothing was sent) or ProtocolError, but
+        never during this call.
         """
         key = key_of(peer)
         if self._ended is not None:
@@ -221,14 +228,14 @@ class NetworkClient:
         return promise
 
     def disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Close a connection. Its requests are rejected with the next poll, and its back-off begins."""
+        """Close a connection. Its back-off begins, and its requests are rejected with the next poll."""
         key = key_of(peer)
         if self.states.state(key) is not ConnectionState.DISCONNECTED:
             self._close(key, "disconnected on request")
             self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
     def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
-        """The caller does not need a response any more: close the connection if no other response is expected on it."""
+        """Note that the caller does not need a response any more: if no other response is expected on the connection, close it."""
         oldest = self.in_flight.oldest(key_of(peer))
         if oldest is not None and oldest.promise is promise and self.in_flight.count(key_of(peer)) == 1:
             self.disconnect(peer, now_ms)
@@ -248,8 +255,8 @@ class NetworkClient:
         """Close connections whose set-up or whose requests took too long, and settle the promises of requests that failed before they were
         sent.
 
-        A process that was stopped for a while finds the responses waiting, and reads one per connection and step. So a connection that
-        delivered a response in this step may deliver another one before its requests count as timed out.
+        A process that was suspended for a while finds responses waiting, and reads one per connection and step. So if a connection has
+        delivered a response in this step, its requests do not time out before the next step.
         """
         if self._known_snapshot is not self._metadata.snapshot:
             self._known_snapshot = self._metadata.snapshot
@@ -298,7 +305,9 @@ class NetworkClient:
         self.settle()
 
     def settle(self) -> None:
-        """Resolve or reject the promises whose outcome is known. If a callback raises an error, it is logged, and the others still run."""
+        """Resolve or reject the promises whose outcome is known. If a callback raises an error, the error is logged, and other callbacks
+        still run.
+        """
         while self._settled:
             settled, self._settled = self._settled, []
             for promise, value, error in settled:
@@ -308,7 +317,7 @@ class NetworkClient:
                     self.log.error("a callback of a request failed; this is a bug in levada", error=fault)
 
     def next_deadline_ms(self) -> int:
-        """Return when expire() has to be called, in milliseconds of the client's clock."""
+        """Return the time, in ms, of the next expire()."""
         return 0 if self._settled else min(self.states.next_deadline_ms, self.in_flight.next_deadline_ms, self.setups.next_deadline_ms())
 
     # Connections
@@ -317,7 +326,7 @@ class NetworkClient:
         return self._endpoints.get(key) or self._metadata.node(key.node_id)
 
     def _usable(self, key: ConnectionKey, now_ms: int) -> Connection | None:
-        """Return the connection if a request can be written to it now."""
+        """Return the connection if a request can be written to it now; else None."""
         known = self.states.get(key)
         if known is None or known.state is not ConnectionState.READY or now_ms < known.throttled_until_ms:
             return None
@@ -340,7 +349,10 @@ class NetworkClient:
             self._selectable.connect(key, node.host, node.port, now_ms)
 
     def _authenticate_again_if_due(self, known: Connection, now_ms: int) -> None:
-        """Authenticate again, after the requests in flight (KIP-368). Java's client does that too when it next wants to send something."""
+        """If the session is about to end, authenticate again, as soon as no request is being written (KIP-368).
+
+        Java's client, too, authenticates again only when it has something to send.
+        """
         key = known.key
         if known.state is not ConnectionState.READY or now_ms < known.reauthenticate_ms or self.in_flight.is_writing(key):
             return
@@ -349,15 +361,15 @@ class NetworkClient:
         self._step_set_up(key, now_ms, self.setups.begin_again, known.node.host, known.versions)
 
     def _move(self, key: ConnectionKey, now_ms: int) -> None:
-        """The node has a new address: stop setting up a connection to the old one, and forget its failures.
+        """Close a connection that is not established, and forget its failures, because the node has a new address.
 
-        A connection that works is used until it ends by itself. Closing it would have the requests in flight sent again.
+        An established connection is used until it ends by itself: closing it would have the requests in flight sent again.
         """
         self.disconnect(key, now_ms)
         self._forget(key)
 
     def _forget_if_left(self, key: ConnectionKey) -> None:
-        """Forget a connection that has ended when its address is no longer part of the cluster."""
+        """Forget a connection that has ended, if its address is no longer part of the cluster."""
         known = self.states.get(key)
         if known is None or known.state is not ConnectionState.DISCONNECTED:
             return
@@ -381,14 +393,14 @@ class NetworkClient:
         self._selectable.close(key)
 
     def _step_set_up(self, key: ConnectionKey, now_ms: int, step: Callable[..., SetupStep | SetUp], *about: object) -> None:
-        """Take a step of a connection's set-up that is not caused by a response."""
+        """Take a step of a connection's set-up that does not follow a response. step: the method of Setups."""
         try:
             self._set_up(key, step(key, *about, now_ms), now_ms)
         except KafkaError as error:
             self._unreadable(key, None, error, now_ms)
 
     def _set_up(self, key: ConnectionKey, outcome: SetupStep | SetUp, now_ms: int) -> None:
-        """Send the next request of the set-up, wait for something else, or begin to use the connection."""
+        """Carry out a step of the set-up: send its request, begin its wait, or begin to use the connection."""
         if isinstance(outcome, Ask):
             self._send(key, outcome.request, outcome.version, outcome.correlation_id, None, now_ms)
             self.states.asked(key, outcome.event)
@@ -468,8 +480,9 @@ class NetworkClient:
         self.in_flight.throttled(key, pause_ms)
 
     def _unreadable(self, key: ConnectionKey, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
-        """A response breaks the protocol, or is not for any of our requests. Close the connection: nothing else it delivers
-        can be trusted.
+        """Close a connection because of a response that breaks the protocol, or that belongs to none of the requests.
+
+        Nothing that comes after such a response can be trusted.
         """
         self._close(key, str(error))
         if request is not None:
@@ -483,7 +496,7 @@ class NetworkClient:
         self._metadata.fail(self._failures.refused(key, self.address(key), error))
 
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
-        """A connection has ended: begin its back-off, reject its requests (oldest first), request a metadata update."""
+        """Handle the end of a connection: begin its back-off, reject its requests (oldest first), and request a metadata update."""
         known = self.states.get(key)
         cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))
         cause += advertised_by(known, self._metadata.snapshot)
@@ -517,18 +530,20 @@ class NetworkClient:
         return str(key_of(peer)) if known is None else known.node.address
 
     def refusal(self) -> AuthenticationError | None:
-        """Return why authentication fails; None while the cluster has a node that has not refused this client."""
+        """Return why authentication failed, if it failed with all nodes of the cluster; else None."""
         return self._failures.refusal_by_all(self._metadata.snapshot.nodes)
 
     def connect_error(self, peer: Peer) -> KafkaError:
-        """Return the error for a caller that could not reach a node: AuthenticationError where the node refused the client."""
+        """Return the error for a call that could not reach a node: AuthenticationError if authentication with the node failed, else
+        ConnectError.
+        """
         return self._failures.error(key_of(peer), self.address(peer))
 
 
 def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError | AuthenticationError:
-    """Return the error to raise for a call that timed out: it lists what is wrong with the brokers, if anything is.
+    """Return the error to raise for a call that timed out, with the failures of brokers that are known.
 
-    When no broker was ever reached, that is the cause, and the error is a BootstrapError.
+    If no broker was ever reached, the error is a BootstrapError or AuthenticationError, because that is the cause.
     """
     failures = network.failures()
     if not failures or timeout_s is None or type(error) not in (TimeoutError, MetadataTimeout):

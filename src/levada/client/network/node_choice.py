@@ -15,7 +15,7 @@ from levada.types import Node
 
 
 class NodeChoice:
-    """Chooses nodes by their connections. usable: returns the connection if a request can be written to it now."""
+    """Chooses nodes by the state of their connections. usable: returns the connection if a request can be written to it now; else None."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class NodeChoice:
         self._usable = usable
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
-        """Return the node for a request that any node can answer; None when no node can be used now.
+        """Return the node for a request that any node can answer; None if no node can be used now.
 
-        First comes a node that a request can be sent to at once, with the fewest requests in flight; then one that is being connected to,
-        or has to authenticate again first; then the one whose last attempt is the oldest.
+        The first choice is a node to which a request can be sent at once, with the fewest requests in flight. The second is a node that is
+        being connected to, or that has to authenticate again first. The last is the node whose last attempt is the oldest.
         """
         nodes = list(self._metadata.snapshot.nodes.values())
         self._random.shuffle(nodes)
@@ -44,11 +44,11 @@ class NodeChoice:
         return None if best is None else best[1]
 
     def shortest_delay_ms(self, now_ms: int) -> int:
-        """For how long no known node can be used."""
+        """Return for how many milliseconds no known node can be used."""
         return min((self._states.delay_ms(node_id, now_ms) for node_id in self._metadata.snapshot.nodes), default=NEVER_MS)
 
     def has_usable_node(self) -> bool:
-        """Whether any node works, is being connected to, or has not failed often enough to rebootstrap."""
+        """Return whether any node is connected, is being connected to, or has not failed often enough to count as gone."""
         known = [self._states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
         return any(connection is None or not connection.given_up for connection in known)
 

@@ -61,7 +61,7 @@ THROTTLED_SINCE: Mapping[int, int] = {
 
 
 def throttle_ms(request_type: type[Request], version: int, response: Any) -> int:
-    """Return for how long the broker asks the client to send nothing."""
+    """Return for how many milliseconds the broker asks the client to send nothing; 0 if it does not."""
     since = THROTTLED_SINCE.get(request_type.API_KEY)
     if since is None or version < since:
         return 0

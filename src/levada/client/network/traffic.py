@@ -11,7 +11,7 @@ from levada.metrics import Reading, averaged, counted, summed
 
 
 class NodeTraffic:
-    """The requests and responses of one node, or of all nodes together."""
+    """Counts the requests and responses of one node, or of all nodes together."""
 
     def __init__(self) -> None:
         self.requests = Measure()
@@ -20,7 +20,7 @@ class NodeTraffic:
 
 
 class Traffic:
-    """The requests and responses of one client: of all nodes, of each node, and the latencies of each API by its name."""
+    """Counts the requests and responses of one client, in total and by node, and measures the latencies by API name."""
 
     def __init__(self) -> None:
         self.whole = NodeTraffic()
@@ -28,19 +28,19 @@ class Traffic:
         self.latencies: dict[str, Measure] = {}
 
     def sent(self, peer: Peer, size: int, now_ms: int) -> None:
-        """Count a request of so many bytes."""
+        """Count a request. size: its size in bytes."""
         self.whole.requests.note(size, now_ms)
         self._node(peer).requests.note(size, now_ms)
 
     def received(self, peer: Peer, api: str, size: int, latency_ms: int, now_ms: int) -> None:
-        """Count a response of so many bytes. It came so long after its request."""
+        """Count a response. size: its size in bytes. latency_ms: the time since its request."""
         for traffic in (self.whole, self._node(peer)):
             traffic.responses.note(size, now_ms)
             traffic.latency.note(latency_ms, now_ms)
         self.latency(api).note(latency_ms, now_ms)
 
     def latency(self, api: str) -> Measure:
-        """Return the latencies of one API."""
+        """Return the latencies of one API, in ms."""
         measure = self.latencies.get(api)
         if measure is None:
             measure = self.latencies[api] = Measure()

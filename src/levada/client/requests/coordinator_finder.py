@@ -27,7 +27,7 @@ from levada.types import Node
 
 
 class CoordinatorKind(IntEnum):
-    """The types of keys that are coordinated, with their numbers in FindCoordinator."""
+    """The types of coordinator keys, with their numbers in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -53,7 +53,7 @@ class _Known(NamedTuple):
 
 
 class CoordinatorFinder:
-    """The coordinators that one client knows, and the look-ups of others."""
+    """Finds coordinators for one client, and remembers them."""
 
     def __init__(self, network: NetworkClient, flows: FlowRunner, now: Now, backoff: ExponentialBackoff) -> None:
         self._network = network
@@ -73,8 +73,7 @@ class CoordinatorFinder:
         return found
 
     def find_all(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[dict[str, ConnectionKey | KafkaError]]:
-        """Return the connections to several coordinators, which are looked up together. A look-up that was refused has its error as the
-        value.
+        """Return the connections to several coordinators, which are looked up together. If a look-up was refused, its value is the error.
         """
         found: dict[str, ConnectionKey | KafkaError] = {}
         promises = {}
@@ -89,18 +88,18 @@ class CoordinatorFinder:
         return found | {key: _outcome(promise) for key, promise in promises.items()}
 
     def forget(self, kind: CoordinatorKind, key: str) -> None:
-        """Forget a coordinator, because it has moved."""
+        """Forget a coordinator, because another broker is the coordinator now."""
         self._known.pop((kind, key), None)
 
     def answered(self, kind: CoordinatorKind, key: str, error_code: int) -> bool:
-        """Take the error code of a coordinator's response. True when the coordinator has to be looked up again."""
+        """Handle the error code of a coordinator's response. Return whether the coordinator has to be looked up again."""
         if error_code not in FORGET_ON:
             return False
         self.forget(kind, key)
         return True
 
     def _connection(self, kind: CoordinatorKind, key: str) -> ConnectionKey | None:
-        """Return the connection that was found; None when none was found, or it was lost since."""
+        """Return the connection to a coordinator that was found; None if none was found, or if the connection was lost since."""
         known = self._known.get((kind, key))
         if known is not None and self._network.knows(known.key) and self._network.losses(known.key) == known.losses:
             return known.key
@@ -130,12 +129,12 @@ class CoordinatorFinder:
             self._under_way.discard(kind)
 
     def _awaited(self, kind: CoordinatorKind) -> list[str]:
-        """Drop the keys that no caller waits for any more, and return the others."""
+        """Drop the keys that no caller waits for any more; return the other keys."""
         wanted = self._wanted[kind] = {key: promise for key, promise in self._wanted[kind].items() if promise.is_awaited}
         return list(wanted)
 
     def _ask(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[list[Coordinator]]:
-        """Ask any broker. Returns an empty list for a retriable failure, and raises any other."""
+        """Send FindCoordinator to any broker. Return an empty list after a retriable failure; raise any other error."""
         first_version = max(_FIRST_VERSION_WITH[kind], FIRST_BATCHED_VERSION)
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
         try:
@@ -168,9 +167,10 @@ class CoordinatorFinder:
         return found
 
     def _whom(self) -> ConnectionKey | None:
-        """Return the node to ask. Any node will do, but not behind a Fetch: a busy node is asked over its connection for coordinators.
+        """Return the node to ask. Any node will do, but the request must not wait behind a Fetch: a busy node is asked over another
+        connection.
 
-        Bootstrap addresses have no fetches, and are no nodes any more once metadata has come; a second connection to one would be closed
+        Bootstrap addresses have no fetches, and are no longer nodes once metadata has come. A second connection to one would be closed
         then.
         """
         node = self._network.least_loaded_node(self._now.ms)
@@ -179,7 +179,7 @@ class CoordinatorFinder:
         return ConnectionKey(node.id, Purpose.COORDINATOR)
 
     def _take(self, kind: CoordinatorKind, answer: Coordinator) -> None:
-        """Take the result for one key. The key stays wanted when it has to be asked for again."""
+        """Handle the result for one key. If the look-up has to be repeated, the key stays in the list."""
         code = ErrorCode.of(answer.error_code)
         if code and (code in FORGET_ON or code.retriable):
             return

@@ -22,33 +22,35 @@ __all__ = ["Controller", "Coordinator", "CoordinatorKind", "Destinations", "Lead
 
 @dataclass(frozen=True, slots=True)
 class ThisNode(Destination):
-    """A node by its id. ConnectError if it is not among the cluster's nodes after a metadata update."""
+    """A node by its id. Raises ConnectError if the cluster does not have the node after a metadata update."""
 
     node_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Controller(Destination):
-    """The node that metadata names as the controller. ConnectError if none is named (Kafka before 0.10 never names one)."""
+    """The controller, as metadata names it. Raises ConnectError if none is named (brokers before 0.10 never name one)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader(Destination):
-    """The leader of a partition; waits until there is one. The partition's topic must be among the topics of the metadata."""
+    """The leader of a partition; the flow waits until there is one. Metadata of the topic must be requested already."""
 
     tp: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinator(Destination):
-    """The coordinator of a group (key: its id), of a transactional id or of a share partition, over a connection of its own."""
+    """The coordinator of a group (key: the group id), of a transactional id or of a share partition. Its connection is used for nothing
+    else.
+    """
 
     kind: CoordinatorKind
     key: str
 
 
 class Destinations:
-    """Resolves the destinations of one client's flows."""
+    """Finds the connections for the destinations of one client's flows."""
 
     def __init__(self, metadata: Metadata, coordinators: CoordinatorFinder) -> None:
         self._metadata = metadata

@@ -42,10 +42,10 @@ class Spawn(Protocol):
 
 @dataclass(slots=True)
 class Answer(Generic[K, V]):
-    """The result of one request: values found, reasons why keys are to be asked about again, and errors to raise. Other keys are settled.
+    """The result of one request about several keys: values that were found, reasons to ask again about a key, and errors to raise.
 
-    located: keys whose node is known now, so they are asked about again without a pause. refresh: whether the next attempt needs fresh
-    metadata.
+    Keys in none of these are settled without a value. located: keys whose node is known now, so that they are asked about again without a
+    pause. refresh: whether the next attempt needs fresh metadata.
     """
 
     found: dict[K, V] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class Answer(Generic[K, V]):
 
     @classmethod
     def missing(cls, wanted: Iterable[K], reason: str) -> Answer[K, V]:
-        """Return an answer without a value for any of these keys, for one reason."""
+        """Return an answer that has, for each of these keys, the same reason to ask again."""
         return cls(again=dict.fromkeys(wanted, reason))
 
 
 class _Left(NamedTuple, Generic[K]):
-    """Keys to be asked about next, and the number of attempts before."""
+    """Keys to ask about next. attempts: the number of attempts before."""
 
     subjects: list[K]
     attempts: int
@@ -72,12 +72,12 @@ def _always(subject: object) -> bool:
 
 
 class FanOut(Generic[K, V]):
-    """One operation on many keys.
+    """An operation on many keys, whose requests go to several nodes.
 
-    spawn: starts a flow for each node, so that all are asked at once; None asks one after the other. route: returns the destination for a
-    key now, or the reason in words why it is not known; it may raise an error that is not retriable. ask: asks one destination.
-    still_wanted: whether the operation still needs a key that is about to be asked about. found and errors grow as responses come; reasons
-    says why the remaining keys have none yet.
+    spawn: starts a flow for each node, so that all nodes are asked at once; None asks one after the other. route: returns the present
+    destination for a key, or a text why it is not known; it may raise an error that is not retriable. ask: asks one destination.
+    still_wanted: returns whether the operation still needs a key that is about to be asked about. found, errors: the results so far.
+    reasons: why each remaining key has no result yet.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class FanOut(Generic[K, V]):
         self._next: list[Flow[_Left[K]]] = []
 
     def run(self, wanted: Collection[K], *, stop_at_error: bool = False) -> Flow[None]:
-        """Ask until every key is settled. stop_at_error: or until one has failed.
+        """Send requests until every key is settled. stop_at_error: whether to stop when one key has failed.
 
-        When it ends, also by an error, none of its requests is in flight any more.
+        When this flow ends, also with an error, none of its requests is in flight any more.
         """
         self.reasons = dict.fromkeys(wanted, "not asked yet")
         self._stop_at_error = stop_at_error
@@ -147,7 +147,7 @@ class FanOut(Generic[K, V]):
         return Promise.resolved((yield from turn)) if self._spawn is None else self._spawn.start(turn)
 
     def _turns(self, left: _Left[K]) -> list[Flow[_Left[K]]]:
-        """Return a flow for each destination, and one that waits for the keys whose destination is not known."""
+        """Return one flow for each destination, and one that waits for the keys whose destination is not known."""
         groups: dict[Whom, list[K]] = {}
         unknown: dict[K, str] = {}
         for subject in left.subjects:
@@ -162,15 +162,17 @@ class FanOut(Generic[K, V]):
         return [*turns, self._when_known(list(unknown), left.attempts)] if unknown else turns
 
     def _when_known(self, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
-        """Wait for a metadata update that names the node for these keys. A pause on top would delay a client that has just started."""
+        """Wait for a metadata update that may name the node for these keys; return the keys. An extra pause would delay a client that has
+        just started.
+        """
         yield Wait(self._retries.metadata.refreshed())
         return _Left(subjects, attempts + 1)
 
     def _turn(self, peer: Whom, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
-        """Send the request for these keys to one destination.
+        """Send the request about these keys to one destination.
 
-        Returns the keys whose destination the response names: they are asked about again without a pause. For keys with a retriable error,
-        a flow that asks again after a pause is added to `_next`.
+        Return the keys whose node the response names: they are asked about again without a pause. For keys with a retriable error, a flow
+        that asks again after a pause is added to `_next`.
         """
         answer = yield from self._ask(peer, subjects)
         # A broken broker may name what it was not asked about: it is not asked about that.
@@ -186,21 +188,20 @@ class FanOut(Generic[K, V]):
         return _Left([subject for subject in answer.located if subject in asked], attempts)
 
     def _pause(self, subjects: list[K], attempts: int, *, refresh: bool) -> Flow[_Left[K]]:
-        """Return the keys when it is time to ask about them again."""
+        """Wait until it is time to ask about these keys again, and return them. refresh: whether to wait for fresh metadata, too."""
         yield from self._retries.pause(attempts, refresh=refresh)
         return _Left(subjects, attempts + 1)
 
 
 def _joined(parts: Collection[_Left[K]]) -> _Left[K]:
-    """Put keys that are to be asked about at the same time into one group."""
+    """Combine groups of keys that are to be asked about at the same time into one group."""
     return _Left([subject for part in parts for subject in part.subjects], max(part.attempts for part in parts))
 
 
 def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mapping[K, KafkaError], found: Mapping[K, Any]) -> None:
-    """Raise the first error in the order of the keys, if there is one, with the outcomes and results of all.
+    """If keys have failed, raise the error of the first one, with the outcomes and results of all keys.
 
-    doing: describes what was done to a key. found: values of the keys without an error. Notes of the error name the first of the other
-    errors.
+    doing: describes for a key what was done. found: the values of keys without an error. Notes of the error name other errors.
     """
     outcomes = {subject: errors.get(subject) for subject in subjects}
     failed = [subject for subject, error in outcomes.items() if error is not None]

@@ -33,19 +33,20 @@ _OVER: Promise[Any] = Promise.resolved(None)
 
 
 class Router(Protocol):
-    """Resolves destinations (Destinations)."""
+    """Finds the connections for destinations (Destinations)."""
 
     def find(self, destination: Destination) -> Flow[ConnectionKey]:
-        """Return the connection to use now."""
+        """Return the connection to a destination, as known now."""
         ...
 
 
 class _Task:
-    """A flow that runs, and the step it waits at.
+    """A running flow, and the step at which it waits.
 
-    stack: the flow, and on top of it the flow that resolves its call's destination. outcome: the step's result; None while the step is not
-    begun, or waits for a connection. losses: how often the called connection had been lost when the call began. sent_to: the connection
-    that the request was sent over. timer_ms: its earliest time in the heap. watched: the promises it waits for, with their callbacks.
+    stack: the flow, and on top of it the flow that finds the destination of its call. outcome: the result of the step; None if the step has
+    not begun, or waits for a connection. losses: how often the called connection had been lost when the call began. sent_to: the connection
+    over which the request was sent. timer_ms: the task's earliest time in the heap. watched: the promises that the task waits for, with
+    their callbacks.
     """
 
     __slots__ = (
@@ -83,7 +84,7 @@ class _Task:
 
 
 class FlowRunner:
-    """A poller that runs all flows of one engine. router: resolves destinations; the engine sets it."""
+    """The poller that runs all flows of one engine. router: finds the connections for destinations; the engine sets it."""
 
     def __init__(self, network: NetworkClient) -> None:
         self.router: Router | None = None
@@ -97,9 +98,9 @@ class FlowRunner:
         self._ended: Ended | None = None
 
     def start(self, flow: Flow[T], now_ms: int, *, deadline_ms: int = NEVER_MS, describe: str = "") -> Promise[T]:
-        """Start a flow with the next poll. The promise resolves with what it returns, and is rejected with what it raises.
+        """Start a flow with the next poll; return a promise that resolves with its result, or is rejected with its error.
 
-        deadline_ms: an absolute time. describe: names the operation in a TimeoutError.
+        deadline_ms: when the flow times out. describe: names the operation in a TimeoutError.
         """
         task = _Task(flow, now_ms, deadline_ms, describe)
         if self._ended is not None:
@@ -111,11 +112,11 @@ class FlowRunner:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a flow has its result and waits for poll()."""
+        """Whether a flow has the result of its step, and continues with the next poll()."""
         return bool(self._runnable)
 
     def poll(self, now_ms: int) -> int:
-        """Resume every runnable flow until it waits again; return when to be polled again."""
+        """Resume every runnable flow until it waits again; return the time, in ms, of the next poll."""
         timers = self._timers
         while timers and timers[0][0] <= now_ms:
             at_ms, _, task = heapq.heappop(timers)
@@ -132,25 +133,25 @@ class FlowRunner:
         return timers[0][0] if timers else NEVER_MS
 
     def retry_blocked(self) -> None:
-        """Have the next poll try again the flows that wait for a connection: of each connection the first, because the others wait behind
-        it.
+        """Let the next poll try again the flows that wait for a connection: only the first flow of each connection, because others wait
+        behind it.
         """
         for waiting in self._blocked.values():
             self._let_go_on(next(iter(waiting)))
 
     def cancel(self, promise: Promise[Any], now_ms: int) -> None:
-        """End the flow of a promise whose result is not wanted any more, as its deadline would. No effect once it has ended."""
+        """End the flow of a promise, like at its deadline, because its result is not needed any more. No effect once the flow has ended."""
         task = self._tasks.get(promise)
         if task is not None:
             self._end(task, now_ms, ClosedError(f"{task.describe} is no longer waited for"))
 
     def fail(self, error: Exception) -> None:
-        """End the flows that wait to send a request, because no node will ever take it."""
+        """End the flows that wait to send a request with this error, because no node will ever accept the request."""
         for task in [task for waiting in self._blocked.values() for task in waiting]:
             self._abort(task, error)
 
     def close(self, ended: Ended) -> None:
-        """End every flow with the error for the client's end."""
+        """End every flow, because the client has ended. ended: makes the error."""
         self._ended = ended
         for task in list(self._tasks.values()):
             self._abort(task, ended(task.describe))
@@ -195,7 +196,7 @@ class FlowRunner:
         promise.on_done(callback)
 
     def _begin_step(self, task: _Task, now_ms: int) -> None:
-        """Begin the step that a task waits at, if that is possible."""
+        """Begin the step at which a task waits, if that is possible now."""
         step = task.step
         if isinstance(step, Call):
             self._begin_call(task, step, now_ms)
@@ -319,13 +320,13 @@ class FlowRunner:
             promise.reject(error)
 
     def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
-        """Throw a TimeoutError into a flow whose deadline has come."""
+        """Throw a TimeoutError into a flow whose deadline has passed. error: the TimeoutError."""
         if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
             self._network.abandon(task.sent_to, task.outcome, now_ms)
         self._abort(task, error)
 
     def _abort(self, task: _Task, error: Exception) -> None:
-        """Throw an error into a flow, which may clean up and raise another error, but not go on."""
+        """Throw an error into a flow. The flow may clean up and raise another error, but may not continue."""
         value: Any = None
         raised: BaseException | None = error
         while task.stack:
@@ -343,7 +344,7 @@ class FlowRunner:
 
 
 class FlowsBeside:
-    """Runs flows in parallel to the one that starts them. They have no deadline; the flow that started them cancels them."""
+    """Runs flows in parallel to the flow that starts them. They have no deadline; the flow that has started them cancels them."""
 
     def __init__(self, flows: FlowRunner, now: Now) -> None:
         self._flows = flows

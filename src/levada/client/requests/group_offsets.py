@@ -70,10 +70,10 @@ Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class Waiting(NamedTuple):
-    """Whether to wait for open transactions that may change the offsets (KIP-447). Brokers before 2.5 cannot.
+    """Tells whether to wait for open transactions that may change the offsets (KIP-447), which brokers before 2.5 do not support.
 
-    told: called with each response, with the partitions that wait for a transaction. cannot: called when the coordinator cannot wait; it is
-    asked without waiting then. None raises UnsupportedVersionError instead.
+    told: called with each response, with the partitions that wait for a transaction. cannot: called if the coordinator cannot wait; it is
+    then asked without waiting. None raises UnsupportedVersionError instead.
     """
 
     wanted: bool = True
@@ -82,23 +82,23 @@ class Waiting(NamedTuple):
 
 
 class CoordinatedGroup(NamedTuple):
-    """A group and the way to its coordinator."""
+    """A group, and the finder of its coordinator."""
 
     group_id: str
     finder: CoordinatorFinder
 
     @property
     def coordinator(self) -> Coordinator:
-        """The destination of requests about the group."""
+        """The group's coordinator as destination of requests."""
         return Coordinator(CoordinatorKind.GROUP, self.group_id)
 
     @property
     def who(self) -> str:
-        """The coordinator, as error messages name it."""
+        """A text that names the coordinator in error messages."""
         return f"the coordinator of group '{self.group_id}'"
 
     def take_codes(self, policy: RetryPolicy, codes: Iterable[int]) -> bool:
-        """Act on the error codes of a response. Return whether the next attempt needs fresh metadata."""
+        """Handle the error codes of a response, as `policy` says. Return whether the next attempt needs fresh metadata."""
         reactions = {policy.reaction(code) for code in codes if code}
         if Reaction.REFIND in reactions:
             self.finder.forget(CoordinatorKind.GROUP, self.group_id)
@@ -120,9 +120,9 @@ def commit_offsets(
 ) -> Flow[Collection[TopicPartition]]:
     """Commit offsets, and retry after retriable errors. Return the partitions whose offsets were committed.
 
-    still_wanted: whether a partition's offset still has to be committed; it is asked before each attempt. fault_of: returns the error that
-    forbids the commit of a partition, None to allow it. Raises the first error in the order of `offsets`; its `outcomes` has the outcome of
-    each partition.
+    still_wanted: returns whether the offset of a partition still has to be committed; called before each attempt. fault_of: returns the
+    error that forbids the commit of a partition; None allows it. Raises the first error in the order of `offsets`; `outcomes` of the error
+    has the outcome of each partition.
     """
 
     def ask(tps: list[TopicPartition]) -> Flow[PartitionAnswer[None]]:
@@ -157,7 +157,7 @@ def commit_once(
     metadata: Metadata,
     policy: RetryPolicy = ON_COMMIT_ERROR,
 ) -> Flow[PartitionAnswer[None]]:
-    """Send one OffsetCommit to the coordinator."""
+    """Send one OffsetCommit to the coordinator, without retries."""
     coordinated = CoordinatedGroup(group.group_id, finder)
     ids = _known_ids(metadata, {tp.topic for tp in offsets})
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetCommitRequest.MAX_VERSION
@@ -217,7 +217,7 @@ def fetch_offsets(
     *,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[Committed]:
-    """Return what a group has committed for these partitions, None for all partitions with a committed offset.
+    """Return the committed offsets of a group for these partitions; for None, of all partitions with a committed offset.
 
     asker: returns the group member that sends the request, with its current epoch (KIP-848); None for a caller that is not a member. Raises
     errors that are not retriable, and TimeoutError.
@@ -236,9 +236,10 @@ def fetch_offsets_of_groups(
     *,
     stable: bool,
 ) -> Flow[dict[str, Committed]]:
-    """Return what several groups have committed. wanted: the partitions of each group, None for all with a committed offset.
+    """Return the committed offsets of several groups. wanted: the partitions of each group; None for all with a committed offset.
 
-    stable: see Waiting. Raises TimeoutError, and the first error in the order of `wanted`; its `outcomes` has the outcome of each group.
+    stable: whether to wait for open transactions that may change the offsets. Raises TimeoutError, and the first error in the order of
+    `wanted`; `outcomes` of the error has the outcome of each group.
     """
     asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, Waiting(stable))
     raise_first(lambda group: f"offsets of group '{group}'", wanted, asking.errors, asking.found)
@@ -324,9 +325,10 @@ def _call_in_some_version(
     waiting: Waiting,
     asker: ConsumerGroupMetadata,
 ) -> Flow[Any]:
-    """Send the request in the newest version that the coordinator knows. Return its part about the group, None if that is missing.
+    """Send the request in the newest version that the coordinator supports. Return the part of the response about the group; None if it is
+    missing.
 
-    Raises UnsupportedVersionError only where the coordinator knows no usable version, or cannot wait for transactions and has to.
+    Raises UnsupportedVersionError if the coordinator supports no usable version, or cannot wait for transactions although it must.
     """
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
     indexes = None if partitions is None else _by_topic(partitions)
@@ -384,7 +386,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _known_ids(metadata: Metadata, topics: Iterable[str]) -> dict[str, UUID] | None:
-    """Return the ids of topics, None unless all of them are known."""
+    """Return the ids of topics; None if one of them is not known."""
     ids = {topic: metadata.snapshot.topic_id(topic) for topic in topics}
     known = {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
     return known if len(known) == len(ids) else None

@@ -14,7 +14,7 @@ from levada.types import TopicPartition
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Group partitions by topic; the order of both is kept."""
+    """Group partitions by topic. Topics and partitions keep their order."""
     topics: dict[str, list[TopicPartition]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp)
@@ -29,7 +29,7 @@ PartitionAnswer: TypeAlias = Answer[TopicPartition, T]
 
 
 class Part(NamedTuple):
-    """One partition's part of a response. value: its result, if there is no error."""
+    """The part of a response about one partition. value: its result, if there is no error."""
 
     tp: TopicPartition
     error_code: int
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a request asked for. api: the API's name. words: as error messages say it. group_id: of which group, "" for none."""
+    """Describes a request for error messages. api: the name of the API. words: what was requested. group_id: the group; "" without one."""
 
     api: str
     words: str
@@ -47,11 +47,11 @@ class Asked(NamedTuple):
 def partition_answer(
     who: str, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: Asked
 ) -> PartitionAnswer[Any]:
-    """Sort the parts of a response by what the API's table says about their error codes.
+    """Sort the parts of a response by their error codes: into results, keys to ask about again, and errors.
 
-    who: the broker, as error messages name it. what: the request. A partition that the response leaves out is asked about again. A
-    partition that was not asked about is ignored, and so is a second part about the same one. A partition whose error code means "there is
-    none" has the value None.
+    who: the broker, in error messages. policy: the reactions to error codes. what: the request. A partition that the response leaves out is
+    asked about again. A partition that was not requested is ignored, and so is a second part about the same partition. A partition whose
+    error code means "there is none" has the value None.
     """
     answer: PartitionAnswer[Any] = Answer.missing(wanted, f"{who} left it out of its answer")
     unheard = set(wanted)

@@ -26,10 +26,10 @@ Destination: TypeAlias = int | Literal["controller"] | flow.Destination | None
 
 
 def request(message: Request[R], *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None) -> Flow[R]:
-    """Send a request once and return the response; None for a Produce with acks=0, which has none.
+    """Send a request once and return the response; None for a Produce with acks=0, which has no response.
 
-    version: None for the newest version that both sides have released; unreleased ones have to be named. timeout_ms: for the response, None
-    for request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
+    version: None for the newest version that both sides have released; an unreleased version must be given. timeout_ms: the time for the
+    response; None for request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
     """
     target = Controller() if node == CONTROLLER else ThisNode(node) if isinstance(node, int) else node
     bounds = {} if version is None else {"min_version": version, "max_version": version}
@@ -39,7 +39,7 @@ def request(message: Request[R], *, node: Destination = ANY_NODE, version: int |
 
 
 def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
-    """Return the versions that a node and levada share, both ends included, by the API's name. Raises as request() does."""
+    """Return the versions that both a node and levada support, by API name: the first and the last one. Raises as request() does."""
     reply = yield from request(handshake_request(), node=node)
     if reply.error_code:
         raise broker_error(reply.error_code, "ApiVersions")
@@ -47,7 +47,7 @@ def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int
 
 
 def shared_versions(spoken: BrokerVersions) -> Mapping[str, tuple[int, int]]:
-    """Return the versions that a broker and levada share, both ends included, by the API's name."""
+    """Return the versions that both a broker and levada support, by API name: the first and the last one."""
     theirs = spoken.ranges
     shared = {api.NAME: _shared(api, *theirs[key]) for key, api in APIS.items() if key in theirs}
     return {name: span for name, span in shared.items() if span[0] <= span[1]}

@@ -18,7 +18,7 @@ from levada.error_codes import ErrorCode
 
 
 class Reaction(Enum):
-    """What to do about the error code of one key."""
+    """The reaction to the error code of one key."""
 
     AT_ONCE = "ask again at once"
     RETRY = "ask again after a pause"
@@ -31,7 +31,7 @@ class Reaction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The table of one API. otherwise: the reaction to codes that it does not list."""
+    """The reactions of one API to error codes. otherwise: the reaction to codes that the table does not list."""
 
     on_error: Mapping[ErrorCode, Reaction]
     otherwise: Reaction = Reaction.RAISE
@@ -42,7 +42,7 @@ class RetryPolicy:
 
 
 class Retries:
-    """The retries of one operation. limit: the largest number for each key, None for as long as the operation's time lasts."""
+    """The retries of one operation. limit: the maximum number of retries for each key; None retries until the operation's time is over."""
 
     def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, limit: int | None = None) -> None:
         self.metadata = metadata
@@ -51,12 +51,12 @@ class Retries:
         self._used: Counter[Hashable] = Counter()
 
     def may_go_on(self, subject: Hashable) -> bool:
-        """Count one retry of a key. False when the limit is exceeded."""
+        """Count one retry of a key. Return False if the limit is exceeded."""
         self._used[subject] += 1
         return self._limit is None or self._used[subject] <= self._limit
 
     def pause(self, attempts: int, *, refresh: bool) -> Flow[None]:
-        """Wait for the back-off after this many earlier attempts; with `refresh`, also for a metadata update."""
+        """Wait for the back-off after this number of attempts. refresh: whether to wait for a metadata update, too."""
         version = self.metadata.request_update() if refresh else 0
         yield Sleep(self._backoff.delay_ms(attempts))
         if refresh:

@@ -34,27 +34,27 @@ AnyExchange: TypeAlias = Generator[bytes | BlockingStep | Promise[Any], Any, Non
 
 
 class Mechanism(Protocol):
-    """A SASL mechanism, of the user's or one of levada's."""
+    """A SASL mechanism: one of levada's, or one of the program."""
 
     @property
     def name(self) -> str:
-        """Its name in SaslHandshake."""
+        """The name of the mechanism in SaslHandshake."""
         ...
 
     def begin(self, host: str) -> AnyExchange:
-        """Begin the exchange of one connection."""
+        """Begin the SASL exchange for a connection. host: the broker's host name."""
         ...
 
 
 class SaslAuthentication:
-    """Authenticates each connection by one mechanism. helpers: run the steps that the mechanism declares as blocking."""
+    """Authenticates connections by one mechanism. helpers: run the steps that the mechanism declares as blocking."""
 
     def __init__(self, mechanism: Mechanism, helpers: Helpers) -> None:
         self._mechanism = mechanism
         self._helpers = helpers
 
     def __call__(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
-        """Authenticate one connection. Return the session's lifetime in ms, 0 if it does not end. Raises AuthenticationError."""
+        """Authenticate a connection. Return the lifetime of the session in ms; 0 if it does not end. Raises AuthenticationError."""
         yield from self._agree(versions)
         try:
             return (yield from self._exchange(versions, host))

@@ -42,7 +42,7 @@ _UNANSWERED_AT_A_VERSION = 2
 
 
 class Ask(NamedTuple):
-    """A request of the set-up. event: the event that sending it is in the table of states."""
+    """A request of the set-up. event: the event that belongs to sending it, in the table of connection states."""
 
     request: Request
     version: int
@@ -51,7 +51,7 @@ class Ask(NamedTuple):
 
 
 class Await(NamedTuple):
-    """A wait for something else than the broker. The flow gets its error thrown in. what: its name in error messages."""
+    """A wait for something other than the broker. Its error is thrown into the flow. what: names it in error messages."""
 
     promise: Promise[Any]
     what: str
@@ -75,23 +75,24 @@ not end), and raises when authentication fails.
 def set_up(
     fallback: BrokerVersions | None, authenticate: Authenticate | None, host: str, first: int = ApiVersionsRequest.MAX_VERSION
 ) -> SetupFlow[SetUp]:
-    """Do all that is needed before requests may be sent.
+    """Negotiate versions and authenticate, which is all that is needed before other requests may be sent.
 
-    fallback: the versions of brokers that cannot be asked. first: the version of ApiVersions to begin with.
+    fallback: the versions of brokers that cannot be asked for them; None asks. authenticate: None without SASL. first: the version of
+    ApiVersions to begin with.
     """
     versions = fallback if fallback is not None else (yield from negotiate(first))
     return SetUp(versions) if authenticate is None else (yield from prove(versions, authenticate, host))
 
 
 def prove(versions: BrokerVersions, authenticate: Authenticate, host: str) -> SetupFlow[SetUp]:
-    """Authenticate, for the first time or again."""
+    """Authenticate a connection for the first time, or again before the session ends."""
     return SetUp(versions, (yield from authenticate(versions, host)))
 
 
 def negotiate(first: int = ApiVersionsRequest.MAX_VERSION) -> SetupFlow[BrokerVersions]:
-    """Ask for the broker's versions, in at most two requests (KIP-511). first: the version of ApiVersions to begin with.
+    """Request the broker's versions, in at most two requests (KIP-511). first: the version of ApiVersions to begin with.
 
-    Raises ProtocolError for a response that cannot be read, BrokerError for an error that the broker answered.
+    Raises ProtocolError for a response that cannot be read, and BrokerError for a response with an error.
     """
     version = first
     reply = read_reply((yield _ask_versions(first)), first)
@@ -108,8 +109,9 @@ def _ask_versions(version: int) -> Ask:
 
 
 class _Unanswered(NamedTuple):
-    """ends: how many connections in a row ended without an answer. ended_ms: when the last one did. has_untried: whether a version was left
-    that had not failed twice.
+    """Counts the connections to an address that ended without an answer.
+
+    ends: how many did so in a row. ended_ms: when the last one ended. has_untried: whether a version was left that had not failed twice.
     """
 
     ends: int
@@ -121,12 +123,13 @@ _NO_END = _Unanswered(0, -1, has_untried=True)
 
 
 class FirstVersions:
-    """The version of ApiVersions to begin with at each address: the newest, unless the broker closes the connection at it.
+    """The version of ApiVersions to begin with at each address: the newest, unless the broker closes the connection because of that
+    version.
 
-    Brokers answer UNSUPPORTED_VERSION to a version they do not know (KIP-511), but some servers that speak the protocol do not: Azure Event
-    Hubs resets the connection. An address that ends two connections in a row without an answer is asked with version 3 next, then with
-    version 0, then with the newest again. One connection proves nothing, because a broker that stops ends it as well. It ends all its
-    connections at once, so the second one must begin after the first has ended.
+    Brokers answer UNSUPPORTED_VERSION to a version that they do not know (KIP-511), but some servers that speak the protocol do not: Azure
+    Event Hubs resets the connection. If an address ends two connections in a row without an answer, the next version to try is 3, then 0,
+    then the newest again. One connection proves nothing, because a broker that stops ends its connections as well. It ends all of them at
+    once, so the second connection must begin after the first has ended.
     """
 
     def __init__(self) -> None:
@@ -134,13 +137,13 @@ class FirstVersions:
         self._ends: dict[str, _Unanswered] = {}
 
     def of(self, address: str) -> int:
-        """Return the version to begin with."""
+        """Return the version of ApiVersions to begin with at an address."""
         return _FIRST_VERSIONS[self._steps.get(address, 0)]
 
     def unanswered(self, address: str, began_ms: int, now_ms: int) -> bool:
         """Record that the broker ended a connection instead of answering. Return whether a version is left that has not failed twice.
 
-        began_ms: when the connection was begun.
+        began_ms: when the connection was begun, in ms.
         """
         before = self._ends.get(address, _NO_END)
         if began_ms <= before.ended_ms:
@@ -154,10 +157,10 @@ class FirstVersions:
         return has_untried
 
     def answered(self, address: str, versions: BrokerVersions) -> BrokerVersions:
-        """Record a broker's answer. Return its versions, without those of ApiVersions at which it closes the connection.
+        """Record a broker's answer. Return its versions, without the versions of ApiVersions at which it closes the connection.
 
-        Version 0 has no features of the cluster, which transactions need. A broker that answers it and knows version 3 is asked with the
-        newest version again next time.
+        Version 0 does not have the cluster's features, which transactions need. If a broker answers version 0 and supports version 3, the
+        next connection begins with the newest version again.
         """
         self._ends.pop(address, None)
         first = self.of(address)
@@ -202,7 +205,7 @@ class Setups:
         self._waiting: dict[ConnectionKey, _Running] = {}
 
     def begin(self, key: ConnectionKey, node: Node, now_ms: int) -> SetupStep | SetUp:
-        """Start the flow: the transport is ready. Return the first step."""
+        """Start the set-up of a connection whose transport is ready. Return the first step."""
         first = self.first_versions.of(node.address)
         self._running[key] = _Running(set_up(self._fallback, self.authenticate, node.host, first))
         return self._resume(key, None, now_ms)
@@ -214,15 +217,15 @@ class Setups:
         return self._resume(key, None, now_ms)
 
     def answered(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> SetupStep | SetUp:
-        """Take a response; return the next step. Raises what the flow raises."""
+        """Pass a response to the flow; return the next step. Raises the errors of the flow."""
         return self._resume(key, frame, now_ms)
 
     def due(self, now_ms: int) -> list[ConnectionKey]:
-        """Return the connections whose wait for something other than the broker is over, such as for a token."""
+        """Return the connections whose wait for something other than the broker, such as a token, is over."""
         return [key for key, run in self._waiting.items() if now_ms >= run.deadline_ms or (run.waits_for and run.waits_for.promise.done)]
 
     def go_on(self, key: ConnectionKey, now_ms: int) -> SetupStep | SetUp:
-        """Resume the flow of a connection that due() returned; return the next step. Raises what the flow raises."""
+        """Resume the flow of a connection that due() has returned; return the next step. Raises the errors of the flow."""
         running = self._waiting.pop(key)
         wait, running.waits_for = running.waits_for, None
         assert wait is not None
@@ -239,14 +242,14 @@ class Setups:
         return "" if running is None or running.waits_for is None else f"still waits for {running.waits_for.what}"
 
     def next_deadline_ms(self) -> int:
-        """Return the time in ms at which the next wait ends at the latest; 0 if one has ended already, NEVER_MS if there is none."""
+        """Return the time, in ms, by which the next wait ends; 0 if a wait has ended already, NEVER_MS if there is none."""
         if not self._waiting:
             return NEVER_MS
         waits = self._waiting.values()
         return 0 if any(run.waits_for and run.waits_for.promise.done for run in waits) else min(run.deadline_ms for run in waits)
 
     def forget(self, key: ConnectionKey) -> None:
-        """Drop the flow of a connection that ended."""
+        """Drop the set-up flow of a connection that has ended."""
         self._waiting.pop(key, None)
         if (running := self._running.pop(key, None)) is not None:
             running.flow.close()

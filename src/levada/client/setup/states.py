@@ -37,7 +37,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionEvent(Enum):
-    """What changes the state of a connection."""
+    """An event that changes the state of a connection."""
 
     BEGUN = "a connection was begun"
     ASKED_VERSIONS = "ApiVersions was sent"

@@ -44,7 +44,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as it was fetched. lifetime_ms: how long it is valid from then on, None if that is unknown."""
+    """A fetched token. lifetime_ms: how long it is valid from its arrival on; None if that is not known."""
 
     value: str = field(repr=False)
     lifetime_ms: int | None
@@ -52,10 +52,10 @@ class Token:
 
 
 class RefreshWindow(NamedTuple):
-    """When to fetch the next token: the settings sasl.login.refresh.* of Java's client.
+    """Tells when to fetch the next token, by the settings sasl.login.refresh.* of Java's client.
 
-    factor, jitter: after this part of the lifetime, plus up to this part at random. min_period_ms: not sooner than that. buffer_ms: not
-    closer to the end than that. When the last two together exceed the lifetime, neither applies.
+    factor, jitter: after this part of the lifetime, plus a random part of up to `jitter`. min_period_ms: the shortest time after a fetch.
+    buffer_ms: the shortest time before the end of the lifetime. If the last two together exceed the lifetime, neither applies.
     """
 
     factor: float
@@ -64,7 +64,7 @@ class RefreshWindow(NamedTuple):
     buffer_ms: int
 
     def after_ms(self, lifetime_ms: int, random: Random) -> int:
-        """Return how long after a token has come the next one has to be fetched."""
+        """Return after how many milliseconds from the arrival of a token the next one has to be fetched."""
         wanted_ms = max(int(lifetime_ms * (self.factor + self.jitter * random.random())), _LEAST_PAUSE_MS)
         if self.min_period_ms + self.buffer_ms > lifetime_ms:
             return wanted_ms
@@ -72,9 +72,9 @@ class RefreshWindow(NamedTuple):
 
 
 class TokenKeeper:
-    """The token of one client. fetch: starts fetching a token; whether a KafkaError of it is retried depends on its `retriable`.
+    """The token of one client. fetch: starts to fetch a token. A KafkaError of it is retried if the error is `retriable`.
 
-    patience_ms: how long a fetch may take before another one may be started. wall_ms: returns the time since the epoch.
+    patience_ms: how long a fetch may take before another one may be started. wall_ms: returns the time in ms since the epoch.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class TokenKeeper:
         """The fetches that were abandoned and have not returned."""
 
     def current(self) -> Promise[Token]:
-        """Return a promise of the token to log in with. It is rejected with the reason why none could be fetched, such as a TokenError."""
+        """Return a promise of the token for a login. If no token could be fetched, it is rejected with the reason, such as a TokenError."""
         if self._is_good():
             return Promise.resolved(self._token)  # type: ignore[arg-type]
         if self._error is not None:
@@ -141,7 +141,7 @@ class TokenKeeper:
             self._keeping = False
 
     def _fetch_once(self) -> Flow[int | None]:
-        """Fetch a token. Return how long to wait before the next fetch, None to wait until a login asks for one."""
+        """Fetch a token. Return for how many milliseconds to wait before the next fetch; None to wait until a login needs a token."""
         if len(self._late) >= _MOST_LATE:
             return self._failed(unanswered(f"{_MOST_LATE} attempts to fetch a token have not returned"))
         fetching = self._fetch()

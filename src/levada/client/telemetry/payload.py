@@ -18,7 +18,7 @@ UNCOMPRESSED = 0
 
 
 class Subscription(NamedTuple):
-    """What a broker subscribes to. metrics: prefixes of names. codecs: those it accepts, the best first."""
+    """The metrics to which a broker subscribes. metrics: prefixes of their names. codecs: the codecs that it accepts, the best first."""
 
     id: int
     metrics: tuple[str, ...]
@@ -40,16 +40,16 @@ class Subscription(NamedTuple):
         )
 
     def codec(self, known: Iterable[int]) -> int:
-        """Return the first codec that this client knows too."""
+        """Return the first codec of the subscription that this client supports. known: the codecs that it supports."""
         return next((codec for codec in self.codecs if codec in known), UNCOMPRESSED)
 
     def wants(self, name: str) -> bool:
-        """Whether the broker subscribes to a metric of this name."""
+        """Whether the broker subscribes to the metric with this name."""
         return any(beginning in EVERYTHING or name.startswith(beginning) for beginning in self.metrics)
 
 
 class Counted(NamedTuple):
-    """The totals at a time, in milliseconds since the epoch. The next deltas count from there."""
+    """Totals of metrics, and their time in ms since the epoch. The next deltas are differences to them."""
 
     totals: Mapping[MetricName, float]
     at_ms: int
@@ -77,12 +77,12 @@ def points(values: Mapping[MetricName, float], subscription: Subscription, since
 
 
 def of_the_client_as_a_whole(found: Sequence[Point]) -> list[Point]:
-    """Return the points without those of single nodes, topics and partitions."""
+    """Return the points that do not belong to a single node, topic or partition."""
     return [point for point in found if not point.attributes]
 
 
 def totals(values: Mapping[MetricName, float]) -> Mapping[MetricName, float]:
-    """Return the metrics that only grow."""
+    """Return the metrics whose values only grow."""
     return {metric: value for metric, value in values.items() if metric.is_total}
 
 

@@ -35,7 +35,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What changes the state."""
+    """An event that changes the state of client telemetry."""
 
     ASKED = "a broker is asked for its subscription"
     SUBSCRIBED = "the broker wants metrics"
@@ -94,7 +94,7 @@ DEFAULT_INTERVAL_MS = 300_000
 
 
 class Pause(Enum):
-    """How long to wait before a broker is asked for its subscription again."""
+    """How long to wait before the subscription is requested again."""
 
     NONE = "not at all"
     INTERVAL = "the push interval"
@@ -117,6 +117,6 @@ PAUSES: Mapping[ErrorCode, Pause] = {
 
 
 def pause_ms(code: ErrorCode, interval_ms: int) -> int:
-    """Return the pause in milliseconds, NEVER_MS if it never ends."""
+    """Return the pause after an error code in ms; NEVER_MS if it never ends. interval_ms: the push interval."""
     pause = PAUSES.get(code, Pause.INTERVAL)
     return {Pause.NONE: 0, Pause.INTERVAL: interval_ms, Pause.FOR_EVER: NEVER_MS}[pause]

@@ -48,8 +48,9 @@ once.
 class Telemetry:
     """The telemetry of one client.
 
-    read: returns all metrics at a time. wall_ms: returns the time since the epoch. resource: attributes of all metrics. compress: called
-    with a codec's number and data; codecs: the numbers it knows. instance_id: the client instance id, once a broker has assigned it.
+    read: returns all metrics at a time in ms. wall_ms: returns the time in ms since the epoch. resource: attributes of all metrics.
+    compress: compresses data with the codec of this number. codecs: the supported codec numbers. instance_id: the client instance id, once
+    a broker has assigned it.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Telemetry:
         self.state = state
 
     def poll(self, now_ms: int) -> int:
-        """Begin what is due; return when to be polled again."""
+        """Begin the request that is due; return the time, in ms, of the next poll."""
         if self.state is State.SUBSCRIPTION_NEEDED:
             return self._begin(self._subscribe, now_ms)
         if self.state is State.PUSH_NEEDED:
@@ -113,8 +114,8 @@ class Telemetry:
             self._log.error("telemetry stops because of a bug in levada", error=done.error)
 
     def close(self, now_ms: int, deadline_ms: int) -> Promise[None]:
-        """Push for the last time, if a broker wants metrics, and end; the promise is settled then. A second call returns the
-        same promise.
+        """Push for the last time, if a broker wants metrics, and end. Return a promise that is then settled. A second call returns the same
+        promise.
         """
         if self._last is None:
             self._last = self._engine.flows.start(self._terminate(), now_ms, deadline_ms=deadline_ms, describe="the last telemetry")
@@ -182,7 +183,7 @@ class Telemetry:
             self._wait(subscription.interval_ms)
 
     def _next(self, subscription: Subscription, values: Mapping[MetricName, float], at_ms: int) -> Counted:
-        """Return the totals that the next push counts from."""
+        """Return the totals to which the values of the next push are relative."""
         return Counted(totals(values), at_ms) if subscription.temporality is Temporality.DELTA else self._beginning
 
     def _not_taken(self, code: ErrorCode, codec: int, told: Counted) -> None:
@@ -191,7 +192,9 @@ class Telemetry:
             self._codecs.discard(codec)
 
     def _payload(self, subscription: Subscription, codec: int, values: Mapping[MetricName, float], since: Counted, at_ms: int) -> bytes:
-        """Return the bytes to push. If they exceed the broker's limit, single nodes, topics and partitions are left out."""
+        """Return the encoded metrics to push. If they exceed the broker's limit, metrics of single nodes, topics and partitions are left
+        out.
+        """
         found = points(values, subscription, since)
         packed = self._packed(subscription, codec, Payload(found, at_ms, subscription.temporality, self._resource))
         if len(packed) <= subscription.max_bytes:
@@ -204,7 +207,7 @@ class Telemetry:
         return data if codec == UNCOMPRESSED else self._compress(codec, data)
 
     def _ask(self, request: Request[Any], refused: Callable[[ErrorCode], None] = lambda code: None) -> Flow[Any]:
-        """Return a broker's response; None after an error, with the state changed."""
+        """Send a request and return the response. After an error, change the state and return None. refused: called with the error code."""
         try:
             reply = yield Call(request, self._whom())
         except ENDED:
@@ -229,7 +232,7 @@ class Telemetry:
         return reply
 
     def _whom(self) -> ConnectionKey | None:
-        """Return the same broker as long as it is there, else any."""
+        """Return the connection to the broker that was asked before, as long as the cluster has it; else to any broker."""
         if self._node is None or not self._engine.network.knows(self._node):
             node = self._engine.network.least_loaded_node(self._engine.now_ms)
             self._node = None if node is None else ConnectionKey(node.id)
