@@ -19,7 +19,7 @@ TIME_BITS = 63
 
 
 def first_wait_s(wait_s: float) -> float:
-    """Return for how long to wait at first when something is due after wait_s.
+    """Return for how many seconds to wait at first if something is due after wait_s seconds.
 
     The kernel may end epoll_wait and similar calls late, by up to 0.1 % of the time, or 0.5 % for a niced process. So a long wait ends a
     little early, and the short rest is waited for separately.
@@ -31,11 +31,11 @@ class Clock(Protocol):
     """Two clocks in milliseconds: a monotonic one, and the time since the epoch."""
 
     def now_ms(self) -> int:
-        """Monotonic time; only differences mean anything."""
+        """The time on a monotonic clock, in ms; only differences have a meaning."""
         ...
 
     def wall_ms(self) -> int:
-        """Time since the epoch, for record timestamps."""
+        """The time in ms since the epoch, for record timestamps."""
         ...
 
 
@@ -43,11 +43,11 @@ class SystemClock:
     """The machine's clocks."""
 
     def now_ms(self) -> int:
-        """Monotonic time; only differences mean anything."""
+        """The time on a monotonic clock, in ms; only differences have a meaning."""
         return time.monotonic_ns() // 1_000_000
 
     def wall_ms(self) -> int:
-        """Time since the epoch, for record timestamps."""
+        """The time in ms since the epoch, for record timestamps."""
         return time.time_ns() // 1_000_000
 
 
@@ -60,7 +60,7 @@ _ISO_DURATION = re.compile(
 def duration_ms(text: str) -> int:
     """Return an ISO 8601 duration in milliseconds, as Java's Duration.parse() reads it: P1D, PT6H, PT1H30M, PT0.5S.
 
-    A fraction of a millisecond is dropped. Raises ValueError for anything else, and for a negative duration.
+    A fraction of a millisecond is dropped. Raises ValueError for any other text, and for a negative duration.
     """
     found = _ISO_DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
@@ -74,7 +74,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def epoch_ms(time: datetime | int) -> int:
-    """Return milliseconds since the epoch; ValueError for a negative number, one beyond 64 bits, a datetime without a time zone."""
+    """Return a time in milliseconds since the epoch.
+
+    Raises ValueError for a negative number, a number beyond 64 bits, and a datetime without a time zone.
+    """
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ValueError(f"{time!r} has no time zone; give an aware datetime, such as one with tzinfo=datetime.UTC")
@@ -94,7 +97,7 @@ def epoch_ms(time: datetime | int) -> int:
 class Now:
     """The time of the engine's last step, for components that need a time between two calls of their poll().
 
-    ms: monotonic milliseconds. The engine sets it at the beginning of each step, and it does not change until the next one.
+    ms: the time on the monotonic clock in ms. The engine sets it at the beginning of each step; it does not change until the next step.
     """
 
     __slots__ = ("ms",)
@@ -109,11 +112,11 @@ _MAX_EXPONENT = 30
 
 
 class ExponentialBackoff:
-    """How long to wait before the next attempt: initial x 2^attempts, times a random factor in [0.8, 1.2], at most max.
+    """Computes the delay before the next attempt: initial x 2^attempts, times a random factor in [0.8, 1.2], at most max.
 
-    The factor keeps clients that failed at the same time from trying again at the same time.
+    The factor prevents clients that failed at the same time from trying again at the same time.
 
-    With max <= initial the delay is fixed: the smaller of both, without jitter.
+    With max <= initial the delay is always the smaller of both, without a random factor.
     """
 
     def __init__(self, initial_ms: int, max_ms: int, random: Random) -> None:
@@ -122,7 +125,7 @@ class ExponentialBackoff:
         self._random = random
 
     def delay_ms(self, attempts: int) -> int:
-        """Return the delay after this many earlier attempts, 0 for the first delay."""
+        """Return the delay in ms after this many failed attempts; with 0 attempts, the first delay."""
         if self._max_ms <= self._initial_ms:
             return min(self._initial_ms, self._max_ms)
         exponential = self._initial_ms * _BACKOFF_MULTIPLIER ** min(attempts, _MAX_EXPONENT)

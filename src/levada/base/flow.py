@@ -28,11 +28,11 @@ class Destination:
 class Call:
     """Send a request, and resume with its response.
 
-    node: a node id, a connection key, a Destination, or ANY_NODE for the least loaded node. The runner looks up the destination, connects
-    and waits until the connection is ready. timeout_ms: for this request, None for request.timeout.ms. expect_response: False resumes with
-    None once the request is written. may_block: the broker may take long on purpose. Because responses come in order, later requests on
-    that connection would wait behind it: if the flow's time is over first, the connection is closed, unless other requests wait for
-    responses on it. Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
+    node: a node id, a connection key, a Destination, or ANY_NODE for the least loaded node. The runner finds the connection and waits until
+    it is ready. timeout_ms: the time for the response; None for request.timeout.ms. expect_response: if False, resume with None once the
+    request is written. may_block: whether the broker may delay the response on purpose. Because responses come in order, later requests on
+    that connection would wait behind it. So if the flow's time is over first, the connection is closed, unless other requests wait for
+    responses on it. Errors thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
     """
 
     request: Any
@@ -46,23 +46,23 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Resume after this many milliseconds, with None."""
+    """Resume with None after this many milliseconds."""
 
     ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Resume with the promise's value, or have its error thrown in."""
+    """Resume with the value of a promise. If the promise is rejected, its error is thrown into the flow."""
 
     promise: Promise[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitAny:
-    """Resume with the first of several promises that is settled in any way, or with None when the time is over before.
+    """Resume with the first of several promises that is resolved or rejected, or with None if the time is over before.
 
-    No error is thrown in; the flow looks at the promise. timeout_ms: None waits without limit.
+    No error is thrown into the flow; the flow looks at the promise. timeout_ms: None waits without limit.
     """
 
     promises: Sequence[Promise[Any]]
@@ -81,7 +81,7 @@ def at_once(value: T) -> Flow[T]:
 
 @dataclass(slots=True)
 class Until:
-    """Resume with True once the promise is settled in any way, or with False at the deadline. No error is thrown in."""
+    """Resume with True once the promise is resolved or rejected, or with False at the deadline. No error is thrown into the flow."""
 
     promise: Promise[Any]
     deadline_ms: int = NEVER_MS
@@ -89,10 +89,10 @@ class Until:
 
 @dataclass(slots=True)
 class Compute:
-    """Resume with the result of `run`, or have its error thrown in.
+    """Resume with the result of `run`. If `run` raises, its error is thrown into the flow.
 
-    size_bytes: about how much data it processes. A driver may run a long piece in another thread, so that it does not block an event loop,
-    but only one at a time. The piece ends before the driver throws anything into the flow or closes it.
+    size_bytes: roughly how much data is processed. A driver may let another thread run a long computation, so that it does not block an
+    event loop, but only one at a time. The computation ends before the driver throws anything into the flow or closes it.
     """
 
     run: Callable[[], Any]
@@ -101,9 +101,10 @@ class Compute:
 
 @dataclass(slots=True)
 class CallUser:
-    """Resume with the result of a user's function, or have its error thrown in. It runs in the caller's thread or task, without the lock.
+    """Resume with the result of a function of the program. If the function raises, its error is thrown into the flow.
 
-    what: names the function. In levada.aio an awaitable result is awaited; in the blocking API it is a TypeError.
+    The function runs in the caller's thread or task, without the lock. what: names the function. In levada.aio an awaitable result is
+    awaited; in the blocking API it is a TypeError.
     """
 
     run: Callable[[], Any]

@@ -16,7 +16,7 @@ WINDOW_MS = 30_000
 
 
 class Measure:
-    """How many values there were, their sum and the largest one. Used by one thread at a time."""
+    """The count, the sum and the maximum of some values. Used by one thread at a time."""
 
     __slots__ = ("_began_ms", "_count", "_earlier", "_most", "_sum", "count", "total")
 
@@ -53,22 +53,22 @@ class Measure:
         return sum(window[1] for window in self._windows(now_ms)) / self._seconds(now_ms)
 
     def average(self, now_ms: int) -> float:
-        """Return the mean of the values, nan without any."""
+        """Return the mean of the values; nan if there are none."""
         windows = self._windows(now_ms)
         count = sum(window[1] for window in windows)
         return sum(window[2] for window in windows) / count if count else nan
 
     def maximum(self, now_ms: int) -> float:
-        """Return the largest value, nan without any."""
+        """Return the maximum of the values; nan if there are none."""
         return max((window[3] for window in self._windows(now_ms)), default=nan)
 
     def _windows(self, now_ms: int) -> list[tuple[int, int, float, float]]:
-        """Return the windows that are not too old: when each began, count, sum and largest value."""
+        """Return the time windows that are not too old: for each, its start, and the count, sum and maximum of its values."""
         newest = (self._began_ms, self._count, self._sum, self._most)
         windows = [newest, self._earlier] if self._count else []
         return [window for window in windows if window is not None and now_ms - window[0] < 2 * WINDOW_MS]
 
     def _seconds(self, now_ms: int) -> float:
-        """Return the length of the windows in seconds, at least that of one full window: the first rates would be absurd otherwise."""
+        """Return the total length of the windows in seconds, at least one full window, so that the first rates are not much too high."""
         began_ms = min((window[0] for window in self._windows(now_ms)), default=now_ms)
         return max(now_ms - began_ms, WINDOW_MS) / 1000

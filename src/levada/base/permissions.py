@@ -16,8 +16,8 @@ from levada.errors import BrokerError, broker_error
 class Need(NamedTuple):
     """A permission for one type of resource.
 
-    operations: any of them is enough. is_whole: without it, nothing of the request is done. or_on_cluster: this operation on the cluster is
-    enough for every resource.
+    operations: any one of them is sufficient. is_whole: whether the whole request is refused without the permission. or_on_cluster: an
+    operation on the cluster that is sufficient for every resource; None if there is none.
     """
 
     operations: tuple[AclOperation, ...]
@@ -158,7 +158,7 @@ def refused(api: str, code: int, text: str, names: Mapping[ResourceType, str]) -
 
 
 def needed(api: str, code: int, names: Mapping[ResourceType, str]) -> str:
-    """Return the operation and resource that this user needs a permission for, "" where an error code is about something else."""
+    """Return the operation and resource for which this user needs a permission, as text; "" if the error code is about something else."""
     for resource_type, need in NEEDS.get(api, {}).items():
         if CODES[resource_type] == code:
             operations = " or ".join(operation.name for operation in need.operations)

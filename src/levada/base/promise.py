@@ -15,10 +15,11 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """A result that is resolved or rejected once; later attempts have no effect and return False.
+    """A result that is resolved or rejected once. Later attempts have no effect and return False.
 
-    Callbacks run inside resolve() or reject(), in the order in which they were added. They must be short, and are never user code. A
-    callback that raises is a bug; the others still run, and then the first error is raised to the caller of resolve() or reject().
+    Callbacks run inside resolve() or reject(), in the order in which they were added. They must be short, and are never code of the
+    program. A callback that raises is a bug; the other callbacks still run, and then the first error is raised to the caller of resolve()
+    or reject().
     """
 
     __slots__ = ("_callbacks", "_error", "_value", "done")
@@ -31,30 +32,30 @@ class Promise(Generic[T]):
 
     @classmethod
     def resolved(cls, value: T) -> Promise[T]:
-        """Return a promise that already has its value."""
+        """Return a promise that is already resolved with this value."""
         promise = cls()
         promise.resolve(value)
         return promise
 
     @classmethod
     def rejected(cls, error: BaseException) -> Promise[T]:
-        """Return a promise that has already failed."""
+        """Return a promise that is already rejected with this error."""
         promise: Promise[T] = cls()
         promise.reject(error)
         return promise
 
     @property
     def error(self) -> BaseException | None:
-        """The error it was rejected with, None while pending or after success."""
+        """The error with which the promise was rejected; None if it is pending or resolved."""
         return self._error
 
     @property
     def is_awaited(self) -> bool:
-        """Whether any callback is registered."""
+        """Whether a callback is registered."""
         return bool(self._callbacks)
 
     def result(self) -> T:
-        """Return the value or raise the error; IllegalStateError while pending."""
+        """Return the value or raise the error. Raises IllegalStateError if the promise is pending."""
         if not self.done:
             raise IllegalStateError("the promise is still pending")
         if self._error is not None:
@@ -62,7 +63,7 @@ class Promise(Generic[T]):
         return self._value  # type: ignore[return-value]
 
     def resolve(self, value: T) -> bool:
-        """Settle with a value; False when already settled."""
+        """Settle the promise with a value. Return False if it was settled before."""
         if self.done:
             return False
         self._value = value
@@ -70,7 +71,7 @@ class Promise(Generic[T]):
         return True
 
     def reject(self, error: BaseException) -> bool:
-        """Settle with an error; False when already settled."""
+        """Settle the promise with an error. Return False if it was settled before."""
         if self.done:
             return False
         self._error = error
@@ -78,14 +79,14 @@ class Promise(Generic[T]):
         return True
 
     def on_done(self, callback: Callable[[Promise[T]], None]) -> None:
-        """Call a function when the promise is settled; at once if it is already."""
+        """Call a function when the promise is settled; at once if it is settled already."""
         if self.done:
             callback(self)
         else:
             self._callbacks.append(callback)
 
     def forget(self, callback: Callable[[Promise[T]], None]) -> None:
-        """Remove a callback; no effect if it was called. A promise may live much longer than those who waited for it."""
+        """Remove a callback that was not called yet, because a promise may live much longer than the code that waits for it."""
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 

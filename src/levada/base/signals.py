@@ -33,9 +33,10 @@ def _nothing() -> None:
 
 
 class DeferredSignals:
-    """A context in which signals are recorded instead of handled. Outside the main thread it does nothing; a nested one is the outer one.
+    """A context in which signals are recorded instead of handled. It does nothing outside the main thread.
 
-    wake: called by the recording handler, at any point of the program, so it takes no lock.
+    Inside another such context, the outer context stays in charge. wake: called by the recording handler, at any point of the program, so
+    it takes no lock.
     """
 
     __slots__ = ("_deferring", "_replaced", "_thread", "noted", "wake")
@@ -69,7 +70,7 @@ class DeferredSignals:
             self._run_noted()
 
     def check(self) -> None:
-        """Run the program's handlers for the signals recorded so far. An exception of theirs comes out, and its clean-up is not
+        """Run the program's handlers for the signals recorded so far. If a handler raises, its exception is raised, and its clean-up is not
         interrupted.
         """
         if self.noted:
@@ -78,7 +79,7 @@ class DeferredSignals:
 
     @classmethod
     def of_this_thread(cls) -> DeferredSignals | None:
-        """Return the open context of the calling thread, if any."""
+        """Return the open context of the calling thread; None without one."""
         deferred = cls._outermost
         return deferred if deferred is not None and deferred._thread == threading.get_ident() else None
 
@@ -97,7 +98,7 @@ class DeferredSignals:
             self._replaced.clear()
 
     def _restore(self) -> None:
-        """Restore the program's handlers, all of them even if one runs meanwhile and raises."""
+        """Restore all handlers of the program, even if a handler runs meanwhile and raises."""
         try:
             self._deferring = False
             while self._replaced:
@@ -129,8 +130,9 @@ class DeferredSignals:
 
     @classmethod
     def _forked(cls) -> None:
-        """In a forked child: drop the recorded signals, which are the parent's, and restore the handlers if the thread that would do so is
-        missing.
+        """Clean up in a forked child: drop the recorded signals, which were sent to the parent.
+
+        Restore the handlers if the thread that would do so does not exist in the child.
         """
         deferred = cls._outermost
         if deferred is not None:
@@ -140,10 +142,10 @@ class DeferredSignals:
 
 
 class UserCode:
-    """A context around user code within a call: the program's signal handlers run there as usual, and those recorded before at once.
+    """A context around code of the program within a call. Signal handlers run as usual; those of recorded signals run at once.
 
-    Their exceptions come out at any point, so it is only for steps that leave nothing half done. Outside of the calling thread's
-    DeferredSignals it does nothing.
+    Their exceptions can be raised at any point, so this context is only for steps that can be interrupted anywhere. Outside of the calling
+    thread's DeferredSignals it does nothing.
     """
 
     __slots__ = ("_deferred",)
@@ -165,8 +167,9 @@ class UserCode:
 
 
 def run_noted() -> None:
-    """Run the recorded handlers of the calling thread, if any: between two pieces of user code, so that their exceptions are not taken for
-    its own.
+    """Run the handlers of the signals recorded in the calling thread, if any.
+
+    Called between two pieces of the program's code, so that an exception of a handler is not taken for an exception of that code.
     """
     deferred = DeferredSignals._outermost
     if deferred is not None and deferred.noted and deferred is DeferredSignals.of_this_thread():

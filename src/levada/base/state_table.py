@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def following(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, who: str) -> S:
-    """Return the state after an event. who: names the owner in errors. Raises IllegalStateError if the table has no such transition."""
+    """Return the state after an event. who: names the object in errors. Raises IllegalStateError if the table has no such transition."""
     after = transitions[state].get(event)
     if after is None:
         raise IllegalStateError(f"{who} that is '{state.value}' met '{event.value}'; this is a bug in levada")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def shown(value: object) -> str:
-    """Return repr(value), or if that raises, the value's type: a broken repr() must not hide the error that it is shown in."""
+    """Return repr(value). If that raises, return the value's type: a broken repr() must not hide the error in whose text it is used."""
     try:
         return repr(value)
     except Exception as error:
@@ -15,7 +15,7 @@ def shown(value: object) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return str(value), or if that raises, shown(value)."""
+    """Return str(value). If that raises, return shown(value)."""
     try:
         return str(value)
     except Exception:
@@ -40,7 +40,7 @@ _UNPRINTABLE = re.compile(rf"\n(?!  )|\t|{_HARMFUL.pattern}")
 
 
 def escaped(text: str) -> str:
-    """Return text that came at least partly from outside, so that it cannot end a line of a log or control a terminal.
+    """Escape a text that comes partly from outside, so that it cannot end a line of a log or control a terminal.
 
     Control characters are written as in a Python string: \\n, \\x1b, \\u202e. A line break stays if two spaces follow.
     """
@@ -48,7 +48,7 @@ def escaped(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return text as escaped() does, but keep line feeds and tabs, which do no harm on a terminal."""
+    """Escape a text like escaped(), but keep line feeds and tabs, which do no harm on a terminal."""
     return _HARMFUL.sub(_written_out, text)
 
 
@@ -57,7 +57,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean '...'?" for an error's text, empty when no known name is near. Case does not count."""
+    """Return "; did you mean '...'?" for an error text; "" if no known name is similar. Upper and lower case count as equal."""
     from difflib import get_close_matches
 
     folded = {one.casefold(): one for one in known}

@@ -30,7 +30,9 @@ class Absent:
 
 
 def no_such_name(module: str, name: str) -> AttributeError:
-    """Return the error for a name that a module of levada lacks. For another client's class name it names levada's class."""
+    """Return the error for a name that a module of levada does not have. If the name is a class of another Kafka client, the error names
+    levada's class.
+    """
     ours = _CLASSES.get(name)
     home = "levada.aio" if name.startswith(_ON_ASYNCIO) else module
     advice = "" if ours is None else f"; use {home}.{ours}"

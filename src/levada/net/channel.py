@@ -23,7 +23,7 @@ LARGE_BYTES = 1 << 14
 
 
 class Channel:
-    """The bytes of one connection, in both directions."""
+    """Reads and writes the bytes of one connection."""
 
     __slots__ = ("_frames", "_outgoing", "_transport", "closed_by_peer", "conn_id", "staged", "state")
 
@@ -38,12 +38,12 @@ class Channel:
 
     @property
     def first_bytes(self) -> bytes:
-        """The first bytes that the other side sent."""
+        """The first bytes that the other side has sent."""
         return bytes(self._frames.prefix)
 
     @property
     def has_parked(self) -> bool:
-        """Whether a frame is not completely written yet."""
+        """Whether a frame is waiting that is not completely written."""
         return bool(self._outgoing)
 
     @property
@@ -53,31 +53,32 @@ class Channel:
 
     @property
     def wants_write(self) -> bool:
-        """Whether the handshake waits for the socket to take bytes."""
+        """Whether the handshake waits until the socket can be written to."""
         return self._transport.wants_write
 
     def handshake(self) -> bool:
-        """Go on with the transport's handshake; True once it is done. Raises OSError."""
+        """Continue the transport's handshake as far as possible now; return whether it is done. Raises OSError."""
         self._transport.handshake()
         if self._transport.ready:
             self.state = ChannelState.READY
         return self._transport.ready
 
     def park(self, frame: Pieces) -> None:
-        """Take the pieces of one frame to be written. IllegalStateError while another frame is not completely written."""
+        """Store the pieces of one frame, to be written by flush(). Raises IllegalStateError while another frame is not completely written.
+        """
         if self._outgoing:
             raise IllegalStateError(f"connection {self.conn_id} is still sending its previous request")
         self._outgoing.add(frame)
 
     def flush(self) -> bool:
-        """Write as much of the frame as the transport takes; True when its last byte was written just now."""
+        """Write as much of the frame as the transport takes; return whether this call has written its last byte."""
         return bool(self._outgoing) and self._outgoing.write(self._transport)
 
     def read(self) -> None:
-        """Read until a frame is complete, nothing is left, the fair share is used up or the other side has closed.
+        """Read until a frame is complete, no bytes are left, the fair share of one step is used up, or the other side has closed.
 
-        A read that did not fill its buffer has emptied the socket, so a second one would find nothing. Raises OSError, and ProtocolError
-        for bytes that are no frame.
+        A read that did not fill its buffer has emptied the socket, so a second read would return nothing. Raises OSError, and ProtocolError
+        for bytes that are not a frame.
         """
         taken = 0
         while not self.staged and taken < FAIR_SHARE:
@@ -87,14 +88,14 @@ class Channel:
                 return
 
     def drain(self) -> None:
-        """Read everything that has arrived, even beyond a complete frame, because the connection is about to be closed. Raises as read()
+        """Read all bytes that have arrived, even beyond a complete frame, because the connection is about to be closed. Raises as read()
         does.
         """
         while self._read_some()[0]:
             pass
 
     def _read_some(self) -> tuple[int, int]:
-        """Return how many bytes were read, and how many would have fit."""
+        """Return the number of bytes that were read, and the size of the buffer they were read into."""
         buffer = self._frames.get_buffer()
         size = len(buffer)
         count = self._transport.read_into(buffer)
@@ -105,5 +106,5 @@ class Channel:
         return count or 0, size
 
     def close(self) -> None:
-        """Release the transport."""
+        """Close the transport."""
         self._transport.close()

@@ -13,7 +13,7 @@ from levada.net.selectable import Ending
 
 
 class Doing(Enum):
-    """What the client was doing with the connection."""
+    """The step of a connection during which it ended."""
 
     CONNECTING = "connecting"
     NEGOTIATING = "waiting for the answer to ApiVersions"
@@ -38,9 +38,9 @@ _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
 
 
 def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: str = "", security_protocol: str = "PLAINTEXT") -> str:
-    """Return the probable cause and what to do about it, without the address.
+    """Return a text with the probable cause of a connection's end, and the remedy. It does not contain the address.
 
-    detail: the text of the operating system or the decoder, used where nothing better is known.
+    detail: the text of the operating system or the decoder, used if no better cause is known.
     """
     invalid_peer = _invalid_peer(first_bytes, security_protocol)
     if invalid_peer is not None and doing not in (Doing.ASKING_FIRST, Doing.WORKING):
@@ -55,7 +55,8 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
 
 
 def is_invalid_peer(first_bytes: bytes) -> bool:
-    """Whether the first bytes prove that no Kafka broker with a plaintext listener is there, so that trying again is useless."""
+    """Return whether the first bytes prove that the other side is not a plaintext listener of a Kafka broker, so that a retry is useless.
+    """
     return _invalid_peer(first_bytes, "") is not None
 
 

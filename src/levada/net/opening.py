@@ -20,7 +20,7 @@ SocketOption: TypeAlias = tuple[int, int, int]
 
 
 class Opening:
-    """A connection that is being established: the address that is tried, and why those before it failed."""
+    """An attempt to establish a connection: the address that is being tried, and why the earlier addresses failed."""
 
     def __init__(self, conn_id: ConnId, route: Route) -> None:
         self.conn_id = conn_id
@@ -30,7 +30,7 @@ class Opening:
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "", Ending.UNRESOLVED)
 
     def attempt_failed(self, error: Exception) -> None:
-        """Record why the last address could not be reached."""
+        """Record why the address that was tried last could not be reached."""
         ending = ending_of(error)
         where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.route.host else ""
         what = "" if ending is Ending.REFUSED else text_of(error)
@@ -40,7 +40,10 @@ class Opening:
 def socket_options(
     *, send_buffer_bytes: int, receive_buffer_bytes: int, keepalive_idle_ms: int, user_timeout_ms: int
 ) -> list[SocketOption]:
-    """Return the options of every socket. -1 bytes and 0 ms mean the system's default, as do options that the system does not have."""
+    """Return the options to set on every socket. -1 bytes and 0 ms leave an option at the system's default.
+
+    Options that the system does not support are left out.
+    """
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
     options += [(socket.SOL_SOCKET, buffer, size) for buffer, size in buffers.items() if size != OS_DEFAULT]
@@ -53,7 +56,7 @@ def socket_options(
 
 
 def new_socket(family: int, options: Iterable[SocketOption]) -> socket.socket:
-    """Return a socket that does not block."""
+    """Return a non-blocking socket with these options."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     for level, option, value in options:
@@ -62,13 +65,14 @@ def new_socket(family: int, options: Iterable[SocketOption]) -> socket.socket:
 
 
 def raise_if_failed(code: int) -> None:
-    """Raise OSError for a result of connecting other than 0."""
+    """Raise OSError if the result code of connecting is not 0."""
     if code:
         raise OSError(code, errno.errorcode.get(code, "error"))
 
 
 def is_connected(sock: socket.socket) -> bool:
-    """Ask the socket whether it is connected: the event may have been for another socket that had the same descriptor. Raises OSError."""
+    """Return whether a socket is connected. The network event may have been for an earlier socket with the same descriptor. Raises OSError.
+    """
     try:
         sock.getpeername()
     except OSError as error:

@@ -19,7 +19,7 @@ WORTH_NAMING = 4096
 
 
 class Outgoing:
-    """The pieces of frames that one connection has to write."""
+    """The pieces of frames that are still to be written to one connection."""
 
     __slots__ = ("_pieces",)
 
@@ -30,7 +30,7 @@ class Outgoing:
         return bool(self._pieces)
 
     def add(self, frame: Pieces) -> None:
-        """Add one frame; small pieces between large ones are joined."""
+        """Add the pieces of one frame. Small pieces between large ones are joined."""
         if len(frame) == 1:
             self._append(frame[0])
             return
@@ -45,7 +45,9 @@ class Outgoing:
         self._add_joined(small)
 
     def write(self, transport: TransportLayer, limit: int | None = None) -> bool:
-        """Write as much as the transport takes, at most `limit` bytes with each call; True when nothing is left. Raises OSError."""
+        """Write as much as the transport takes; return whether nothing is left. limit: the maximum number of bytes per write. Raises
+        OSError.
+        """
         while self._pieces:
             written = self._write_some(transport, limit)
             if not written:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Address(NamedTuple):
-    """One address to connect a socket to."""
+    """One IP address and port that a socket can connect to."""
 
     family: int
     sockaddr: tuple[Any, ...]
@@ -30,8 +30,10 @@ Lookup: TypeAlias = Callable[[str, int], Sequence[Address]]
 
 
 def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Address]:
-    """Return every TCP address of a host, in the system's order of preference. Raises OSError, or ValueError for what can be
-    no host name.
+    """Return every TCP address of a host, in the system's order of preference. Raises OSError, and ValueError if host cannot be a host
+    name.
+
+    literal_only: whether to accept only IP addresses, so that no name server is asked.
     """
     flags = socket.AI_NUMERICHOST if literal_only else 0
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
@@ -41,7 +43,7 @@ def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Add
 def canonical_addresses(
     addresses: Sequence[tuple[str, int]],
 ) -> tuple[list[tuple[str, int]], dict[tuple[str, int], str]]:
-    """Return the full name and port of every address behind each name, and why some names have none. Blocks in the system's resolver.
+    """Return the canonical name and port of every address of each name, and a text for each name that has no address. Blocks.
 
     An address without a name stands for itself (client.dns.lookup=resolve_canonical_bootstrap_servers_only, KIP-235).
     """
@@ -57,9 +59,9 @@ def canonical_addresses(
 
 
 class Route:
-    """The addresses of one host and port, and which one is next.
+    """The addresses of one host and port, and the one to try next.
 
-    pending: a look-up is running. error: why the last look-up failed, else "".
+    pending: whether a look-up is running. error: why the last look-up failed; "" if it did not.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -72,11 +74,11 @@ class Route:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the name has to be looked up before there is a next address."""
+        """Whether all addresses were tried, so that the name has to be looked up before the next attempt."""
         return not self._remaining
 
     def next_address(self) -> Address:
-        """Take the next address; only when not exhausted."""
+        """Return the next address, and move on to the one after it. Only to be called if not exhausted."""
         self._last_tried = self._remaining.pop(0)
         return self._last_tried
 
@@ -85,22 +87,22 @@ class Route:
         self._remaining = []
 
     def found(self, addresses: Sequence[Address]) -> None:
-        """Take the result of a look-up; the address that was tried last goes to the end."""
+        """Store the result of a look-up. The address that was tried last is moved to the end."""
         self._remaining = sorted(addresses, key=lambda address: address == self._last_tried)
         self.error = "" if addresses else "no address"
         self.pending = False
 
     def failed(self, error: Exception) -> None:
-        """Take the error of a look-up."""
+        """Store the error of a look-up."""
         self._remaining = []
         self.error = str(error) or type(error).__name__
         self.pending = False
 
 
 class Resolver:
-    """Looks up the names of routes. notify: called in the look-up's thread at its end.
+    """Looks up the host names of routes in other threads. notify: called in such a thread when its look-up has ended.
 
-    A look-up cannot be interrupted, so it outlives an attempt that was given up; the next attempt uses its result.
+    A look-up cannot be interrupted, so it may last longer than the attempt that started it. Then the next attempt uses its result.
     """
 
     def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up) -> None:
@@ -108,7 +110,7 @@ class Resolver:
         self._lookup = lookup
 
     def start(self, route: Route) -> None:
-        """Look up a route's name, unless a look-up is pending; a literal address is there at once."""
+        """Start to look up the host name of a route, unless a look-up is running. For an IP address, the result is stored at once."""
         if route.pending:
             return
         route.pending = True

@@ -63,7 +63,7 @@ class Ending(Enum):
 
 
 class Disconnect(NamedTuple):
-    """The end of a connection. first_bytes: the first bytes that the other side had sent, for diagnose()."""
+    """The end of a connection. first_bytes: the first bytes that the other side had sent, for diagnose(). cause: a text."""
 
     state: ChannelState
     cause: str
@@ -73,11 +73,11 @@ class Disconnect(NamedTuple):
 
 @dataclass(slots=True)
 class NetEvents:
-    """What happened in one process().
+    """The network events of one process().
 
-    sent: connections whose parked frame was written; a frame that send() wrote at once is not among them. received: at most one frame per
-    connection, without its size prefix; the next process() returns further ones. Frames that arrived before the other side closed come
-    before the disconnect, in earlier events.
+    sent: connections whose parked frame was completely written; a frame that send() wrote at once is not reported. received: at most one
+    frame per connection, without its size prefix; the next process() returns further frames. Frames that arrived before the other side
+    closed are reported before the disconnect, in earlier events.
     """
 
     connected: list[ConnId] = field(default_factory=list)
@@ -90,58 +90,59 @@ class NetEvents:
 
 
 class Selectable(Protocol):
-    """The connections of one client, by id."""
+    """The network connections of one client, by id."""
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        """Begin to connect. An event reports the result. Raises IllegalStateError if the id is in use."""
         ...
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return how a connection that is not established ends if its time is over now: one of those with TIMED_OUT."""
+        """Return the ending of a connection that is not established, if its time is over now: one of the endings with TIMED_OUT."""
         ...
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Write one frame, size prefix included, as far as possible now. True when all of it was written; then no event follows.
+        """Write as much of a frame, which includes the size prefix, as possible now. Return True if all of it was written; no event follows
+        then.
 
         frame: its pieces, which must not change until they are written or the connection has ended. The rest is written later, and reported
-        in `sent`, or in `disconnected` if that fails. IllegalStateError while another frame is parked.
+        in `sent`, or in `disconnected` if that fails. Raises IllegalStateError while another frame is parked.
         """
         ...
 
     def close(self, conn_id: ConnId) -> None:
-        """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        """Close and forget a connection. No event follows. Unknown ids are ignored."""
         ...
 
     def forget(self, conn_id: ConnId) -> None:
-        """Close a connection, and forget what is kept for the next connection of this id, such as which address comes next."""
+        """Close a connection, and forget what the next connection with this id would use, such as the address to try next."""
         ...
 
     def select(self, timeout_ms: int) -> Any:
-        """Wait for I/O, a wakeup, or the timeout; return what process() has to be called with. Changes nothing.
+        """Wait for I/O, a wakeup, or the timeout. Return a value to pass to process(). Does not change any connection.
 
-        It may return a little too early, without a result; the caller then waits for the rest of the time.
+        It may return a little too early without a result; the caller then waits for the rest of the time.
         """
         ...
 
     def process(self, ready: Any, now_ms: int) -> NetEvents:
-        """Do the I/O that is possible without waiting."""
+        """Do the I/O that is possible without waiting, and return the events. ready: the result of select()."""
         ...
 
     @property
     def has_events(self) -> bool:
-        """Whether process() has something to report although no socket is ready."""
+        """Whether process() has events to report although no socket is ready."""
         ...
 
     def wakeup(self) -> None:
-        """End the running select(), or the next one, at once. Any thread may call it."""
+        """End the running select(), or the next one, at once. May be called from any thread."""
         ...
 
     def notify(self) -> None:
-        """As wakeup(); an event loop notices it, too, which only watches whether there is something to select."""
+        """Like wakeup(), but also noticed by an event loop that only watches the descriptor of the selector."""
         ...
 
     def shutdown(self) -> None:
-        """Close everything, for good."""
+        """Close all connections for good."""
         ...
 
 
@@ -156,7 +157,7 @@ _ENDINGS = {
 
 
 def ending_of(error: Exception) -> Ending:
-    """Return how a connection ended, by its error."""
+    """Return the ending that belongs to the error of a connection."""
     if isinstance(error, ProtocolError):
         return Ending.BAD_FRAME
     if isinstance(error, TlsError):
@@ -165,7 +166,7 @@ def ending_of(error: Exception) -> Ending:
 
 
 def text_of(error: Exception) -> str:
-    """Return a short text for an error."""
+    """Return a short text for the error of a connection."""
     if isinstance(error, OSError) and error.errno is not None:
         return errno.errorcode.get(error.errno, str(error))
     return str(error) or type(error).__name__

@@ -39,13 +39,12 @@ _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
 
 
 class Selector:
-    """The Selectable over real sockets.
+    """The Selectable for real sockets.
 
-    max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process().
-    send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 leaves them to the system, which adapts their size to the connection.
-    keepalive_idle_ms, user_timeout_ms: when the system gives up a silent peer (SO_KEEPALIVE, TCP_USER_TIMEOUT), 0 leaves that to it.
-    transport: what to read and write through, made from a connected socket and the host's name. poll: makes the object that waits for
-    sockets; None for the best of the system.
+    max_idle_ms: connections.max.idle.ms; each process() closes at most one connection that was idle for longer. send_buffer_bytes,
+    receive_buffer_bytes: sizes of socket buffers; with -1 the system adapts them to the connection. keepalive_idle_ms, user_timeout_ms:
+    when the system gives up a silent peer (SO_KEEPALIVE, TCP_USER_TIMEOUT); 0 leaves that to the system. transport: makes the transport for
+    a connected socket and the host name. poll: makes the object that waits for sockets; None for the best one of the system.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Selector:
     # What is wanted
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        """Begin to connect. An event reports the result. Raises IllegalStateError if the id is in use."""
         if conn_id in self._opening or conn_id in self._channels or conn_id in self._ending:
             raise IllegalStateError(f"connection {conn_id} exists already")
         route = self._routes.get(conn_id)
@@ -110,7 +109,8 @@ class Selector:
         self._wake_for_events()
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return how a connection that is not established ends if its time is over now, by what it was waiting for."""
+        """Return the ending of a connection that is not established, if its time is over now. It depends on the step that was not finished.
+        """
         if self._opening.get(conn_id) in self._resolving:
             return Ending.LOOKUP_TIMED_OUT
         channel = self._channels.get(conn_id)
@@ -118,11 +118,11 @@ class Selector:
         return Ending.HANDSHAKE_TIMED_OUT if shakes_hands else Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Write one frame, in pieces, size prefix included, as far as it goes now; True when all of it went.
+        """Write as much of a frame, which includes the size prefix, as possible now. Return True if all of it was written.
 
-        The rest is parked, and process() writes it and reports it as sent. IllegalStateError while another frame is parked. A write
-        that fails ends the connection, as the next process() reports. On a connection whose end is not reported yet, because answers that
-        came before it are delivered first, the frame is lost with it.
+        The rest is parked; process() writes it and reports it as sent. Raises IllegalStateError while another frame is parked. A write that
+        fails ends the connection, which the next process() reports. If the connection has ended already, and only responses that came
+        before are still to be delivered, the frame is lost.
         """
         if conn_id in self._ending:
             return False
@@ -142,7 +142,7 @@ class Selector:
         return written
 
     def close(self, conn_id: ConnId) -> None:
-        """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        """Close and forget a connection. No event follows. Unknown ids are ignored."""
         opening = self._opening.pop(conn_id, None)
         if opening is not None:
             self._resolving.discard(opening)
@@ -155,14 +155,14 @@ class Selector:
         _withdraw(self._events, conn_id)
 
     def fileno(self) -> int:
-        """Return a descriptor for an event loop: it is readable when a socket is ready or a look-up has ended.
+        """Return a descriptor for an event loop. It is readable when a socket is ready or a look-up has ended.
 
-        Raises AttributeError where the system's selector has none.
+        Raises AttributeError if the system's selector has no descriptor.
         """
         return self._poll.fileno()  # type: ignore[attr-defined, no-any-return]
 
     def forget(self, conn_id: ConnId) -> None:
-        """Close a connection, and forget the addresses of its host and which of them is tried next.
+        """Close a connection, and forget the addresses of its host and the one to try next.
 
         A later connection with the same id begins with a new look-up.
         """
@@ -170,7 +170,7 @@ class Selector:
         self._routes.pop(conn_id, None)
 
     def wakeup(self) -> None:
-        """End the running select(), or the next one, at once. Any thread may call it."""
+        """End the running select(), or the next one, at once. May be called from any thread."""
         if self._woken:
             return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
@@ -184,7 +184,7 @@ class Selector:
         self._write_wakeup()
 
     def shutdown(self) -> None:
-        """Close everything, for ever. Not while a thread is in select()."""
+        """Close all connections for good. Must not be called while a thread is in select()."""
         for conn_id in [*self._opening, *self._channels]:
             self.close(conn_id)
         self._woken = True
@@ -196,12 +196,12 @@ class Selector:
     # The rhythm
 
     def select(self, timeout_ms: int) -> Ready:
-        """Wait for I/O, a wakeup, or the timeout; return what process() has to be called with. Changes nothing.
+        """Wait for I/O, a wakeup, or the timeout. Return a value to pass to process(). Does not change any connection.
 
-        A long wait ends a little too early, because the kernel would end it a little too late; the caller waits for the rest. When
-        something is known to be there, no system call is made, but at most once in a row, so that other connections get their turn. With
-        timeout 0, the interpreter's lock is released only when a socket is ready: a program that makes such calls in a loop would otherwise
-        keep its other threads from running (see short_io).
+        A long wait ends a little too early, because the kernel would end it a little too late; the caller waits for the rest. If events are
+        known to be waiting, no system call is made, but at most once in a row, so that other connections get their turn. With timeout 0,
+        the interpreter's lock is released only if a socket is ready: otherwise a program that calls this in a loop would keep its other
+        threads from running (see short_io).
         """
         if timeout_ms < 0:
             raise ValueError(f"select() cannot wait {timeout_ms} ms")
@@ -225,7 +225,7 @@ class Selector:
             self._selecting = False
 
     def process(self, ready: Ready, now_ms: int) -> NetEvents:
-        """Do the I/O that is possible without waiting."""
+        """Do the I/O that is possible without waiting, and return the events. ready: the result of select()."""
         if not self._selecting:
             self._woken = False  # Else it is meant for the thread that waits, which is not the one here.
         staged = list(self._staged.values())
@@ -253,7 +253,7 @@ class Selector:
 
     @property
     def has_events(self) -> bool:
-        """Whether process() has something to tell although no socket is ready."""
+        """Whether process() has events to report although no socket is ready."""
         return bool(self._staged or self._ending or self._events)
 
     def _has_work(self) -> bool:
@@ -268,7 +268,7 @@ class Selector:
             self._wake_writer.send(b"\0")
 
     def _wake_for_events(self) -> None:
-        """Wake a waiting thread, because there is something to report."""
+        """Wake a thread that waits in select(), because there are events to report."""
         if self._selecting and self._has_work():
             self.wakeup()
 
@@ -280,7 +280,7 @@ class Selector:
             self._attempt_next(opening)
 
     def _attempt_next(self, opening: Opening) -> None:
-        """Try addresses until one connects or is being connected to; report the failure after the last one."""
+        """Try the next addresses until a connection is established or under way. If the last address has failed, report the failure."""
         route = opening.route
         if route.exhausted and opening.address is None and not route.error:
             self._resolver.start(route)
@@ -338,7 +338,7 @@ class Selector:
             self._shake_hands(channel)
 
     def _shake_hands(self, channel: Channel) -> None:
-        """Continue the transport's handshake; the connection is established when it is done."""
+        """Continue the transport's handshake. When it is done, report the connection as established."""
         try:
             done = channel.handshake()
         except OSError as error:
@@ -395,14 +395,14 @@ class Selector:
         return True
 
     def _read_staged(self, channels: list[Channel]) -> None:
-        """Deliver frames that connections had read before this process(), unless they have delivered one in it."""
+        """Report the frames that connections had read before this process(), unless they have reported one in it."""
         served = {conn_id for conn_id, _ in self._events.received}
         for channel in channels:
             if channel.conn_id not in served and self._staged.get(channel.conn_id) is channel:
                 self._read(channel)
 
     def _read(self, channel: Channel) -> None:
-        """Deliver one frame, after reading if there is none yet."""
+        """Report one frame of a connection. Read first if none is complete yet."""
         try:
             channel.read()
         except (OSError, ProtocolError) as error:
@@ -436,7 +436,7 @@ class Selector:
     # Ending
 
     def _begin_end(self, channel: Channel, error: Exception | None) -> None:
-        """Stop using a connection. Frames that arrived before its end are read now and delivered first."""
+        """Stop using a connection. Frames that arrived before its end are read now and reported first."""
         ending = Ending.CLOSED if error is None else ending_of(error)
         failure = Disconnect(channel.state, "" if error is None else text_of(error), ending, channel.first_bytes)
         if channel.state is ChannelState.READY:
@@ -482,7 +482,7 @@ class Selector:
 
 
 def _withdraw(events: NetEvents, conn_id: ConnId) -> None:
-    """Remove events that were not reported yet of a connection that the caller has just forgotten."""
+    """Remove the events of a connection that were not reported yet, because the caller has just forgotten the connection."""
     events.connected[:] = [other for other in events.connected if other != conn_id]
     events.sent[:] = [other for other in events.sent if other != conn_id]
     events.received[:] = [pair for pair in events.received if pair[0] != conn_id]

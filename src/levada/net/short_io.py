@@ -26,7 +26,7 @@ COMPILED: bool = cython.compiled
 
 
 def receive(descriptor: int, buffer: Any) -> int | None:
-    """Return how many bytes were read, 0 at the end of the stream, None when there are none now. Raises OSError."""
+    """Read into a buffer; return the number of bytes, 0 at the end of the stream, None if no bytes have arrived. Raises OSError."""
     target = buffer
     count = recv(descriptor, cython.address(target[0]), len(target), 0)  # type: ignore[name-defined]
     if count < 0:
@@ -36,14 +36,15 @@ def receive(descriptor: int, buffer: Any) -> int | None:
 
 
 def write(descriptor: int, data: Any) -> int:
-    """Return how many bytes were taken, 0 when none can be now. Raises OSError."""
+    """Write bytes; return how many were written, 0 if the socket takes none now. Raises OSError."""
     source = data
     count = send(descriptor, cython.address(source[0]), len(source), 0)  # type: ignore[name-defined]
     return failed() if count < 0 else count
 
 
 def is_ready(descriptor: int) -> bool:
-    """Return whether a descriptor is readable now; True as well where the system cannot tell, which a read or select() then explains."""
+    """Return whether a descriptor is readable now. If the system cannot tell, return True: the following read or select() then finds out.
+    """
     asked = cython.declare(pollfd)  # type: ignore[name-defined]
     asked.fd = descriptor
     asked.events = POLLIN  # type: ignore[name-defined]
@@ -52,7 +53,7 @@ def is_ready(descriptor: int) -> bool:
 
 
 def failed() -> int:
-    """Return 0 where the call is only to be made again later. Raises OSError."""
+    """Return 0 if the failed system call only has to be repeated later. Raises OSError otherwise."""
     code = errno  # type: ignore[name-defined]
     if code in (EAGAIN, EINTR):  # type: ignore[name-defined]
         return 0

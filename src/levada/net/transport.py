@@ -19,19 +19,19 @@ class SocketLike(Protocol):
     """The part of a connected, non-blocking socket that a transport uses."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """Read the bytes that have arrived."""
+        """Read bytes that have arrived into a buffer; return how many."""
         ...
 
     def send(self, data: memoryview, /) -> int:
-        """Write as much as fits."""
+        """Write as many bytes as the socket takes; return how many."""
         ...
 
     def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
-        """Write as much as fits of several pieces."""
+        """Write several pieces, as many bytes as the socket takes; return how many."""
         ...
 
     def close(self) -> None:
-        """Release the descriptor."""
+        """Close the descriptor."""
         ...
 
     def fileno(self) -> int:
@@ -40,7 +40,7 @@ class SocketLike(Protocol):
 
 
 class TransportLayer(Protocol):
-    """A connected byte stream."""
+    """A connected byte stream, for example over TLS."""
 
     @property
     def ready(self) -> bool:
@@ -49,33 +49,33 @@ class TransportLayer(Protocol):
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes can be read although the socket itself is not readable."""
+        """Whether bytes can be read although the socket is not readable."""
         ...
 
     @property
     def wants_write(self) -> bool:
-        """Whether the handshake waits for the socket to take bytes; otherwise it waits for bytes to arrive."""
+        """Whether the handshake waits until the socket can be written to; otherwise it waits for bytes to arrive."""
         ...
 
     @property
     def peer_name(self) -> str:
-        """The subject of the other side's certificate, "" without one."""
+        """The subject of the other side's certificate; "" without a certificate."""
         ...
 
     def handshake(self) -> None:
-        """Continue the handshake as far as possible now; `ready` says whether it is done. Raises OSError when it failed."""
+        """Continue the handshake as far as possible now. `ready` tells whether it is done. Raises OSError if it has failed."""
         ...
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Return how many bytes were read, 0 at the end of the stream, None when there are none now."""
+        """Read into a buffer; return the number of bytes, 0 at the end of the stream, None if no bytes have arrived."""
         ...
 
     def write(self, data: memoryview) -> int:
-        """Return how many bytes were taken, 0 when none can be now."""
+        """Write bytes; return how many were written, 0 if none can be written now."""
         ...
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
-        """Write several pieces one after the other, in one call to the system where that is possible; return as write() does."""
+        """Write several pieces one after the other, with one system call if possible; return the number of bytes like write()."""
         ...
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class TransportLayer(Protocol):
 
 
 class PlaintextTransport:
-    """Plaintext TCP: always ready, without buffers of its own. host: the name of the other side, which is not verified."""
+    """A plaintext TCP connection. It is always ready, and buffers nothing. host: the name of the other side, which is not verified."""
 
     __slots__ = ("_socket",)
 
@@ -100,21 +100,21 @@ class PlaintextTransport:
         """Do nothing: plaintext has no handshake."""
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Return how many bytes were read, 0 at the end of the stream, None when there are none now."""
+        """Read into a buffer; return the number of bytes, 0 at the end of the stream, None if no bytes have arrived."""
         try:
             return self._socket.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return None
 
     def write(self, data: memoryview) -> int:
-        """Return how many bytes were taken, 0 when none can be now."""
+        """Write bytes; return how many were written, 0 if none can be written now."""
         try:
             return self._socket.send(data)
         except (BlockingIOError, InterruptedError):
             return 0
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
-        """Write several pieces one after the other in one call to the system; return as write() does."""
+        """Write several pieces with one system call; return the number of bytes like write()."""
         try:
             return self._socket.sendmsg(pieces)
         except (BlockingIOError, InterruptedError):
@@ -126,23 +126,25 @@ class PlaintextTransport:
 
 
 class PromptTransport(PlaintextTransport):
-    """Plaintext whose short reads and writes keep the interpreter's lock, so that a busy thread does not delay them (see short_io)."""
+    """A plaintext TCP connection whose short reads and writes keep the interpreter's lock, so that busy threads do not delay them (see
+    short_io).
+    """
 
     __slots__ = ()
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Return how many bytes were read, 0 at the end of the stream, None when there are none now."""
+        """Read into a buffer; return the number of bytes, 0 at the end of the stream, None if no bytes have arrived."""
         if len(buffer) > SHORT_BYTES:
             return super().read_into(buffer)
         return short_io.receive(self._socket.fileno(), buffer)
 
     def write(self, data: memoryview) -> int:
-        """Return how many bytes were taken, 0 when none can be now."""
+        """Write bytes; return how many were written, 0 if none can be written now."""
         if len(data) > SHORT_BYTES:
             return super().write(data)
         return short_io.write(self._socket.fileno(), data)
 
 
 def plaintext(socket: SocketLike, host: str = "") -> PlaintextTransport:
-    """Return the best plaintext transport for this system."""
+    """Return the best plaintext transport for this system. host: the name of the other side, which is not verified."""
     return (PromptTransport if short_io.COMPILED else PlaintextTransport)(socket, host)

@@ -30,7 +30,7 @@ _QUERY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AwsCredentials:
-    """The credentials to sign with. session_token: of temporary credentials, None of others."""
+    """The credentials to sign with. session_token: belongs to temporary credentials; None for others."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -38,7 +38,7 @@ class AwsCredentials:
 
 
 def signed_message(host: str, region: str, credentials: AwsCredentials, wall_ms: int, user_agent: str) -> bytes:
-    """Return the client's message. wall_ms: the time, in ms since the epoch; the signature is valid for 15 minutes."""
+    """Return the client's signed message. wall_ms: now, in ms since the epoch; the signature is valid for 15 minutes."""
     signed_at = datetime.fromtimestamp(wall_ms // 1000, UTC).strftime(DATE_FORMAT)
     scope = f"{signed_at[:8]}/{region}/{SERVICE}/{_END}"
     said = {
@@ -55,7 +55,7 @@ def signed_message(host: str, region: str, credentials: AwsCredentials, wall_ms:
 
 
 def signature(said: Mapping[str, str], secret_key: str) -> str:
-    """Return the signature of a message's other fields. Raises KeyError where one is missing."""
+    """Return the signature for the other fields of a message. Raises KeyError if a field is missing."""
     _, _, scope = said["x-amz-credential"].partition("/")
     query = {name: said[name.lower()] for name in _QUERY if name.lower() in said}
     encoded = "&".join(f"{quote(name, safe=_UNRESERVED)}={quote(query[name], safe=_UNRESERVED)}" for name in sorted(query))
@@ -66,7 +66,7 @@ def signature(said: Mapping[str, str], secret_key: str) -> str:
 
 
 def signing_key(secret_key: str, date: str, region: str, service: str) -> bytes:
-    """Return the key for one day, region and service."""
+    """Return the signing key for one day, region and service."""
     key = f"AWS4{secret_key}".encode()
     for part in (date, region, service, _END):
         key = hmac.digest(key, part.encode(), "sha256")

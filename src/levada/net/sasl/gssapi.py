@@ -25,7 +25,7 @@ _PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]*)"
 
 
 class Context(Protocol):
-    """The security context of one side of a connection. All methods raise SaslError."""
+    """The security context of one side, client or broker, of a connection. All methods raise SaslError."""
 
     @property
     def is_complete(self) -> bool:
@@ -34,16 +34,16 @@ class Context(Protocol):
 
     @property
     def client(self) -> str:
-        """The client's principal, such as alice@EXAMPLE.COM. Known once the context is complete."""
+        """The client's principal, such as alice@EXAMPLE.COM. Known only once the context is complete."""
         ...
 
     @property
     def broker(self) -> str:
-        """The broker's principal. Known once the context is complete."""
+        """The broker's principal. Known only once the context is complete."""
         ...
 
     def step(self, token: bytes | None) -> bytes:
-        """Process a token of the other side, None in the first step. Return the token to send, b"" if no token is to be sent."""
+        """Process a token of the other side (None in the first step). Return the token to send; b"" if there is none."""
         ...
 
     def wrap(self, message: bytes) -> bytes:
@@ -56,7 +56,9 @@ class Context(Protocol):
 
 
 def client(begin: Callable[[], Context]) -> Exchange:
-    """Run the client's side. begin: makes a context. Both begin() and the first step of the context may ask a server for tickets."""
+    """Run the client's side of GSSAPI. begin: makes a context. Both begin() and the first step of the context may request tickets from a
+    server.
+    """
 
     def first() -> tuple[Context, bytes]:
         context = begin()
@@ -72,7 +74,7 @@ def client(begin: Callable[[], Context]) -> Exchange:
 
 
 class GssapiServer:
-    """The broker's side, for one client.
+    """The broker's side of GSSAPI, for one connection.
 
     user: the client's name by the rule DEFAULT of sasl.kerberos.principal.to.local.rules; "" before it is known.
     """
@@ -99,7 +101,9 @@ class GssapiServer:
 
 
 def _user_of(principal: str, broker: str) -> str:
-    """Return the first part of a principal. A principal of another realm, or with more parts, may be another user of the same name."""
+    """Return the first part of a principal, as user name. Raises SaslError for a principal of another realm, or with more parts: its name
+    may belong to another user.
+    """
     found = _PRINCIPAL.fullmatch(principal)
     if found is None or found["realm"] != broker.rpartition("@")[2]:
         raise SaslError(f"no rule says who {principal!r} is here")

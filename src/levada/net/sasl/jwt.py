@@ -10,11 +10,11 @@ from typing import Any
 
 
 class JwtError(ValueError):
-    """The text is no token of this form. The message quotes nothing of it."""
+    """The text is not a valid JSON web token. The error message quotes no part of it."""
 
 
 def parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Return header, claims and signature. Raises JwtError."""
+    """Return the header, the claims and the signature of a token. Raises JwtError."""
     pieces = token.split(".")
     if len(pieces) != 3:
         raise JwtError("a JSON web token has three parts, separated by dots")
@@ -22,14 +22,14 @@ def parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
 
 
 def claims(token: str) -> Mapping[str, Any]:
-    """Return what a token claims. Raises JwtError."""
+    """Return the claims of a token. Raises JwtError."""
     return parts(token)[1]
 
 
 def expiry_s(token: str) -> float | None:
-    """Return when a token expires, in seconds since the epoch; None if it does not say so, or is no JSON web token.
+    """Return when a token expires, in seconds since the epoch; None if it does not say so, or is not a JSON web token.
 
-    Raises JwtError for a JSON web token whose expiry is no time.
+    Raises JwtError for a JSON web token whose expiry is not a time.
     """
     try:
         claimed = claims(token)
@@ -39,7 +39,7 @@ def expiry_s(token: str) -> float | None:
 
 
 def number(claimed: Mapping[str, Any], name: str) -> float | None:
-    """Return a claim that is a number, None if it is missing. Raises JwtError for anything else."""
+    """Return a claim as number; None if it is missing. Raises JwtError if it is not a number."""
     value = claimed.get(name)
     if value is None:
         return None
@@ -49,7 +49,7 @@ def number(claimed: Mapping[str, Any], name: str) -> float | None:
 
 
 def unsecured(claimed: Mapping[str, Any]) -> str:
-    """Return a token without a signature, for brokers that are configured to accept such."""
+    """Return a token without signature for these claims, for brokers that are configured to accept such tokens."""
     return f"{_encoded({'alg': 'none'})}.{_encoded(claimed)}."
 
 

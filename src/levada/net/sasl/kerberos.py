@@ -24,10 +24,10 @@ _KDC_UNREACHABLE: Final = (1 << 32) - 1_765_328_228
 
 
 class Kerberos:
-    """A client's login, for sasl.mechanism. Raises ConfigError.
+    """The Kerberos login of a client, as SASL mechanism. Raises ConfigError.
 
-    service: the first part of brokers' principals; the host is the second. principal, keytab: the client's principal, and the file with its
-    key; None for the user's own tickets.
+    service: the first part of the brokers' principals; the host name is the second part. principal, keytab: the client's principal, and the
+    file with its key; None for the tickets of the operating system's user.
     """
 
     name = GSSAPI
@@ -43,7 +43,7 @@ class Kerberos:
         self._tickets = f"MEMORY:levada-{secrets.token_hex(8)}"
 
     def begin(self, host: str) -> Exchange:
-        """Begin an exchange with a ticket for the broker's host."""
+        """Begin an exchange. It uses a ticket for the broker with this host name."""
         return gssapi.client(lambda: self._context(host))
 
     def _context(self, host: str) -> gssapi.Context:
@@ -67,7 +67,7 @@ class Kerberos:
 
 
 class Keytab:
-    """The keys of a broker. Raises ConfigError for a file without one, and where the package is missing."""
+    """The keys of a broker. Raises ConfigError if the file has no key, or if the package gssapi is missing."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._gssapi = _package()
@@ -80,12 +80,12 @@ class Keytab:
             raise ConfigError(f"the keytab {os.fspath(path)} cannot be used: {error}") from error
 
     def accept(self) -> gssapi.Context:
-        """Begin a broker's side of a connection."""
+        """Begin the broker's side of an exchange."""
         return _SystemContext(self._gssapi, self._gssapi.SecurityContext(creds=self._keys, usage="accept"))
 
 
 class _SystemContext:
-    """A context of the package gssapi that raises levada's errors."""
+    """A security context of the package gssapi. It raises levada's errors instead of those of the package."""
 
     def __init__(self, library: Any, context: Any) -> None:
         self._gssapi = library
@@ -119,7 +119,7 @@ class _SystemContext:
 
 
 def _is_readable(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a file that can be read. A FIFO is not, because Kerberos would wait for its other end."""
+    """Return whether a path is a file that can be read. A FIFO is not, because Kerberos would wait until another process opens it."""
     return Path(path).is_file() and os.access(path, os.R_OK)
 
 
@@ -133,7 +133,10 @@ def _package() -> Any:
 
 @contextmanager
 def _explained(library: Any, about: str = "") -> Iterator[None]:
-    """Raise an error of Kerberos as SaslError, or as a retriable TokenError where no ticket server answers. about: begins the text."""
+    """Return a context that turns errors of Kerberos into SaslError, or into a retriable TokenError if no ticket server answers.
+
+    about: the beginning of the error text.
+    """
     try:
         yield
     except library.exceptions.GSSError as error:

@@ -25,7 +25,7 @@ _LONGEST_STATUS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class FirstMessage:
-    """A client's first message. acting_as: the user that it wants to act as, "" for the token's."""
+    """A client's first message. acting_as: the user as which it wants to act; "" for the user of the token."""
 
     token: str = field(repr=False)
     extensions: Mapping[str, str]
@@ -33,7 +33,8 @@ class FirstMessage:
 
 
 def fault_of(token: str, extensions: Mapping[str, str]) -> str:
-    """Return why a token or its extensions cannot be sent, "" if they can. The text quotes neither the token nor a value."""
+    """Return why a token or its extensions cannot be sent; "" if they can. The text quotes neither the token nor a value of an extension.
+    """
     if not _TOKEN.match(token):
         return "a token has letters, digits and - _ . ~ + / only, and is not empty"
     for name, value in extensions.items():
@@ -45,7 +46,7 @@ def fault_of(token: str, extensions: Mapping[str, str]) -> str:
 
 
 def client(token: str, extensions: Mapping[str, str]) -> Messages:
-    """The client's side: send a token. The broker proves nothing."""
+    """Run the client's side of OAUTHBEARER: send the token. The broker does not authenticate itself."""
     if fault := fault_of(token, extensions):
         raise SaslError(fault)
     said = [f"n,,{_SEPARATOR}auth=Bearer {token}", *(f"{name}={value}" for name, value in extensions.items()), "", ""]
@@ -57,7 +58,7 @@ def client(token: str, extensions: Mapping[str, str]) -> Messages:
 
 
 def parsed(message: bytes) -> FirstMessage:
-    """Return a client's first message. Raises SaslError, which quotes nothing of it."""
+    """Return a client's first message. Raises SaslError. The error message quotes no part of it."""
     try:
         header, *pairs, last, end = message.decode().split(_SEPARATOR)
     except ValueError as error:
@@ -79,12 +80,12 @@ def parsed(message: bytes) -> FirstMessage:
 
 
 def refusal(status: str = "invalid_token") -> bytes:
-    """Return a broker's answer to a token that it does not accept."""
+    """Return the answer of a broker that does not accept a token."""
     return json.dumps({"status": status}, separators=(",", ":")).encode()
 
 
 def _status(answer: bytes) -> str:
-    """Return the status of a refusal, or as much of it as is text."""
+    """Return the status in a refusal; if it has none, the part of the refusal that is readable text."""
     try:
         status = json.loads(answer)["status"]
     except (ValueError, LookupError, TypeError, RecursionError):

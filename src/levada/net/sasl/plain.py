@@ -6,12 +6,12 @@ from levada.credentials import Messages, SaslError
 
 
 def client(user: str, password: str) -> Messages:
-    """The client's side: send user and password. The broker proves nothing."""
+    """Run the client's side of PLAIN: send user and password. The broker does not authenticate itself."""
     yield b"\0".join([b"", user.encode(), password.encode()])
 
 
 def parsed(message: bytes) -> tuple[str, str]:
-    """Return user and password of a client's message. Raises SaslError, also when the client wants to act as another user."""
+    """Return the user and the password in a client's message. Raises SaslError, also if the client wants to act as another user."""
     try:
         acting_as, user, password = message.decode().split("\0")
     except ValueError as error:

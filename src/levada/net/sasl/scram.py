@@ -36,7 +36,7 @@ TOKENAUTH: Final = "tokenauth"
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The values that a broker stores instead of a password."""
+    """The values that a broker stores instead of a user's password."""
 
     salt: bytes
     iterations: int
@@ -48,13 +48,13 @@ class ScramCredential:
 
     @classmethod
     def of(cls, mechanism: str, password: str, *, salt: bytes | None = None, iterations: int = FEWEST_ITERATIONS) -> ScramCredential:
-        """Return the credential for a password. salt: random by default."""
+        """Return the credential for a password. salt: None for a random one."""
         salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
         return cls.of_salted(mechanism, salted(mechanism, password, salt, iterations), salt, iterations)
 
     @classmethod
     def of_salted(cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-        """Return the credential for a salted password, such as AlterUserScramCredentials contains."""
+        """Return the credential for a salted password, as in AlterUserScramCredentials."""
         return cls(salt, iterations, stored_key(mechanism, salted_password), _mac(mechanism, salted_password, b"Server Key"))
 
 
@@ -65,12 +65,16 @@ def salted(mechanism: str, password: str | bytes, salt: bytes, iterations: int) 
 
 
 def stored_key(mechanism: str, salted_password: bytes) -> bytes:
-    """Return the key with which the broker checks a proof."""
+    """Return the key with which the broker checks the client's proof."""
     return _hash(mechanism, _mac(mechanism, salted_password, b"Client Key"))
 
 
 def client(mechanism: str, user: str, password: str, *, nonce: str | None = None, with_token: bool = False) -> Messages:
-    """The client's side: both prove that they know the password. with_token: user and password are those of a delegation token."""
+    """Run the client's side of SCRAM: both sides prove that they know the password. with_token: whether user and password are those of a
+    delegation token.
+
+    nonce: None for a random one.
+    """
     nonce = secrets.token_urlsafe(_NONCE_BYTES) if nonce is None else nonce
     first = f"n={_escaped(user)},r={nonce}" + (f",{TOKENAUTH}=true" if with_token else "")
     server_first = _text((yield f"{_HEADER}{first}".encode()))
@@ -96,7 +100,7 @@ Find: TypeAlias = Callable[[str, Mapping[str, str]], ScramCredential | None]
 
 
 class ScramServer:
-    """The broker's side, for one client.
+    """The broker's side of SCRAM, for one connection.
 
     user: the user that the client claims to be, once its first message was read.
     """
@@ -112,7 +116,7 @@ class ScramServer:
         self._both_nonces = ""
 
     def first(self, message: bytes) -> bytes:
-        """Answer the client's first message. Raises SaslError."""
+        """Return the answer to the client's first message. Raises SaslError."""
         text = _text(message)
         if not text.startswith(_HEADER):
             raise SaslError("the first message of SCRAM begins with n,,: no channel is bound, and the user acts as nobody else")

@@ -25,11 +25,11 @@ VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """The settings of TLS; each is named as the option without `ssl.`.
+    """The settings of TLS. Each field has the name of its option, without `ssl.`.
 
-    Truststore and keystore are each a file or text. Without a truststore, the system's authorities are trusted; without a keystore, no
-    certificate is sent. PKCS12 files are opened with their password. context: the user's own SSLContext, used instead of all other
-    settings.
+    Truststore and keystore are each a file or a text. Without a truststore, the system's certificate authorities are trusted; without a
+    keystore, no certificate is sent. PKCS12 files are opened with their password. context: an SSLContext of the program, used instead of
+    all other settings.
     """
 
     truststore_location: str | None = None
@@ -51,13 +51,13 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the settings name."""
+        """The paths of the files that the settings name."""
         named = (self.truststore_location, self.keystore_location, self.certificate_location, self.key_location)
         return tuple(file for file in named if file is not None)
 
 
 class ClientContext:
-    """The context for a client's next connection. Raises ConfigError at construction for settings that cannot be used."""
+    """Returns the SSLContext for each new connection of a client. Raises ConfigError at construction for settings that cannot be used."""
 
     def __init__(self, settings: TlsSettings) -> None:
         self._settings = settings
@@ -65,7 +65,7 @@ class ClientContext:
         self._context = client_context(settings)
 
     def get(self) -> ssl.SSLContext:
-        """Return the context. Files that have changed are read again; if that fails, the old context stays."""
+        """Return the context. Files that have changed are read again; if that fails, the previous context is returned."""
         stamps = _stamps(self._settings.files)
         if stamps != self._read:
             # A file that is being replaced is not there, or half written, for a moment.
@@ -88,7 +88,7 @@ def _stamps(files: Sequence[str]) -> list[tuple[int, int, int]]:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Return a context that verifies the broker's certificate."""
+    """Return an SSLContext that verifies the broker's certificate."""
     if settings.context is not None:
         context: ssl.SSLContext = settings.context
         return context
@@ -103,7 +103,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def server_context(settings: TlsSettings, *, client_auth: str = "none") -> ssl.SSLContext:
-    """Return a context for a listener. client_auth: none, requested or required, as ssl.client.auth."""
+    """Return an SSLContext for a listener. client_auth: none, requested or required, like ssl.client.auth."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _limit(context, settings)
     _identify(context, settings)
@@ -156,7 +156,7 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def check_authorities(option: str, file: str) -> None:
-    """Raise ConfigError for a file that is missing or has no certificates in PEM."""
+    """Raise ConfigError if a file is missing or has no PEM certificates. option: the option that names the file."""
     _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), option, cafile=file)
 
 
@@ -224,7 +224,7 @@ def _bytes_of(option: str, file: str) -> bytes:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A context with the name of a file that holds a key. No other user can read the file, and it is deleted afterwards."""
+    """Return a context that yields the name of a temporary file with a key. No other user can read the file; it is deleted at the end."""
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("levada", os.MFD_CLOEXEC), "wb") as file:  # noqa: PTH123 - it has a descriptor and no path
             file.write(content)

@@ -8,7 +8,7 @@ from levada.errors import ConfigError
 class TlsError(OSError):
     """The TLS handshake failed, or the TLS connection broke.
 
-    is_refusal: one side does not accept the other, so trying again is useless until somebody changes the settings.
+    is_refusal: whether one side does not accept the other, so that a retry is useless until somebody changes the settings.
     """
 
     def __init__(self, text: str, *, is_refusal: bool) -> None:
@@ -19,7 +19,7 @@ class TlsError(OSError):
 class TlsFileError(ConfigError):
     """A file that a TLS setting names, or the text in its place, cannot be used.
 
-    option: the setting. reason: why, without the setting's name.
+    option: the setting. reason: why it cannot be used, without the name of the setting.
     """
 
     def __init__(self, option: str, reason: str, *, what: str = "", advice: str = "") -> None:

@@ -45,7 +45,9 @@ _REASONS: Final[Mapping[str, str]] = {
 
 
 def fault_of(error: ssl.SSLError, name: str, tls: Any) -> TlsError:
-    """Return the error to raise. name: the host name that the certificate was verified for; tls: the SSLObject that failed."""
+    """Return the error to raise for an SSLError. name: the host name for which the certificate was verified. tls: the SSLObject that
+    failed.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsError(f"its certificate is not accepted: {_why_not_verified(error, name, tls)}", is_refusal=True)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -56,7 +58,7 @@ def fault_of(error: ssl.SSLError, name: str, tls: Any) -> TlsError:
 
 
 def closed_early() -> TlsError:
-    """Return the error for a connection that ended before the handshake did."""
+    """Return the error for a connection that ended before the TLS handshake was done."""
     text = "it closed the connection during the TLS handshake: is this a listener for PLAINTEXT or SASL_PLAINTEXT?"
     return TlsError(text, is_refusal=False)
 
@@ -72,7 +74,7 @@ def _why_not_verified(error: ssl.SSLCertVerificationError, name: str, tls: Any) 
 
 
 def _names_in_certificate(tls: Any) -> list[str]:
-    """Return the names in a certificate that was not accepted, if this Python has them: the documented call does not return it."""
+    """Return the names in a certificate that was not accepted; [] if this version of Python cannot return them."""
     inner: Any = getattr(tls, "_sslobj", None)
     try:
         chain = inner.get_unverified_chain()

@@ -13,14 +13,15 @@ except ImportError as error:
 
 
 def authorities_of(content: bytes, password: str | None) -> str:
-    """Return all certificates in the file, as PEM. Raises ConfigError when it cannot be opened."""
+    """Return all certificates in a PKCS12 file, as PEM. Raises ConfigError if the file cannot be opened."""
     found = _open("ssl.truststore.location", content, password)
     held = [found.cert, *found.additional_certs]
     return "".join(one.certificate.public_bytes(Encoding.PEM).decode() for one in held if one is not None)
 
 
 def identity_of(content: bytes, password: str | None) -> bytes:
-    """Return the certificate with its chain, and its key, as PEM. Raises ConfigError when it cannot be opened, or has no key."""
+    """Return the certificate with its chain and its key in a PKCS12 file, as PEM. Raises ConfigError if it cannot be opened, or has no key.
+    """
     found = _open("ssl.keystore.location", content, password)
     if found.key is None or found.cert is None:
         raise ConfigError("'ssl.keystore.location': the file has no key with a certificate")

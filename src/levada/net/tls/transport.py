@@ -24,10 +24,10 @@ WRITE_BYTES: Final = 1 << 17
 
 
 class TlsTransport:
-    """The TLS transport of one connection, for either side.
+    """The TLS transport of one connection, for the client's or the server's side.
 
-    name: the host that the certificate has to name, if the context verifies host names. scratch: READ_BYTES of memory, shared by transports
-    that are never used at the same time, such as those under one lock.
+    name: the host name that the certificate must have, if the context verifies host names. scratch: READ_BYTES of memory, shared by
+    transports that are never used at the same time, for example because they are used under one lock.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class TlsTransport:
 
     @property
     def wants_write(self) -> bool:
-        """Whether a part of the handshake waits for the socket to take bytes."""
+        """Whether a part of the handshake waits until the socket can be written to."""
         return bool(self._encrypted)
 
     @property
@@ -80,7 +80,7 @@ class TlsTransport:
         return distinguished_name(certificate["subject"]) if certificate else ""
 
     def handshake(self) -> None:
-        """Continue the handshake as far as possible now. Raises TlsError when it failed."""
+        """Continue the handshake as far as possible now. Raises TlsError if it has failed."""
         try:
             while not self._shaken and not self._encrypted:
                 self._shaken = self._step()
@@ -105,9 +105,9 @@ class TlsTransport:
         return True
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Return how many bytes were read, 0 at the end of the stream, None when there are none now.
+        """Read into a buffer; return the number of bytes, 0 at the end of the stream, None if no bytes have arrived.
 
-        Bytes that arrived before the connection failed are returned first, as a socket does.
+        Bytes that arrived before the connection failed are returned before the error is raised, like with a socket.
         """
         if self._failure is not None:
             raise self._failure
@@ -136,11 +136,13 @@ class TlsTransport:
         return count if count or self._ended else None
 
     def write(self, data: memoryview) -> int:
-        """Return how many bytes were encrypted and sent, 0 when they are not sent completely yet."""
+        """Encrypt and send bytes; return how many, 0 while they are not completely sent."""
         return self.write_pieces((data,))
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
-        """Write several pieces one after the other; return as write() does. After 0, the same bytes have to be passed again."""
+        """Write several pieces one after the other; return the number of bytes like write(). After 0, the same pieces have to be passed
+        again.
+        """
         if not self._promised:
             self._promised = self._encrypt(pieces)
         self._send()
@@ -172,7 +174,7 @@ class TlsTransport:
     # The socket
 
     def _receive(self, most_bytes: int) -> bool:
-        """Pass the socket's bytes to OpenSSL; False when it has none now."""
+        """Pass bytes of the socket to OpenSSL. Return False if the socket has none now."""
         received = self._raw.read_into(self._scratch[:most_bytes])
         if received is None:
             return False
@@ -183,7 +185,7 @@ class TlsTransport:
         return True
 
     def _send(self) -> None:
-        """Send OpenSSL's output, as far as the socket takes it."""
+        """Send OpenSSL's output, as much as the socket takes."""
         if self._outgoing.pending:
             made = self._outgoing.read()
             self._encrypted = memoryview(bytes(self._encrypted) + made if self._encrypted else made)
@@ -216,7 +218,7 @@ _SPECIAL: Final = re.compile(r'[,+"\\<>;]|^[ #]| $')
 
 
 def distinguished_name(subject: Subject) -> str:
-    """Return a subject in the form of Java and RFC 2253, innermost part first, such as CN=alice,OU=Trading,O=Example."""
+    """Return a subject in the form of Java and RFC 2253, with the innermost part first, such as CN=alice,OU=Trading,O=Example."""
     return ",".join("+".join(f"{_KEYWORDS.get(name, name)}={_escaped(value)}" for name, value in part) for part in reversed(subject))
 
 
@@ -225,8 +227,9 @@ def _escaped(value: str) -> str:
 
 
 class TlsConnector:
-    """Makes the transports of a client's connections, which are used under one lock. Raises ConfigError for settings that
-    cannot be used.
+    """Makes the TLS transports of a client's connections, which must be used under one lock.
+
+    Raises ConfigError for settings that cannot be used.
     """
 
     def __init__(self, settings: TlsSettings) -> None:
@@ -234,7 +237,7 @@ class TlsConnector:
         self._scratch = memoryview(bytearray(READ_BYTES))
 
     def connect(self, socket: SocketLike, host: str) -> TlsTransport:
-        """Return the transport of a connection to a host, which the other side's certificate has to name."""
+        """Return the transport of a connection. host: the name that the certificate of the other side must have."""
         return TlsTransport(socket, self._context.get(), self._scratch, name=host)
 
 
