@@ -67,7 +67,9 @@ class Host(Protocol):
         ...
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Return a context for code of the program within a caller's flow. Signal handlers run as usual, and their exceptions are raised.
+        """Return a context for code of the program within a caller's flow.
+
+        Signal handlers run as usual, and their exceptions are raised.
         """
         ...
 
@@ -167,7 +169,9 @@ class Helpers:
         self._ended: deque[tuple[Promise[Any], Any, BaseException | None]] = deque()
 
     def run(self, function: Callable[[], Any]) -> Promise[Any]:
-        """Start a function in another thread. The promise is settled in a later step of the engine, even if the function returns at once.
+        """Start a function in another thread.
+
+        The promise is settled in a later step of the engine, even if the function returns at once.
         """
         promise: Promise[Any] = Promise()
 

@@ -64,7 +64,9 @@ class Channel:
         return self._transport.ready
 
     def park(self, frame: Pieces) -> None:
-        """Store the pieces of one frame, to be written by flush(). Raises IllegalStateError while another frame is not completely written.
+        """Store the pieces of one frame, to be written by flush().
+
+        Raises IllegalStateError while another frame is not completely written.
         """
         if self._outgoing:
             raise IllegalStateError(f"connection {self.conn_id} is still sending its previous request")

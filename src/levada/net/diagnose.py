@@ -55,7 +55,8 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
 
 
 def is_invalid_peer(first_bytes: bytes) -> bool:
-    """Return whether the first bytes prove that the other side is not a plaintext listener of a Kafka broker, so that a retry is useless.
+    """Return whether the first bytes prove that the other side is not a plaintext listener of a Kafka broker, so that a retry is
+    useless.
     """
     return _invalid_peer(first_bytes, "") is not None
 

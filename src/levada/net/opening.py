@@ -71,7 +71,9 @@ def raise_if_failed(code: int) -> None:
 
 
 def is_connected(sock: socket.socket) -> bool:
-    """Return whether a socket is connected. The network event may have been for an earlier socket with the same descriptor. Raises OSError.
+    """Return whether a socket is connected.
+
+    The network event may have been for an earlier socket with the same descriptor. Raises OSError.
     """
     try:
         sock.getpeername()

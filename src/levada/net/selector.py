@@ -109,7 +109,9 @@ class Selector:
         self._wake_for_events()
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return the ending of a connection that is not established, if its time is over now. It depends on the step that was not finished.
+        """Return the ending of a connection that is not established, if its time is over now.
+
+        It depends on the step that was not finished.
         """
         if self._opening.get(conn_id) in self._resolving:
             return Ending.LOOKUP_TIMED_OUT

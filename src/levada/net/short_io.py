@@ -43,7 +43,9 @@ def write(descriptor: int, data: Any) -> int:
 
 
 def is_ready(descriptor: int) -> bool:
-    """Return whether a descriptor is readable now. If the system cannot tell, return True: the following read or select() then finds out.
+    """Return whether a descriptor is readable now.
+
+    If the system cannot tell, return True: the following read or select() then finds out.
     """
     asked = cython.declare(pollfd)  # type: ignore[name-defined]
     asked.fd = descriptor

@@ -79,7 +79,8 @@ def handshake_request() -> ApiVersionsRequest:
 
 
 def known_version(reply: ApiVersionsResponse) -> int:
-    """Return the newest version of ApiVersions that a broker says it knows, in a response that refuses the version; 0 if it does not say.
+    """Return the newest version of ApiVersions that a broker says it knows, in a response that refuses the version; 0 if it does not
+    say.
     """
     own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
     return 0 if own is None else max(0, min(own.max_version, ApiVersionsRequest.MAX_VERSION))

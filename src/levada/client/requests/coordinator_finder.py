@@ -73,7 +73,9 @@ class CoordinatorFinder:
         return found
 
     def find_all(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[dict[str, ConnectionKey | KafkaError]]:
-        """Return the connections to several coordinators, which are looked up together. If a look-up was refused, its value is the error.
+        """Return the connections to several coordinators, which are looked up together.
+
+        If a look-up was refused, its value is the error.
         """
         found: dict[str, ConnectionKey | KafkaError] = {}
         promises = {}

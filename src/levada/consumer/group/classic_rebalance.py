@@ -219,7 +219,10 @@ class ClassicRebalance:
     # Steps
 
     def _settle(self, caller: Caller, given_up: frozenset[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Wait for the processing of records of these partitions, and auto-commit the positions. Return False if the time was over first."""
+        """Wait for the processing of records of these partitions, and auto-commit the positions.
+
+        Return False if the time was over first.
+        """
         with caller.host.lock:
             is_needed = self._member.holds_partitions and self._member.may_commit
         if not is_needed:

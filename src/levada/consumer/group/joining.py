@@ -120,7 +120,10 @@ class Joining:
         self._run_beside = run_beside
 
     def run(self, reason: str) -> Flow[Received | None]:
-        """Join the group and return the assignment. Return None if the membership was lost and the program still has partitions to give up."""
+        """Join the group and return the assignment.
+
+        Return None if the membership was lost and the program still has partitions to give up.
+        """
         attempts = begun_anew = 0
         while True:
             outcome = yield from self._once(reason)

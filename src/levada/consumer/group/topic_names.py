@@ -23,7 +23,10 @@ from levada.types import TopicPartition
 
 
 class Named(NamedTuple):
-    """The partitions of a target assignment whose topic names are known, with topic ids. is_whole: whether these are all of its partitions."""
+    """The partitions of a target assignment whose topic names are known, with topic ids.
+
+    is_whole: whether these are all of its partitions.
+    """
 
     partitions: Mapping[TopicPartition, UUID]
     is_whole: bool

@@ -165,7 +165,10 @@ class Commits:
         return {state.tp: self._up_to(state, first.get(state.tp)) for state in states}
 
     def _up_to(self, state: PartitionState, left: AnyRecord | None) -> OffsetAndMetadata:
-        """Return the offset to commit for a partition. left: the first of its records that a loop has not received yet; None without one."""
+        """Return the offset to commit for a partition.
+
+        left: the first of its records that a loop has not received yet; None without one.
+        """
         if left is None and self.unacked is not None:
             left = self.unacked.oldest(state)
         return OffsetAndMetadata(state.position, state.leader_epoch) if left is None else OffsetAndMetadata(left.offset, left.leader_epoch)

@@ -59,7 +59,10 @@ class PartitionStatus(Enum):
 
 
 class StatusFacts(NamedTuple):
-    """The properties of a status. has_position: whether the offset of the next record is known. is_fetched: whether records may be fetched."""
+    """The properties of a status.
+
+    has_position: whether the offset of the next record is known. is_fetched: whether records may be fetched.
+    """
 
     has_position: bool
     is_fetched: bool
@@ -471,7 +474,10 @@ class SubscriptionState:
         state.holds_in(leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        """Move positions to the beginning or the end of the log, which is looked up later. Without partitions: those of all assigned ones."""
+        """Move positions to the beginning or the end of the log, which is looked up later.
+
+        Without partitions: those of all assigned ones.
+        """
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)

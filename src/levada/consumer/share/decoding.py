@@ -179,7 +179,9 @@ class ColumnSteps:
         self._added: list[tuple[Step, int, int, int, int, list[int]]] = []
 
     def take(self, chunks: Iterable[Chunk], limit: int | None, max_bytes: int) -> list[Step]:
-        """Add records until `limit` rows (None: no limit) or `max_bytes` bytes are reached; return one step for each chunk that was read."""
+        """Add records until `limit` rows (None: no limit) or `max_bytes` bytes are reached; return one step for each chunk that was
+        read.
+        """
         steps: list[Step] = []
         for chunk in chunks:
             if self._is_full(limit, max_bytes) or any(step.error for step in steps):

@@ -162,7 +162,9 @@ class ShareFetcher:
                 leader.session.lost()
 
     def _wanted(self, now_ms: int) -> dict[int, Wanted]:
-        """Return the partitions to fetch now, by node id: of all leaders, or with share.acquire.mode=record_limit of one leader at a time."""
+        """Return the partitions to fetch now, by node id: of all leaders, or with share.acquire.mode=record_limit of one leader at a
+        time.
+        """
         found: dict[int, dict[Owned, TopicPartition]] = {}
         for tp, topic_id in self._assignment().items():
             node = self._metadata.snapshot.leader(tp)

@@ -33,7 +33,9 @@ class FirstMessage:
 
 
 def fault_of(token: str, extensions: Mapping[str, str]) -> str:
-    """Return why a token or its extensions cannot be sent; "" if they can. The text quotes neither the token nor a value of an extension.
+    """Return why a token or its extensions cannot be sent; "" if they can.
+
+    The text quotes neither the token nor a value of an extension.
     """
     if not _TOKEN.match(token):
         return "a token has letters, digits and - _ . ~ + / only, and is not empty"

@@ -20,7 +20,9 @@ def authorities_of(content: bytes, password: str | None) -> str:
 
 
 def identity_of(content: bytes, password: str | None) -> bytes:
-    """Return the certificate with its chain and its key in a PKCS12 file, as PEM. Raises ConfigError if it cannot be opened, or has no key.
+    """Return the certificate with its chain and its key in a PKCS12 file, as PEM.
+
+    Raises ConfigError if it cannot be opened, or has no key.
     """
     found = _open("ssl.keystore.location", content, password)
     if found.key is None or found.cert is None:
