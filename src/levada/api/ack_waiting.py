@@ -23,9 +23,9 @@ Sleeping: TypeAlias = Generator[float | None, None, T]
 
 
 class WaitingAckBuffer(AckWindow):
-    """An AckWindow with calls that wait, as flows that yield how long to sleep.
+    """An AckWindow with calls that wait. They are flows, which yield the number of seconds to sleep.
 
-    Each takes `wake`, a function that ends this sleep; any thread may call it.
+    Each takes `wake`, a function that ends the sleep; any thread may call it.
     """
 
     def __init__(self, size: int, *, after: Any = None, retain: bool = True) -> None:
@@ -38,12 +38,12 @@ class WaitingAckBuffer(AckWindow):
 
     @property
     def oldest_age(self) -> float:
-        """The age of the oldest id that is not safe: seconds since its put(). 0.0 when all ids are safe."""
+        """The time in seconds since the put() of the oldest id that is not safe; 0.0 if all ids are safe."""
         put_at_s = self._oldest_put_at_s()
         return 0.0 if put_at_s is None else monotonic() - put_at_s
 
     def _try_put(self, id: Any, taken: list[Any]) -> int | None:
-        """Put an id if there is a free slot. Return its sequence, None if there is no slot. taken: see _offer()."""
+        """Put an id if there is a free slot; return its sequence, or None if there is no free slot. taken: see _offer()."""
         sequence = self._offer(id, monotonic(), taken)
         return sequence if sequence >= 0 else None
 
@@ -68,7 +68,9 @@ class WaitingAckBuffer(AckWindow):
         return (yield from self._until(lambda: self._is_empty() or None, timeout, wake, room=False, what=what))
 
     def _until(self, look: Callable[[], T | None], timeout: float | None, wake: Wake, *, room: bool, what: str) -> Sleeping[T]:
-        """Return the first result of `look` that is not None."""
+        """Call `look` until its result is not None, and return the result. room: whether to wait for a free slot. what: names the wait in
+        errors.
+        """
         over_s = None if timeout is None or timeout == inf else monotonic() + checked_timeout(timeout)
         try:
             while True:

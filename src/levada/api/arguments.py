@@ -32,7 +32,9 @@ MAX_TOPIC_NAME = 249
 
 
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
-    """Return the deadline of a timeout in seconds; None and infinity have none. Raises TypeError and ValueError for what is no timeout."""
+    """Return the time, in ms, at which a timeout in seconds ends; NEVER_MS for None and infinity. Raises TypeError, ValueError for an
+    invalid timeout.
+    """
     if timeout_s is None:
         return NEVER_MS
     if type(timeout_s) is not float and not isinstance(timeout_s, Real):
@@ -45,16 +47,17 @@ def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
 
 
 def checked_timeout(timeout_s: float) -> float:
-    """Return a timeout in seconds. Raises TypeError and ValueError as deadline_ms() does."""
+    """Check a timeout in seconds and return it. Raises TypeError and ValueError as deadline_ms() does."""
     deadline_ms(0, timeout_s)
     return timeout_s
 
 
 def topic_name(topic: Any) -> str:
-    """Return the name of a topic. Raises InvalidTopicError for one that no request can carry, or that is too long for any broker.
+    """Check the name of a topic and return it. Raises InvalidTopicError if no request can contain the name, or if it is too long for any
+    broker.
 
-    Brokers report all other illegal names. But one name that cannot be encoded would keep metadata of the client's other topics from being
-    requested.
+    Brokers report all other illegal names. But a single name that cannot be encoded would prevent requests for the metadata of the client's
+    other topics.
     """
     if not isinstance(topic, str):
         raise TypeError(f"a topic is named by a str, got {topic!r}")
@@ -72,13 +75,13 @@ def _invalid_topic(shown: str) -> InvalidTopicError:
 
 
 def topic_names(names: Any) -> list[str]:
-    """Return a list of topic names. Raises TypeError for a single str, which would be read as a list of letters."""
+    """Return topic names as a list. Raises TypeError for a single str, which would be read as a list of letters."""
     _refuse_lone(names, str, "topic names")
     return [topic_name(name) for name in names]
 
 
 def topic_partition(tp: Any) -> TopicPartition:
-    """Return a TopicPartition. Any pair of a topic's name and a number is accepted, and a PartitionInfo."""
+    """Return a TopicPartition. A PartitionInfo is accepted, too, and any pair of a topic name and a number."""
     if isinstance(tp, PartitionInfo):
         return TopicPartition(tp.topic, tp.partition)
     if isinstance(tp, str):
@@ -91,7 +94,7 @@ def topic_partition(tp: Any) -> TopicPartition:
 
 
 def topic_partitions(partitions: Any) -> list[TopicPartition]:
-    """Return a list of partitions."""
+    """Return partitions as a list of TopicPartition."""
     if isinstance(partitions, str):
         raise TypeError(f"expected a list of TopicPartition, got {partitions!r}; write [TopicPartition({partitions!r}, 0)]")
     _refuse_lone(partitions, (TopicPartition, PartitionInfo), "TopicPartition")
@@ -99,7 +102,7 @@ def topic_partitions(partitions: Any) -> list[TopicPartition]:
 
 
 def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offsets up to which partitions are to be read."""
+    """Return the offset at which to stop reading each of these partitions. Raises an error if `ends` has other partitions."""
     if not isinstance(ends, Mapping):
         raise TypeError(f"ends are a mapping of TopicPartition to offset, such as end_offsets() returns; got {ends!r}")
     checked = {topic_partition(tp): whole(f"the end of {tp}", offset) for tp, offset in ends.items()}
@@ -111,7 +114,7 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
 
 
 def ids(given: Any, what: str) -> list[str]:
-    """Return names that are not empty, each once. what: what they are, in error messages."""
+    """Check that names are not empty, and return each once. what: describes the names in error messages."""
     _refuse_lone(given, str, what)
     for one in (found := list(dict.fromkeys(given))):
         if not isinstance(one, str) or not one:
@@ -120,7 +123,7 @@ def ids(given: Any, what: str) -> list[str]:
 
 
 def texts(given: Any, what: str) -> list[str]:
-    """Return a list of str, which may be empty. what: what they are, in error messages."""
+    """Return a list of str, which may be empty. what: describes the texts in error messages."""
     _refuse_lone(given, str, what)
     for one in (found := list(given)):
         if not isinstance(one, str):
@@ -129,14 +132,14 @@ def texts(given: Any, what: str) -> list[str]:
 
 
 def group_id(given: Any) -> str:
-    """Return the id of a group."""
+    """Check the id of a group and return it."""
     if not isinstance(given, str) or not given:
         raise TypeError(f"a group is named by a str that is not empty, got {given!r}")
     return given
 
 
 def named(kind: type[Word], given: Any, what: str) -> list[Word]:
-    """Return members of an enumeration, which may be given by their Kafka names. what: what one of them is, in error messages."""
+    """Return members of an enumeration. Each may be given by its name in Kafka. what: describes a member in error messages."""
     _refuse_lone(given, str, f"words, each a {what}")
     for word in (found := list(given)):
         if kind(word) is kind("Unknown"):
@@ -167,7 +170,7 @@ def group_metadata(group: Any) -> ConsumerGroupMetadata:
 
 
 def transaction_handle(handle: Any) -> TransactionHandle:
-    """Return a handle that detach_transaction() returned, also if it was stored as a plain tuple, or as a list in JSON."""
+    """Return a handle of detach_transaction(). It may have been stored as a plain tuple, or as a list in JSON."""
     if isinstance(handle, list | tuple) and len(handle) == len(TransactionHandle._fields):
         name, producer_id, epoch, version, partitions, groups = handle
         if isinstance(name, str):
@@ -178,19 +181,19 @@ def transaction_handle(handle: Any) -> TransactionHandle:
 
 
 def transaction_handles(handles: Any) -> list[TransactionHandle]:
-    """Return several such handles, each once."""
+    """Return several handles of detach_transaction(), each once."""
     _refuse_lone(handles, (str, TransactionHandle), "TransactionHandle")
     return list(dict.fromkeys(transaction_handle(handle) for handle in handles))
 
 
 def column_names(names: Any) -> tuple[str, ...]:
-    """Return names of columns. The decoder knows which exist."""
+    """Return names of columns as a tuple. The decoder checks whether they exist."""
     _refuse_lone(names, str, "columns, such as ['key', 'value']")
     return tuple(names)
 
 
 def new_topics(topics: Any) -> list[NewTopic]:
-    """Return the topics to create. Settings may be given as numbers and bools, and become text."""
+    """Return the topics to create. Settings may be given as numbers and bools; they are converted to text."""
     if isinstance(topics, str):
         raise TypeError(f"expected a list of NewTopic, got {topics!r}; write [NewTopic({topics!r})]")
     _refuse_lone(topics, NewTopic, "NewTopic")
@@ -234,7 +237,7 @@ def whole(name: str, number: Any) -> int:
 
 
 def message(request: Any) -> Request:
-    """Return a request that is to be sent as it is."""
+    """Check that an argument is a request message, and return it unchanged."""
     if not isinstance(request, Request):
         given = f"the class {request.__name__}; call it" if isinstance(request, type) else repr(request)
         raise TypeError(f"expected a request, such as DescribeClusterRequest() of levada.protocol.messages, got {given}")
@@ -252,7 +255,7 @@ def destination(node: Any) -> Destination:
 
 
 def header_pairs(headers: HeadersIn) -> list[tuple[str, bytes | None]]:
-    """Return headers as pairs of a name and bytes or None."""
+    """Return headers as pairs of a name and a value, which is bytes or None."""
     given: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
     return [_header_pair(pair) for pair in given]
 
@@ -272,7 +275,7 @@ def _header_pair(pair: Any) -> tuple[str, bytes | None]:
 
 @contextmanager
 def saying_how_many(sent: Sized) -> Iterator[None]:
-    """A context around the loop of send_many(): an exception gets a note with the number of records sent before it."""
+    """Return a context around the loop of send_many(). It adds a note to an exception, with the number of records sent before."""
     try:
         yield
     except BaseException as error:
@@ -281,9 +284,9 @@ def saying_how_many(sent: Sized) -> Iterator[None]:
 
 
 def plain_records(records: Any, headers: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield value, key and headers of each record of send_many(), which is a value, (key, value) or (key, value, headers).
+    """Yield value, key and headers of each record of send_many(). A record is a value, (key, value) or (key, value, headers).
 
-    headers: for records without headers of their own.
+    headers: the headers for records without their own.
     """
     _refuse_lone(records, (str, bytes, bytearray, memoryview, Mapping), "records")
     for number, record in enumerate(records):
@@ -301,7 +304,7 @@ def plain_records(records: Any, headers: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def positive(name: str, number: Any) -> int:
-    """Return a whole number of at least 1."""
+    """Check that an argument is a whole number of at least 1, and return it. name: the argument, for error messages."""
     if whole(name, number) < 1:
         raise ValueError(f"{name} must be at least 1, got {number}")
     return whole(name, number)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Operation(NamedTuple, Generic[T]):
-    """A flow with its description for error messages, and its timeout in seconds."""
+    """A flow, a text that describes it in error messages, and its timeout in seconds."""
 
     flow: Flow[T]
     what: str
@@ -44,12 +44,12 @@ class ClientCore:
         return self._operation(flow, f"{wanted.NAME} request", timeout)
 
     def assumed_versions(self) -> dict[str, tuple[int, int]] | None:
-        """Return the API versions of broker.version.fallback, None without it."""
+        """Return the API versions of broker.version.fallback; None if it is not set."""
         assumed = fallback(self._config.broker_version_fallback)
         return None if assumed is None else dict(request.shared_versions(assumed))
 
     def api_versions(self, node: Destination, timeout: float | None) -> Operation[Mapping[str, tuple[int, int]]]:
-        """Return the versions that a node and levada share."""
+        """Return the versions that both a node and levada support, by API name: the first and the last one."""
         return self._operation(request.api_versions(node=arguments.destination(node)), "ApiVersions request", timeout)
 
     def _operation(self, flow: Flow[T], what: str, timeout: float | None) -> Operation[T]:

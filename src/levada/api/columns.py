@@ -14,7 +14,7 @@ DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 @contextmanager
 def importing_columns() -> Iterator[None]:
-    """A context around the import of levada.record.columnar. Without pyarrow, the ImportError says how to install it."""
+    """Return a context around the import of levada.record.columnar. Without pyarrow, its ImportError says how to install it."""
     try:
         yield
     except ImportError as missing:
@@ -22,7 +22,11 @@ def importing_columns() -> Iterator[None]:
 
 
 def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
-    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS. Imports pyarrow. Raises ValueError for an empty tuple."""
+    """Return a ColumnDecoder for these columns. Imports pyarrow. Raises ValueError for an empty tuple.
+
+    columns: None for DEFAULT_COLUMNS. text: which of key and value become strings. notes_offsets: whether the decoder keeps the offset of
+    each row.
+    """
     if columns == ():
         raise ValueError(f"columns=[] would read records and return nothing of them; name at least one of {', '.join(DEFAULT_COLUMNS)}")
     with importing_columns():

@@ -69,7 +69,7 @@ ASSIGNED: Table = gauge("assigned-partitions", "Partitions that are assigned", l
 
 
 def since(at_ms: int | None, now_ms: int) -> float:
-    """Return the seconds since a time, nan for None."""
+    """Return the seconds since a time in ms; nan for None."""
     return nan if at_ms is None else (now_ms - at_ms) / 1000
 
 

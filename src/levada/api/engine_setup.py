@@ -36,10 +36,10 @@ _numbers = count(1)
 
 
 class Connector(Protocol[D]):
-    """Makes the engine and the driver of a client; there is one per kind of driver."""
+    """Makes the engine and the driver of a client. Each API has its own."""
 
     def __call__(self, config: ClientConfig, kind: str) -> tuple[Engine, D]:
-        """Return both, the driver not started. kind: "producer", ...: part of the client's default client.id."""
+        """Return an engine and its driver, which is not started. kind: for example "producer"; part of the default client.id."""
         ...
 
 
@@ -47,17 +47,17 @@ WhenDropped = Callable[[], Flow[Any]]
 
 
 def client_name(config: ClientConfig, kind: str) -> str:
-    """Return the client.id of a client; by default the kind and a number."""
+    """Return the client.id of a client. If it is not set, it is made of the kind and a number."""
     return config.client_id or f"levada-{kind}-{next(_numbers)}"
 
 
 def selector_for(config: ClientConfig) -> Selector:
-    """Return the Selector of one client."""
+    """Return a Selector for one client."""
     return Selector(**settings_for_selector(config))
 
 
 def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
-    """Return the configuration of a Selector, by the names of its parameters."""
+    """Return the arguments for a Selector, by parameter name."""
     return {
         "max_frame_bytes": config.max_response_bytes,
         "max_idle_ms": config.connections_max_idle_ms,
@@ -70,7 +70,9 @@ def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
 
 
 def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], TransportLayer]:
-    """Return what makes the transport of a connection: plaintext or TLS. Raises ConfigError for certificates that cannot be used."""
+    """Return the function that makes the transport, plaintext or TLS, of a connection. Raises ConfigError for certificates that cannot be
+    used.
+    """
     if config.security_protocol not in TLS_PROTOCOLS:
         return plaintext
     # OpenSSL takes a while to load, and plaintext connections never need it.
@@ -84,14 +86,17 @@ def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], Transport
 
 
 def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random) -> Engine:
-    """Build an engine over sockets, or over a simulated network."""
+    """Return an engine that uses sockets, or a simulated network."""
     ids = {name: getattr(config, name, None) for name in ("group_id", "transactional_id")}
     settings = settings_for_engine(config, client_id)
     return Engine(settings, selectable=selectable, random=random, log_fields=of_a_client(client_id, **ids))
 
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return the bootstrap addresses. Raises ConfigError when canonical names are wanted and no address has one."""
+    """Return the bootstrap addresses.
+
+    Raises ConfigError if client.dns.lookup requests canonical names and no address has one.
+    """
     addresses = _controllers(config) or config.bootstrap_servers
     if config.client_dns_lookup != CANONICAL:
         return addresses
@@ -105,7 +110,7 @@ def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
 
 
 def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return bootstrap.controllers, which only an admin client has."""
+    """Return bootstrap.controllers; empty for all clients but an admin client."""
     return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
 
 
@@ -115,7 +120,7 @@ _METADATA_MAX_IDLE_MS: int = ProducerConfig.OPTIONS["metadata.max.idle.ms"].defa
 
 
 def settings_for_engine(config: ClientConfig, client_id: str) -> EngineSettings:
-    """Return the configuration of an Engine."""
+    """Return the settings for an Engine."""
     producer = config if isinstance(config, ProducerConfig) else None
     return EngineSettings(
         bootstrap=bootstrap_of(config),
@@ -142,7 +147,7 @@ def settings_for_engine(config: ClientConfig, client_id: str) -> EngineSettings:
 
 
 def fallback(release: str) -> BrokerVersions | None:
-    """Return the API versions of broker.version.fallback; None where each broker is asked."""
+    """Return the API versions of brokers of a release, for broker.version.fallback; None if each broker is asked for its versions."""
     if not release:
         return None
     # Only for very old brokers; most programs never load it.
@@ -156,7 +161,7 @@ _HAS_MODES = os.name == "posix"
 
 
 def warn_of_readable(named: dict[str, str | None]) -> None:
-    """Warn of each file with a private key that other users may read. named: options with their files, None where there is none."""
+    """Log a warning for each file with a private key that other users may read. named: for each option, its file; None if there is none."""
     for option, file in named.items():
         if file is not None and _HAS_MODES and _mode(file) & _OF_OTHERS:
             log.warning("%s: other users of this machine can read %s, and a private key in it is theirs then: chmod 600", option, file)

@@ -20,7 +20,7 @@ ArrowHeaders: TypeAlias = list[tuple[ProducerInterceptor, Headers]]
 
 
 def _configure(interceptors: Sequence[ProducerInterceptor | ConsumerInterceptor], settings: Mapping[str, str | None]) -> None:
-    """Tell the interceptors the configuration. An exception of theirs ends the client's constructor."""
+    """Call configure() of each interceptor. An exception of an interceptor is raised by the client's constructor."""
     known = {name: value for name, value in settings.items() if value}
     for interceptor in interceptors:
         interceptor.configure(known)
@@ -48,7 +48,7 @@ class Interceptors:
         return bool(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return a record after all interceptors, which are called one after the other."""
+        """Pass a record through all interceptors, one after the other; return the result."""
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_send(record)
@@ -61,7 +61,7 @@ class Interceptors:
         return record
 
     def before(self, callback: DeliveryCallback | None, headers: Any) -> DeliveryCallback:
-        """Return a callback that calls the interceptors with a record's outcome, and then the user's callback."""
+        """Return a callback that passes a record's result to the interceptors, and then calls the program's callback."""
 
         def told(metadata: RecordMetadata, error: Exception | None) -> None:
             # SystemExit too, as from a callback: nothing that one raises may end the thread that serves all records.
@@ -72,7 +72,7 @@ class Interceptors:
         return told
 
     def check_columns(self) -> None:
-        """Raise IllegalStateError for send_arrow() with an interceptor that only sees records."""
+        """Raise IllegalStateError for send_arrow() if an interceptor supports only records."""
         _check_columns(self._interceptors, ProducerInterceptor.on_send_arrow, "send()", "producer")
 
     def on_send_arrow(self, topic: str) -> ArrowHeaders:
@@ -89,7 +89,7 @@ class Interceptors:
         return found
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, given: ArrowHeaders) -> None:
-        """Tell the interceptors that gave headers that all rows are done. It runs where callbacks run."""
+        """Tell the interceptors that have added headers that all rows are done. It runs where callbacks run."""
         for interceptor, headers in given:
             try:
                 interceptor.on_arrow_acknowledgement(topic, rows, error, headers)
@@ -106,7 +106,7 @@ class Interceptors:
         self._acknowledge(metadata, error, record.headers, held=Exception)
 
     def _acknowledge(self, metadata: RecordMetadata, error: Exception | None, headers: Any, *, held: type[BaseException]) -> None:
-        """Call all interceptors. held: exceptions that are logged; any other ends the call."""
+        """Call on_acknowledgement() of all interceptors. held: exceptions of this type are logged; any other exception is raised."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error, headers)
@@ -127,7 +127,7 @@ class ConsumerInterceptors:
         return bool(self._interceptors)
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Return records after all interceptors, which are called one after the other."""
+        """Pass records through all interceptors, one after the other; return the result."""
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_consume(records)
@@ -139,7 +139,7 @@ class ConsumerInterceptors:
         return records
 
     def check_columns(self) -> None:
-        """Raise IllegalStateError for poll_arrow() with an interceptor that only sees records."""
+        """Raise IllegalStateError for poll_arrow() if an interceptor supports only records."""
         _check_columns(self._interceptors, ConsumerInterceptor.on_consume_arrow, "poll()", "consumer")
 
     def on_consume_arrow(self, batch: Any) -> None:

@@ -29,9 +29,10 @@ ADVICE: Final[Mapping[str, str]] = {
 
 
 def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], client: str = "") -> TypeError:
-    """Return the error for a call with arguments that a method does not have; it names the first of them.
+    """Return the error for a call with keyword arguments that a method does not have. It names the first of them.
 
-    method: bound to its client. client: the client's name, for a function whose first parameter stands for the client.
+    method: a method that is bound to its client, or a function. client: for a function whose first parameter is the client, the client's
+    name.
     """
     from inspect import Parameter, signature
 

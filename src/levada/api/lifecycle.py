@@ -10,13 +10,13 @@ from levada.logs import Log
 
 
 class Process:
-    """The running process. `id` is renewed in a child made by fork(), because os.getpid() takes half as long as a send()."""
+    """The running process. `id` is set again in a child made by fork(). It is stored because os.getpid() takes half as long as a send()."""
 
     id = os.getpid()
 
     @classmethod
     def renew(cls) -> None:
-        """Call os.getpid() again."""
+        """Store the process id, by calling os.getpid() again."""
         cls.id = os.getpid()
 
 
@@ -25,7 +25,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class HoldsConnections:
-    """Mixin of the clients. They cannot be pickled or copied: the copy would have no connections."""
+    """A mixin of the clients that prevents pickling and copying, because the copy would have no connections."""
 
     def __reduce_ex__(self, _: Any) -> Any:
         kind = type(self).__name__
@@ -37,7 +37,8 @@ CALLBACK_THREADS: set[int] = set()
 
 
 class HandedOver:
-    """Serializers, a partitioner or interceptors that the program gave to a client. Each that has a close() is closed with the client."""
+    """The serializers, partitioner or interceptors that the program gave to a client. Those that have a close() are closed with the client.
+    """
 
     def __init__(self, objects: Iterable[Any], log: Log) -> None:
         self._log = log
@@ -45,7 +46,7 @@ class HandedOver:
         self._closes: list[Callable[[], object]] = [item.close for item in by_identity.values() if callable(getattr(item, "close", None))]
 
     def close(self) -> None:
-        """Close them all, when nothing calls them any more. An exception is logged; the client is closed all the same."""
+        """Call close() of each, after the last use. An exception is logged, and the client is closed nevertheless."""
         closes, self._closes = self._closes, []
         for close in closes:
             try:

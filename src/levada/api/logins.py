@@ -41,17 +41,17 @@ Login: TypeAlias = Callable[[Engine, Selectable], None]
 
 
 class _Parts(NamedTuple):
-    """What a mechanism needs beside its settings."""
+    """The objects that a login needs in addition to its settings."""
 
     engine: Engine
     helpers: Helpers
 
 
 def login_for(config: ClientConfig, start_helper: StartHelper, finish: Finish) -> Login:
-    """Return the function that makes an engine's connections log in; without SASL it does nothing. Raises ConfigError.
+    """Return the function that adds the login to an engine's connections; without SASL the function does nothing. Raises ConfigError.
 
-    start_helper: starts a function that blocks in another thread. finish: returns the result of an awaitable that a user's function
-    returned.
+    start_helper: starts a blocking function in another thread. finish: waits for an awaitable that a function of the program has returned,
+    and returns its result.
     """
     if config.security_protocol not in SASL_PROTOCOLS:
         return lambda engine, selectable: None
@@ -96,7 +96,7 @@ def _mechanism(config: ClientConfig, finish: Finish) -> Callable[[_Parts], Mecha
 
 
 class _Passwords:
-    """PLAIN and SCRAM. are_token: user and password are those of a delegation token."""
+    """The mechanisms PLAIN and SCRAM. are_token: whether user and password are those of a delegation token."""
 
     def __init__(self, name: str, user: str, password: str, *, are_token: bool) -> None:
         self.name = name
@@ -105,7 +105,7 @@ class _Passwords:
         self._are_token = are_token
 
     def begin(self, host: str) -> Exchange:
-        """Begin an exchange, which is the same for every host."""
+        """Begin an exchange. It does not depend on the host."""
         from levada.net.sasl import plain, scram
 
         if self.name == "PLAIN":
@@ -114,7 +114,7 @@ class _Passwords:
 
 
 class _Tokens:
-    """OAUTHBEARER."""
+    """The mechanism OAUTHBEARER."""
 
     name = OAUTHBEARER
 
@@ -122,7 +122,7 @@ class _Tokens:
         self._keeper = keeper
 
     def begin(self, host: str) -> AnyExchange:
-        """Begin an exchange, once the client has a token."""
+        """Begin an exchange. It waits until the client has a token."""
         from levada.net.sasl import oauthbearer
 
         token = yield self._keeper.current()
@@ -204,7 +204,7 @@ def _source(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], 
 
 
 def check_blocking_provider(provider: Any) -> None:
-    """Raise ConfigError for a coroutine function, which only the clients of levada.aio can run."""
+    """Raise ConfigError if a token provider is a coroutine function, which only clients of levada.aio can run."""
     import inspect
 
     if inspect.iscoroutinefunction(getattr(provider, "token", provider)):
@@ -216,7 +216,7 @@ Finish: TypeAlias = Callable[[Any], Any]
 
 
 def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in a new thread (levada.client.driver_interface.StartHelper)."""
+    """Run a function in a new thread. ended: called with the result or the error (levada.client.driver_interface.StartHelper)."""
     try:
         threading.Thread(target=run_here, args=(function, ended), name="levada-login", daemon=True).start()
     except RuntimeError as error:
@@ -228,7 +228,7 @@ def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
 
 
 def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in the calling thread, and pass on its outcome."""
+    """Run a function in the calling thread. ended: called with the result or the error."""
     try:
         value = function()
     except Exception as error:
@@ -243,5 +243,5 @@ def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
 
 
 def finish_nothing(found: Any) -> Any:
-    """Raise TypeError for an awaitable, because there is no event loop to run it."""
+    """Return a result that is not awaitable. Raise TypeError for an awaitable, because there is no event loop to run it."""
     return not_awaitable(found, "the function that gives tokens")

@@ -106,7 +106,9 @@ LATENCIES = {
 def read_metrics(
     engine: Engine, now_ms: int, kind: str, core: ProducerCore | ConsumerCore | ShareConsumerCore | None
 ) -> dict[MetricName, float]:
-    """Return all metrics of a client; under the engine's lock. core: that of a producer or of a consumer of either kind."""
+    """Return all metrics of a client. Called under the engine's lock. core: of a producer, a consumer or a share consumer; None for other
+    clients.
+    """
     group, tags = PREFIXES[kind], ((CLIENT_ID, engine.network.client_id),)
     traffic = engine.network.in_flight.traffic
     values = read_all(CLIENT, engine, now_ms, f"{group}-metrics", tags)
@@ -121,7 +123,7 @@ def read_metrics(
 
 
 def latency(kind: str) -> Table:
-    """Return the table of a kind's API latency."""
+    """Return the table of the API latencies of one kind of client."""
     _, name, api = LATENCIES[kind]
     return averaged(name, f"Milliseconds from a {api} request to its response", lambda traffic: traffic.latency(api))
 
@@ -184,7 +186,7 @@ KIP-714.
 
 
 def page() -> str:
-    """Return docs/METRICS.md."""
+    """Return the text of docs/METRICS.md."""
     parts = [HEAD]
     for section in PAGE:
         heading = section.heading or ", ".join(section.groups)

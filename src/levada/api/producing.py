@@ -55,16 +55,16 @@ LONGEST_END_MS = 10_000
 
 
 class CallbackHost(ProducerHost, Protocol):
-    """A driver that knows whether the caller is in a user's callback."""
+    """A driver that knows whether the calling thread or task runs callbacks of the program."""
 
     @property
     def in_callback(self) -> bool:
-        """Whether the calling thread or task is the one that runs user callbacks."""
+        """Whether the calling thread or task is the one that runs the program's callbacks."""
         ...
 
 
 class Producing:
-    """What one producer does. host: its driver."""
+    """The calls of a producer, for both the synchronous and the asyncio API. host: the driver that runs them."""
 
     def __init__(self, config: ProducerConfig, engine: Engine, host: CallbackHost, *, random: Random) -> None:
         self.config = config
@@ -95,10 +95,10 @@ class Producing:
         on_delivery: DeliveryCallback | None,
         ack: Ack | None,
     ) -> ToSend:
-        """Return a record for send(), called when append() has returned None.
+        """Return the arguments of send() as a record to append. Called if append() has returned None.
 
-        Interceptors, serializers and, where metadata knows the topic, the partitioner run here: before the call, while signal handlers run
-        as usual.
+        Interceptors and serializers run here and, if metadata has the topic, the partitioner: before the call of send() begins to wait,
+        while signal handlers run as usual.
         """
         self._check_usable()
         record = ProducerRecord(topic, value, key, partition, timestamp, headers)
@@ -113,7 +113,7 @@ class Producing:
             raise
 
     def _to_send(self, record: ProducerRecord, on_delivery: DeliveryCallback | None, ack: Ack | None) -> ToSend:
-        """Serialize and check the arguments of send()."""
+        """Serialize a record and check the arguments of send()."""
         topic, value, key, partition, timestamp, headers = record
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
@@ -131,7 +131,7 @@ class Producing:
         return sent if known is None or not known.count else self._placed(sent, known.count)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
-        """Append a record that has to wait for metadata or memory, or that needs the user's partitioner."""
+        """Append a record for which the call has to wait for metadata or memory, or to run the program's partitioner."""
         try:
             return (yield from self._send(record))
         except Exception as error:
@@ -147,13 +147,15 @@ class Producing:
         return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
 
     def _placed(self, record: ToSend, count: int) -> ToSend:
-        """Return a record with the partition that the user's partitioner chooses, if there is one and no partition was given."""
+        """Return a record with the partition that the program's partitioner chooses. Without a partitioner, or with a partition, return it
+        unchanged.
+        """
         if record.partition is not None or self.config.partitioner is None:
             return record
         return record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
-        """Return a topic's queues once metadata has the topic."""
+        """Wait until metadata has a topic, and return the topic's queues."""
         self._check_usable()
         return self.core.appending.await_topic(topic_name(topic))
 
@@ -166,7 +168,7 @@ class Producing:
         return self.core.appending.partitions_for(name, deadline_ms(self._host.now_ms(), timeout), Limit(f"{timeout:g} s", timeout))
 
     def _check_usable(self) -> None:
-        """Raise the error for a producer that cannot take records."""
+        """Raise an error if the producer cannot take records now."""
         try:
             self._host.check_usable()
         except KafkaError as error:
@@ -174,11 +176,11 @@ class Producing:
             raise
 
     def check_ack(self, ack: Any) -> None:
-        """Raise for an `ack` that send_many() could not settle, before anything is sent."""
+        """Raise an error for an `ack` that send_many() could not settle. Called before anything is sent."""
         _check_ack(ack)
 
     def settle_all(self, ack: Ack, sent: Sequence[Delivery]) -> None:
-        """Settle a sequence of an AckBuffer when all of these records are done."""
+        """Settle a sequence of an AckBuffer once all of these records are acknowledged or have failed."""
         self._host.change(lambda now_ms: settle_all(ack, sent))
 
     # Columns
@@ -191,9 +193,9 @@ class Producing:
         delivery: ArrowOutcomes,
         ack: Ack | None,
     ) -> CallerFlow[None]:
-        """Send every row of Arrow data. columns: the names of the columns for key, value, headers, timestamp and partition, or None.
+        """Send every row of Arrow data. columns: the name of the column for each of key, value, headers, timestamp and partition, or None.
 
-        delivery: receives the outcomes. ack: is settled when all of them are known.
+        delivery: gets the results of the rows. ack: is settled when all results are known.
         """
         self._check_usable()
         try:
@@ -298,7 +300,7 @@ class Producing:
         return sealed
 
     def send_sealed(self, batches: Sequence[SealedBatch], outcomes: ArrowOutcomes) -> CallerFlow[None]:
-        """Send batches that seal_arrow() returned, in their order. outcomes: receives the outcomes, numbered through all batches."""
+        """Send batches of seal_arrow(), in their order. outcomes: gets the results of the rows, which are numbered through all batches."""
         self._check_usable()
         self._check_no_interceptors("send_sealed()")
         transaction, first_row = self.core.appending.transaction_number, 0
@@ -318,7 +320,7 @@ class Producing:
     # The end
 
     def flush(self, timeout: float | None) -> CallerFlow[None]:
-        """Wait until each record sent before is done, and log a warning with the number of failures that the program has not looked at."""
+        """Wait until each record sent before is done. Then log a warning with the number of failures that the program has not looked at."""
         with self._lock:
             flushing = self.core.flushing()
         try:
@@ -331,7 +333,7 @@ class Producing:
         self._tell_unasked()
 
     def abort_pending(self) -> int:
-        """Fail all records that are neither acknowledged nor failed; return how many."""
+        """Fail all records that are neither acknowledged nor failed; return their number."""
         return self._host.change(lambda now_ms: self.core.drop_pending())
 
     def _tell_unasked(self) -> None:
@@ -341,10 +343,10 @@ class Producing:
             self.log.warning("%s", text)
 
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
-        """Take no more records, end the transaction, wait for the records, and fail those that are left when the timeout is over.
+        """Refuse new records, end the transaction, wait for the records, and fail those that are left when the timeout is over.
 
-        It waits at most max.block.ms for the transaction coordinator. Returns how many seconds the driver may take to end, None for as long
-        as callbacks take.
+        It waits at most max.block.ms for the transaction coordinator. Returns for how many seconds the driver may still run callbacks; None
+        for no limit.
         """
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
@@ -360,9 +362,7 @@ class Producing:
         return None if timeout is None else left_s
 
     def leave(self) -> CallerFlow[float]:
-        """Close after an exception: wait at most ERROR_EXIT_S, log that it waits if that takes long, and give up at once when
-        interrupted.
-        """
+        """Close after an exception: wait at most ERROR_EXIT_S seconds, and give up at once when interrupted. A long wait is logged."""
         with self._lock:
             self.core.close()
         why = BROKEN_OFF
@@ -381,7 +381,7 @@ class Producing:
         return LAST_CALLBACKS_S
 
     def _unfinished(self) -> str:
-        """Return what a close would wait for, in words; empty for nothing."""
+        """Return a text about what close() would have to wait for; "" for nothing."""
         with self._lock:
             count, transaction = self.core.unfinished(), self.core.transaction_manager
             if count:
@@ -390,7 +390,7 @@ class Producing:
         return f"the end of the transaction of transactional.id={self.config.transactional_id}" if is_left else ""
 
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
-        """End the transaction and flush, within this time; return why records are left, if they are."""
+        """End the transaction and flush, within this time. Return the reason why records are left; "" if none are."""
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         if why := (yield from self._end_transaction(timeout)):
             return why
@@ -402,7 +402,10 @@ class Producing:
         return ""
 
     def _end_transaction(self, timeout: float | None) -> CallerFlow[str]:
-        """Wait for the end of the transaction that is being ended, or abort it; return why it did not end. Waits at most max.block.ms."""
+        """Wait for the commit or abort that is running, or abort the open transaction. Return the reason why it did not end; "" if it did.
+
+        Waits at most max.block.ms.
+        """
         transaction, longest_s = self.core.transaction_manager, self.config.max_block_ms / 1000
         with self._lock:
             if transaction is None or not needs_end(transaction):
@@ -431,11 +434,11 @@ class Producing:
             self.log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 
     def end_by_itself(self, name: str) -> Flow[None]:
-        """Return the last flow of a producer that was dropped without close()."""
+        """Return the last flow of a producer that was dropped without close(). name: the producer, for log lines."""
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
 
     def refuse_in_callback(self, what: str) -> None:
-        """Raise IllegalStateError on the thread that runs callbacks: the call would wait for itself."""
+        """Raise IllegalStateError on the thread that runs callbacks, because the call would wait for its own thread. what: the call."""
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()

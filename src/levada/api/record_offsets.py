@@ -19,7 +19,7 @@ RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[
 
 
 def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets by partition; a bare offset is one without a leader epoch and metadata."""
+    """Return offsets to commit as OffsetAndMetadata, by partition. An int is an offset without leader epoch and metadata."""
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
     return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}
@@ -51,14 +51,14 @@ def _check_metadata(tp: Any, metadata: Any) -> None:
 
 
 class Span(NamedTuple):
-    """Records of one partition. first: the lowest of their offsets. after: the offset to commit after the last of them."""
+    """Records of one partition. first: their lowest offset. after: the offset to commit after their last one."""
 
     first: int
     after: OffsetAndMetadata
 
 
 def spans(records: Any, call: str) -> dict[TopicPartition, Span]:
-    """Return the lowest offset of records and the offset to commit after them, by partition; {} without records.
+    """Return the Span of the records of each partition; {} without records. call: the name of the called method, for error messages.
 
     records: one ConsumerRecord, or an iterable of them. Raises TypeError for anything else.
     """

@@ -31,8 +31,9 @@ LABELS = ("transactional_id", "group_id", "client_rack")
 
 
 class Reporting:
-    """The metrics and the telemetry of one client. kind: one of levada.api.metric_tables.PREFIXES. core: of a producer, or of a
-    consumer of either kind.
+    """The metrics and the telemetry of one client. kind: one of levada.api.metric_tables.PREFIXES.
+
+    core: of a producer, a consumer or a share consumer; None for other clients.
     """
 
     def __init__(
@@ -52,8 +53,9 @@ class Reporting:
         watched.opened(self)
 
     def metrics(self) -> Metrics:
-        """Return the current metrics; from any thread. Raises ClosedError, CrashedError, ForkedError, and IllegalStateError in a finalizer
-        that interrupts the client's own work.
+        """Return the current metrics. May be called from any thread.
+
+        Raises ClosedError, CrashedError, ForkedError, and IllegalStateError in a finalizer that interrupts the client's own work.
         """
         self._host.check_open()
         with self._host.undisturbed(), self._host.lock:
@@ -74,7 +76,7 @@ class Reporting:
         return telemetry.instance_id.result()
 
     def close(self, over_ms: int) -> CallerFlow[None]:
-        """Push for the last time, if brokers want metrics. Waits at most LAST_PUSH_MS, and not beyond over_ms."""
+        """Push metrics for the last time, if brokers want them. Waits at most LAST_PUSH_MS, and not beyond the time over_ms."""
         if self._telemetry is None:
             return
         try:

@@ -32,7 +32,10 @@ FILTERED_BY = ("key", "timestamp")
 
 
 class ScanRequest(NamedTuple):
-    """The checked arguments of scan(). rows, size: when an Arrow batch is full. kept: selects the records to return, None for all."""
+    """The checked arguments of scan(). rows, size: the number of rows, or of bytes, at which an Arrow batch is full.
+
+    is_filtered: whether keys or timestamps select the records to return. progress: the program's callback; None without one.
+    """
 
     plan: ScanPlan
     config: ConsumerConfig
@@ -45,11 +48,11 @@ class ScanRequest(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns to return."""
+        """The names of the columns to return."""
         return DEFAULT_COLUMNS if self.columns is None else self.columns
 
     def sink(self) -> Any:
-        """Return what turns records into columns: those to return, and those that a filter needs."""
+        """Return a decoder for the columns to return and those that the filter needs."""
         if not self.is_filtered:
             return decoder(self.columns, self.text, self.config)
         return decoder((*self.names, *(name for name in FILTERED_BY if name not in self.names)), self.text, self.config)
@@ -60,26 +63,26 @@ class ScanRequest(NamedTuple):
         return decoder(self.columns, self.text, self.config).schema
 
     def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
-        """Return a reading's Arrow batches as a capsule of Arrow's C stream interface."""
+        """Return Arrow batches as a capsule of Arrow's C stream interface."""
         schema = self.schema
         from levada.record.columnar import stream
 
         return stream(schema, batches, requested_schema)
 
     def reader(self, batches: Iterable[Any]) -> Any:
-        """Return a reader of a reading's Arrow batches."""
+        """Return a pyarrow.RecordBatchReader over Arrow batches."""
         schema = self.schema
         from levada.record.columnar import reader
 
         return reader(schema, batches)
 
     def part(self, ranges: Mapping[TopicPartition, Range], kept: RecordFilter | None) -> ScanRequest:
-        """Return the request for a part of this one. It can be pickled, so it has no progress callback."""
+        """Return the request for a part of this scan. It can be pickled, so it has no progress callback."""
         plan = ScanPlan(Ranges.of_assignments(ranges), kept, skips=self.plan.skips)
         return self._replace(plan=plan, progress=None)
 
     def sampling(self) -> ScanRequest:
-        """Return a request that reads only the first records of each partition."""
+        """Return the same request with small fetches, to read only the first records of each partition."""
         config = self.config
         given = {name: getattr(config, name.replace(".", "_")) for name in config.given - {"key.deserializer", "value.deserializer"}}
         return self._replace(config=ConsumerConfig.parse({**given, "max.partition.fetch.bytes": SAMPLE_BYTES}))
@@ -103,7 +106,7 @@ def scan_request(
     progress: Callable[[ScanProgress], object] | None = None,
     **settings: Any,
 ) -> ScanRequest:
-    """Check the arguments of scan() (ScanArguments). Raises ConfigError, and ValueError for a name that is no column."""
+    """Check the arguments of scan() (ScanArguments). Raises ConfigError, and ValueError for a name that is not a column."""
     _refuse_misspelt(settings)
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
@@ -148,7 +151,7 @@ def _key(key: Any) -> bytes | None:
 
 
 def _refuse_misspelt(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a name that is no setting of a consumer, and similar to an argument of scan()."""
+    """Raise ConfigError for a name that is not a setting of a consumer, but similar to an argument of scan()."""
     own = scan_request.__kwdefaults__ or ()
     for name in settings:
         dotted = name.replace("_", ".")
@@ -178,7 +181,7 @@ def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Co
 
 
 class ScanReading:
-    """One iteration of a scan, over connections of its own."""
+    """One iteration of a scan. It has its own connections."""
 
     def __init__(self, request: ScanRequest, engine: Engine, host: Host, random: Random, post: Post | None = None) -> None:
         self._request = request
@@ -190,13 +193,13 @@ class ScanReading:
         self._handed_out = 0
 
     def records(self) -> CallerFlow[list[AnyRecord] | None]:
-        """Return the next records, None at the end."""
+        """Return the next records; None at the end of the scan."""
         records = yield from self._scanning.records()
         self._tell(len(records or ()))
         return records
 
     def batch(self, sink: BatchSink) -> CallerFlow[Any]:
-        """Return the next Arrow batch, None at the end."""
+        """Return the next Arrow batch; None at the end of the scan."""
         while (batch := (yield from self._scanning.batch(sink, self._request.rows, self._request.size))) is not None:
             kept = self._filtered(batch)
             self._tell(kept.num_rows)
@@ -220,7 +223,11 @@ class ScanReading:
                 self._request.progress(progress)
 
     def splits(self, whole: ScanRequest, rows: int | None, size_bytes: int | None) -> CallerFlow[list[ScanRequest]]:
-        """Return requests for parts of at most so many offsets, or of about so many bytes. This reading is that of whole.sampling()."""
+        """Return requests for parts of a scan: with at most `rows` offsets each, or with about `size_bytes` bytes each. One of both is
+        None.
+
+        whole: the request of the scan. This reading must have been made from whole.sampling().
+        """
         if (rows is None) == (size_bytes is None):
             raise ValueError("splits() takes either rows or bytes: how large a part may be")
         limit = positive("rows", rows) if rows is not None else positive("bytes", size_bytes)
@@ -229,7 +236,9 @@ class ScanReading:
         return [whole.part(part, self._kept) for part in split_ranges(ranges, weights, limit)]
 
     def _bytes_per_offset(self, ranges: Mapping[TopicPartition, Range]) -> CallerFlow[dict[TopicPartition, float]]:
-        """Estimate the bytes per offset of each partition from its first records; without any, from those of the other partitions."""
+        """Estimate the bytes per offset of each partition from its first records; for a partition without records, from the other
+        partitions.
+        """
         wanted = {tp: (start, end) for tp, (start, end) in ranges.items() if start < end}
         reading = self._consuming.reading
         reading.change(lambda core, now_ms: core.assign_ranges(wanted, now_ms))
@@ -246,7 +255,7 @@ class ScanReading:
         return {tp: found.get(tp, usual) for tp in ranges}
 
     def close(self) -> CallerFlow[None]:
-        """Close the fetch sessions at the brokers."""
+        """Push telemetry for the last time, and close the fetch sessions at the brokers."""
         yield from self._consuming.reporting.close(NEVER_MS)
         yield from self._consuming.reading.close()
 
@@ -256,7 +265,7 @@ if TYPE_CHECKING:
 
     # Only type checkers and editors read it: at run time its base class would load every setting of a consumer.
     class ScanArguments(ConsumerSettings[K, V], Generic[K, V], total=False):
-        """What scan() takes by keyword: its own arguments and a consumer's settings."""
+        """The keyword arguments of scan(): its own, and the settings of a consumer."""
 
         start: Bound | Mapping[Any, Bound]
         """Where to begin. Default: "earliest"."""

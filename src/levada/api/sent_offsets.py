@@ -28,7 +28,7 @@ _moments = count()
 
 
 class _Aborts:
-    """The transactions of this process that were not committed. newest: the number of the last one, -1 before the first."""
+    """Counts the transactions of this process that were not committed. newest: the number of the last one; -1 before the first."""
 
     newest = -1
 
@@ -43,8 +43,9 @@ _READ_AGAIN = (
 
 
 class Sending:
-    """One transaction, as far as it sends offsets of consumers. aborted_at: the number of its transactional id's last abort,
-    -1 for none.
+    """A transaction that may send offsets of consumers.
+
+    aborted_at: the number of the last aborted transaction with the same transactional id; -1 if there was none.
     """
 
     def __init__(self, aborted_at: int = -1) -> None:
@@ -54,7 +55,7 @@ class Sending:
 
     @classmethod
     def begin(cls, transactional_id: str) -> Sending:
-        """Return the next transaction of a transactional id. One that an earlier producer left open will not be committed any more."""
+        """Return a new transaction of a transactional id. If an earlier producer has left one open, note that it will not be committed."""
         before = _newest.pop(transactional_id, None)
         if before is not None:
             before.not_committed()
@@ -64,18 +65,19 @@ class Sending:
         return begun
 
     def add(self, sent: SentOffsets) -> None:
-        """Record that offsets of this consumer are part of the transaction."""
+        """Note that offsets of this consumer are part of the transaction."""
         self._consumers[sent] = None
 
     def committed(self) -> None:
-        """Record that it was committed: the offsets it has sent are not in doubt any more."""
+        """Note that the transaction was committed: the offsets that it has sent are not in doubt any more."""
         self._is_open = False
         for sent in self._consumers:
             sent.settle(self)
         self._consumers.clear()
 
     def not_committed(self) -> None:
-        """Record that it was aborted, or that its producer cannot end it any more. May be repeated, also after a commit."""
+        """Note that the transaction was aborted, or cannot be ended by its producer any more. No effect after a commit or an earlier call.
+        """
         if self._is_open:
             self._is_open = False
             self._consumers.clear()
@@ -87,7 +89,7 @@ _newest: dict[str, Sending] = {}
 
 
 class _InDoubt(NamedTuple):
-    """The records of one partition whose offsets a transaction has sent: from `first` on and before `after`."""
+    """Records of one partition whose offsets a transaction has sent, while its commit is not known: from `first` to before `after`."""
 
     transaction: Sending
     origin: int
@@ -96,29 +98,29 @@ class _InDoubt(NamedTuple):
 
 
 class _Undone(NamedTuple):
-    """The records of a partition that were read before a transaction was aborted, and that the program may not have processed.
+    """Records of a partition that were read before a transaction was aborted, and that the program may not have processed.
 
-    abort: the smallest number that the first such abort may have. positions: up to where the partition was read at each abort, in order.
+    abort: the lowest number of the abort. positions: the position of the partition at each abort, in order.
     """
 
     abort: int
     positions: tuple[int, ...]
 
     def after(self, done: int) -> _Undone | None:
-        """Return the rest when the program has processed everything up to an offset."""
+        """Return the part that is left if the program has processed all records before an offset; None if nothing is left."""
         left = tuple(position for position in self.positions if position > done)
         return _Undone(self.abort, left) if left else None
 
 
 class _Settled(NamedTuple):
-    """Up to where transactions were committed."""
+    """The offset of a partition up to which transactions were committed."""
 
     origin: int
     after: int
 
 
 class Read(NamedTuple):
-    """The progress of a consumer in a partition. origin, done_to: as in PartitionState."""
+    """The progress of a consumer in a partition. origin, done_to: like in PartitionState."""
 
     state: PartitionState
     origin: int
@@ -129,7 +131,7 @@ class Read(NamedTuple):
 class SentOffsets:
     """The offsets of one consumer that transactions have sent, and the records that have to be read again after an abort.
 
-    The producer's engine calls settle(), the consumer's thread everything else. So only copies are iterated over.
+    The producer's engine calls settle(), the consumer's thread all other methods. So only copies are iterated over.
     """
 
     def __init__(self) -> None:
@@ -144,7 +146,7 @@ class SentOffsets:
         return self._noted_abort != _Aborts.newest
 
     def note_abort(self, reads: Iterable[Read]) -> None:
-        """Record what was read when a transaction was aborted. To be called before more is read or sent."""
+        """Note the positions at the time when a transaction was aborted. To be called before more is read or sent."""
         # Several may have come since the last note, of ids that have nothing to do with each other.
         first, self._noted_abort = self._noted_abort + 1, _Aborts.newest
         self._forget(lambda state: state.retired)
@@ -154,7 +156,7 @@ class SentOffsets:
                 self._undone[read.state] = _Undone(before.abort, (*before.positions, read.position))
 
     def moved(self, partitions: Collection[TopicPartition]) -> None:
-        """Record that the program seeks these partitions, or all of them when none are named."""
+        """Note that the program seeks these partitions; no partitions: all of them."""
         self._forget(lambda state: not partitions or state.tp in partitions)
 
     def _forget(self, is_over: Callable[[PartitionState], bool]) -> None:
@@ -163,7 +165,7 @@ class SentOffsets:
                 known.pop(state, None)
 
     def send_all(self, transaction: Sending, reads: Iterable[Read], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Make the offsets after everything that was read part of a transaction. Raises IllegalStateError if that would skip records."""
+        """Add the offsets after all returned records to a transaction. Raises IllegalStateError if that would skip records."""
         sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
         self._refuse_doubtful(transaction, {read.state: None for read in sent})
         new = {read: (self._done(read), after) for read, after in sent.items() if after != self._done(read, transaction)}
@@ -171,8 +173,9 @@ class SentOffsets:
         self._note(transaction, new)
 
     def send_some(self, transaction: Sending, reads: Iterable[Read], spans: Mapping[TopicPartition, Span]) -> None:
-        """Make the offsets after records that the program names part of a transaction. Raises IllegalStateError if that would
-        skip others.
+        """Add the offsets after the records that the program names to a transaction.
+
+        Raises IllegalStateError if that would skip other records.
         """
         sent = {read: spans[read.state.tp] for read in reads if read.state.tp in spans}
         self._refuse_doubtful(transaction, {read.state: span.first for read, span in sent.items()})
@@ -182,14 +185,16 @@ class SentOffsets:
         self._note(transaction, {read: (span.first, span.after.offset) for read, span in sent.items()})
 
     def _done(self, read: Read, transaction: Sending | None = None) -> int:
-        """Return up to where the program has processed a partition, or says so in this transaction."""
+        """Return the offset up to which the program has processed a partition, including offsets that this transaction has sent."""
         doubt, settled = self._in_doubt.get(read.state), self._settled.get(read.state)
         if doubt is not None and doubt.transaction is transaction:
             return doubt.after
         return read.done_to if settled is None or settled.origin != read.origin else max(settled.after, read.done_to)
 
     def _left(self, state: PartitionState) -> _Undone | None:
-        """Return what an abort has left unprocessed, without what the consumer has committed since."""
+        """Return the records that the program may not have processed before an abort and that were not committed since; None if there are
+        none.
+        """
         undone = self._undone.get(state)
         return None if undone is None else undone.after(state.done_to)
 
@@ -222,7 +227,7 @@ class SentOffsets:
         transaction.add(self)
 
     def settle(self, transaction: Sending) -> None:
-        """Record that a transaction is committed."""
+        """Note that a transaction was committed."""
         for state, doubt in list(self._in_doubt.items()):
             if doubt.transaction is transaction and self._in_doubt.pop(state, None) is not None:
                 self._settled[state] = _Settled(doubt.origin, doubt.after)

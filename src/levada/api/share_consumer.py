@@ -36,7 +36,7 @@ OnAcknowledge: TypeAlias = Callable[[dict[TopicPartition, list[int]], KafkaError
 
 
 class Sharing:
-    """What one share consumer does. host: its driver."""
+    """The calls of a share consumer, for both the synchronous and the asyncio API. host: the driver that runs them."""
 
     def __init__(self, config: ShareConsumerConfig, engine: Engine, host: Host, *, random: Random) -> None:
         self.config = config
@@ -57,7 +57,7 @@ class Sharing:
     # What is read
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Join the group, as a member that wants records of these topics."""
+        """Subscribe to these topics. The next poll joins the group."""
         names = frozenset(topic_names(topics))
         if not names or any(not name.strip() for name in names):
             raise ValueError("subscribe() takes one topic at least, by name; unsubscribe() ends a subscription")
@@ -70,7 +70,7 @@ class Sharing:
         return set(self.reading.look(lambda core: core.member.topics))
 
     def unsubscribe(self) -> None:
-        """Leave the group; the request to the coordinator is sent soon."""
+        """Leave the group, without waiting for the coordinator's answer."""
         self.end_iteration()
         self._host.change(self.core.unsubscribe)
 
@@ -78,15 +78,15 @@ class Sharing:
 
     @property
     def next_call(self) -> int:
-        """The number of the next poll() or poll_arrow(), for take_back()."""
+        """The number that the next poll() or poll_arrow() gets, for take_back()."""
         return self.reading.next_call
 
     def take_back(self, call: int) -> None:
-        """Undo a poll whose result did not reach the caller."""
+        """Undo the poll with this number, because its result did not reach the caller. call: next_call, read before the poll."""
         self.reading.take_back(call)
 
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ShareRecords[Any, Any]]:
-        """Return the next records."""
+        """Return the next records; none when the timeout, in seconds, is over. max_records: None for max.poll.records."""
         limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
         self._begin_call()
         return ShareRecords((yield from self.reading.records(deadline_ms(self._host.now_ms(), timeout), limit)))
@@ -94,7 +94,7 @@ class Sharing:
     def poll_arrow(
         self, timeout: float | None, max_records: int | None, max_bytes: int | None, columns: Sequence[str] | None, text: Sequence[str]
     ) -> CallerFlow[Any]:
-        """Return the next records as columns."""
+        """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over."""
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         sink = self._decoder(columns, text)
@@ -102,7 +102,9 @@ class Sharing:
         return (yield from self.reading.batch(deadline_ms(self._host.now_ms(), timeout), sink, limit, most))
 
     def iterate(self, since_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records for a loop. The loop ends when none has come for consumer.timeout.ms."""
+        """Return the next records for a loop. They are empty when no record has come for consumer.timeout.ms since `since_ms`; the loop
+        then ends.
+        """
         self._begin_call()
         patience_ms = self.config.consumer_timeout_ms
         over_ms = NEVER_MS if patience_ms < 0 else since_ms + patience_ms
@@ -113,7 +115,7 @@ class Sharing:
         return self._iteration
 
     def end_iteration(self) -> None:
-        """Put back the records that a loop was not given yet; the next call returns them."""
+        """Put back the records that were not given to a loop yet; the next call returns them."""
         iteration, self._iteration = self._iteration, None
         if iteration is not None:
             iteration.end()
@@ -124,7 +126,9 @@ class Sharing:
                 self._last = iteration.records[iteration.given - 1]
 
     def _put_back_last(self) -> None:
-        """Do not accept the last record of a loop that ended, unless it was acknowledged: the program will not ask for more records."""
+        """Put back the last record that was given to a loop, unless it is acknowledged: no later call will show that the program has
+        processed it.
+        """
         last, self._last = self._last, None
         if last is not None:
             self.reading.change(lambda core, _: core.put_back(_runs_by_partition([last])))
@@ -145,7 +149,7 @@ class Sharing:
     # Acknowledging
 
     def acknowledge(self, records: AnyRecord | Iterable[AnyRecord], kind: Kind) -> None:
-        """Acknowledge one record or several."""
+        """Acknowledge one record or several records."""
         made = acknowledge_type(kind)
         if isinstance(records, ConsumerRecord):
             place = TopicPartition(records.topic, records.partition), ((records.offset, records.offset),)
@@ -162,7 +166,7 @@ class Sharing:
         self._decide([(topic_partition(tp), _pairs(runs_of(wanted, Mark.UNDECIDED)))], acknowledge_type(kind))
 
     def acknowledge_arrow(self, batch: Any, kind: Kind, mask: Any) -> None:
-        """Acknowledge the rows of a batch."""
+        """Acknowledge the rows of an Arrow batch. mask: booleans that select the rows; None for all rows."""
         made = acknowledge_type(kind)
         with importing_columns():
             from levada.record.columnar import places
@@ -175,7 +179,7 @@ class Sharing:
             self.core.acknowledge(found, kind)
 
     def commit(self, timeout: float | None) -> CallerFlow[None]:
-        """Send acknowledgements, and wait until the brokers have taken them."""
+        """Send acknowledgements, and wait until the brokers have answered. Raises AcknowledgeError."""
         self._check_not_telling()
         self.end_iteration()
         self.tell()
@@ -194,7 +198,7 @@ class Sharing:
             self.tell()
 
     def commit_async(self) -> Promise[None]:
-        """Send acknowledgements; return a promise of their outcome."""
+        """Send acknowledgements; return a promise that settles with the result."""
         self._check_not_telling()
         self.end_iteration()
         self.tell()
@@ -204,9 +208,9 @@ class Sharing:
         return outcome
 
     def tell(self) -> None:
-        """Call the callback with the outcome of acknowledgements. Without a callback, log failures that no commit() raises.
+        """Call the program's callback with results of acknowledgements. Without a callback, log failures that no commit() raises.
 
-        An exception of the callback comes out; the other outcomes wait for the next call.
+        If the callback raises, its exception is raised, and the remaining results wait for the next call.
         """
         if self._is_telling:
             return
@@ -225,16 +229,16 @@ class Sharing:
                 self._log.warning(text, outcome.records, outcome.offsets[0], outcome.error, tp=outcome.tp, offset=outcome.offsets[0])
 
     def lock_timeout(self) -> float | None:
-        """Return how long records are locked, in seconds."""
+        """Return for how many seconds brokers lock records; None if it is not known yet."""
         timeout_ms = self.reading.look(lambda core: core.fetcher.lock_timeout_ms)
         return None if timeout_ms is None else timeout_ms / 1000
 
     # The end
 
     def close(self, timeout: float, *, after_error: bool = False) -> CallerFlow[None]:
-        """Acknowledge for the last time, leave the group and stop reading. The driver has to be closed next, whatever happens.
+        """Acknowledge for the last time, leave the group and stop reading. The driver has to be closed next, even if this raises.
 
-        after_error: the program ends with an exception, so the records it holds are not accepted.
+        after_error: whether the program ends with an exception, so that the records it has are not accepted.
         """
         self._check_not_telling()
         over_ms = deadline_ms(self._host.now_ms(), timeout)
@@ -264,7 +268,7 @@ class Sharing:
 
 
 def acknowledge_type(kind: Any) -> AcknowledgeType:
-    """Return an acknowledge type, which may be given by its name in any case. Raises ValueError."""
+    """Return an AcknowledgeType. It may be given by its name in upper or lower case. Raises ValueError."""
     if isinstance(kind, AcknowledgeType):
         return kind
     found = AcknowledgeType.__members__.get(str(kind).upper())
@@ -274,7 +278,7 @@ def acknowledge_type(kind: Any) -> AcknowledgeType:
 
 
 def _plain(offsets: int | Iterable[int]) -> Iterable[int]:
-    """Return one offset, or several, as Python ints, whatever kind of integer or array they are."""
+    """Return offsets as Python ints. They may be one integer of any kind, or an iterable or array of integers."""
     plain = getattr(offsets, "to_pylist", None) or getattr(offsets, "tolist", None)
     found = offsets if plain is None else plain()
     return found if isinstance(found, Iterable) else [found]

@@ -33,18 +33,18 @@ TIMES: Mapping[str, str] = {
 
 
 class Consumer(Protocol):
-    """A consumer of either API."""
+    """A consumer of the synchronous or the asyncio API."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group and member whose offsets are committed."""
+        """Return the group and the member for which offsets are committed."""
         ...
 
 
 class Transacting:
-    """The transactional calls of one producer. A timeout is in seconds, None for that of the enclosing block, or max.block.ms.
+    """The transactional calls of one producer. Timeouts are in seconds; None for the timeout of the enclosing block, or else max.block.ms.
 
-    block: the one whose transaction is open. sending: the newest transaction, as far as it sends offsets of consumers; None before the
-    first.
+    block: the block whose transaction is open; None without one. sending: the newest transaction, for the offsets of consumers; None before
+    the first transaction.
     """
 
     def __init__(self, config: ProducerConfig, core: ProducerCore, engine: Engine, host: CallbackHost) -> None:
@@ -69,11 +69,11 @@ class Transacting:
         return self._transactions is not None and self._transactions.is_open
 
     def initialize(self, timeout: float | None) -> CallerFlow[None]:
-        """Get a producer id and epoch (InitProducerId)."""
+        """Get a producer id and an epoch (InitProducerId)."""
         return self.run(TransactionManager.initialize, timeout, "init_transactions()")
 
     def forget_identity(self) -> CallerFlow[None]:
-        """Forget producer id and epoch."""
+        """Forget the producer id and the epoch."""
         return self.run(TransactionManager.forget_identity, None, "forget_identity()")
 
     def begin(self, timeout: float | None) -> CallerFlow[None]:
@@ -81,14 +81,14 @@ class Transacting:
         return self.run(self.begin_one, timeout, "begin_transaction()")
 
     def begin_one(self, transactions: TransactionManager) -> Flow[None]:
-        """Begin a transaction, as a flow of the engine."""
+        """Return a flow of the engine that begins a transaction."""
         yield from transactions.begin()
         self.sending = Sending.begin(transactions.transactional_id)
 
     def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None
     ) -> CallerFlow[None]:
-        """Make offsets part of the transaction."""
+        """Add the offsets of a group to the transaction."""
         wanted, whose = offsets_to_commit(offsets), arguments.group_metadata(group)
         call = "send_offsets_to_transaction()"
         return self.run(lambda transactions: transactions.send_offsets(wanted, whose), timeout, call)
@@ -105,7 +105,7 @@ class Transacting:
             self.sending.committed()
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
-        """Abort the transaction. The block that began it has nothing left to end then."""
+        """Abort the transaction. If a block has begun it, the end of the block then does nothing."""
         return self.run(self._abort, timeout, "abort_transaction()")
 
     def _abort(self, transactions: TransactionManager) -> Flow[None]:
@@ -117,7 +117,7 @@ class Transacting:
             self.sending.not_committed()
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
-        """Leave the transaction open for another process. The offsets of consumers that it has sent stay in doubt."""
+        """Leave the transaction open for another process; return its handle. Consumers' offsets that it has sent stay in doubt."""
         self._refuse_in_block("detach_transaction()")
         return self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
 
@@ -129,7 +129,7 @@ class Transacting:
             )
 
     def run(self, call: Callable[[TransactionManager], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
-        """Run a transactional call on the engine."""
+        """Run a transactional call on the engine. what: names the call in error messages."""
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         if self._transactions is None:
@@ -142,7 +142,7 @@ class Transacting:
 
 
 class Block:
-    """A transaction that a `with` block begins and ends. timeout: seconds for each step, None for max.block.ms."""
+    """A transaction that a `with` block begins and ends. timeout: seconds for each step; None for max.block.ms."""
 
     def __init__(self, transacting: Transacting, timeout: float | None) -> None:
         self.timeout = timeout
@@ -150,11 +150,13 @@ class Block:
 
     @property
     def is_open(self) -> bool:
-        """Whether this block has begun a transaction that was not ended, also when enter() was interrupted after that."""
+        """Whether this block has begun a transaction that was not ended yet, also if enter() was interrupted after beginning it."""
         return self._transacting.block is self
 
     def enter(self) -> CallerFlow[None]:
-        """Begin a transaction, after initializing the producer where needed. When it is interrupted, leave() ends what it began."""
+        """Begin a transaction. If necessary, initialize the producer first. If this call is interrupted, leave() ends the transaction that
+        has begun.
+        """
         if self._transacting.needs_initialization:
             yield from self._transacting.initialize(self.timeout)
         yield from self._transacting.run(self._begin, self.timeout, "begin_transaction()")
@@ -164,7 +166,9 @@ class Block:
         self._transacting.block = self
 
     def send_offsets(self, consumer: Consumer, records: RecordsToCommit | None) -> CallerFlow[None]:
-        """Commit within the transaction how far a consumer has read, or up to the last of some records."""
+        """Commit offsets of a consumer within the transaction: after the last of these records; for None, after all records it has
+        returned.
+        """
         consuming = getattr(consumer, "_consuming", None)
         if not isinstance(consuming, Consuming):
             raise TypeError(
@@ -183,10 +187,11 @@ class Block:
         return self._transacting.send_offsets(offsets, group, self.timeout)
 
     def leave(self, error: BaseException | None) -> CallerFlow[None]:
-        """End the transaction: commit it, or abort it when an exception ended the block or when it cannot be committed.
+        """Commit the transaction, or abort it if an exception has ended the block or if it cannot be committed.
 
-        An error of the abort becomes a note of the exception that made it necessary. Only if that exception is an error of the transaction
-        too, and the abort shows that the producer cannot go on, the abort's error is raised: a program has to know that first.
+        If the abort fails, its error becomes a note of the exception that made the abort necessary. But if that exception is an error of
+        the transaction, too, and the abort shows that the producer cannot continue, the error of the abort is raised, because the program
+        has to know it first.
         """
         if not self.is_open:
             return

@@ -20,13 +20,15 @@ FLOW_GRACE_S = 0.25
 
 
 def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeout_s: float | None, what: str) -> CallerFlow[None]:
-    """Wait for a promise. Raises TimeoutError naming `what`; BootstrapError, a subclass, when no broker was ever reached."""
+    """Wait for a promise. what: names the call in the TimeoutError, which is a BootstrapError if no broker was ever reached."""
     if not (yield Until(promise, deadline_ms)):
         raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
 
 
 def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
-    """Wait for a promise; return its value or raise its error. Where it has to wait, it raises as check_usable() and until_settled() do."""
+    """Wait for a promise; return its value or raise its error. If the promise is not settled yet, raises as check_usable() and
+    until_settled() do.
+    """
     if not promise.done:
         host.check_usable()
         yield from until_settled(promise, engine, deadline_ms(host.now_ms(), timeout_s), timeout_s, what)
@@ -34,7 +36,7 @@ def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float 
 
 
 def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
-    """Run a flow on the engine to its end. An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow too."""
+    """Run a flow on the engine to its end. An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow, too."""
     host.check_usable()
     with host.lock:
         now_ms = host.now_ms()
@@ -57,7 +59,9 @@ def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None,
 
 
 def not_awaitable(found: Any, what: str) -> Any:
-    """Return the result of a user's function. Raises TypeError for an awaitable, which would not be awaited. what: names the function."""
+    """Return the result of a function of the program. Raises TypeError for an awaitable, which nothing would await. what: names the
+    function.
+    """
     if not inspect.isawaitable(found):
         return found
     if inspect.iscoroutine(found):

@@ -21,14 +21,14 @@ ALL_COMMITTED = -1
 
 
 def topic_ids(given: Any) -> list[UUID]:
-    """Return ids of topics, each once."""
+    """Check ids of topics, and return each once."""
     if isinstance(given, UUID) or not isinstance(given, Iterable):
         raise TypeError(f"expected a list of topic ids, got {given!r}")
     return [_id(one, "a topic") for one in dict.fromkeys(given)]
 
 
 def directory_id(given: Any) -> UUID:
-    """Return the id of the folder in which a controller keeps its metadata."""
+    """Check the id of the directory in which a controller keeps its metadata."""
     return _id(given, "a voter's directory")
 
 
@@ -39,7 +39,7 @@ def _id(given: Any, what: str) -> UUID:
 
 
 def new_partitions(given: Any) -> dict[str, NewPartitions]:
-    """Return how many partitions each topic is to have."""
+    """Return the new total number of partitions of each topic, as NewPartitions."""
     wanted = _mapping(given, "a topic's name to how many partitions it is to have")
     return {arguments.topic_name(name): _new_partitions(name, count) for name, count in wanted.items()}
 
@@ -51,7 +51,7 @@ def _new_partitions(name: str, given: Any) -> NewPartitions:
 
 
 def node_ids(given: Any) -> list[int]:
-    """Return ids of brokers."""
+    """Check ids of brokers, and return them as a list."""
     if isinstance(given, int | str) or not isinstance(given, Iterable):
         raise TypeError(f"expected a list of broker ids, got {given!r}")
     return [arguments.whole("a broker's id", one) for one in given]
@@ -61,7 +61,7 @@ def node_ids(given: Any) -> list[int]:
 
 
 def config_resources(given: Any) -> list[ConfigResource]:
-    """Return resources, each once."""
+    """Check config resources, and return each once."""
     if isinstance(given, str | ConfigResource) or not isinstance(given, Iterable):
         advice = f"; write [{given!r}]" if isinstance(given, ConfigResource) else ", such as [('Topic', 'orders')]"
         raise TypeError(f"expected a list of ConfigResource(type, name), got {given!r}{advice}")
@@ -69,7 +69,7 @@ def config_resources(given: Any) -> list[ConfigResource]:
 
 
 def config_resource(given: Any) -> ConfigResource:
-    """Return a resource; any pair of a type and a name is accepted."""
+    """Return a config resource. Any pair of a type and a name is accepted."""
     if not isinstance(given, tuple) or len(given) != 2 or not all(isinstance(part, str) for part in given):
         raise TypeError(f"expected ConfigResource(type, name), such as ('Topic', 'orders'), got {given!r}")
     (kind,) = arguments.named(ConfigResourceType, [given[0]], "type of resource")
@@ -80,7 +80,7 @@ def config_resource(given: Any) -> ConfigResource:
 
 
 def config_changes(given: Any) -> dict[ConfigResource, dict[str, AlterConfigOp]]:
-    """Return the changes of each resource's settings."""
+    """Return the changes of settings for each resource, as AlterConfigOp by the name of the setting."""
     changes = _mapping(given, "a ConfigResource to its new settings")
     return {config_resource(one): _changes(one, settings) for one, settings in changes.items()}
 
@@ -119,7 +119,7 @@ def offset_spec(tp: Any, given: Any) -> int:
 
 
 def isolation_level(given: Any) -> IsolationLevel:
-    """Return the isolation level that has this name or number."""
+    """Return the isolation level for its name or number."""
     if isinstance(given, str):
         found = {level.name.lower(): level for level in IsolationLevel}.get(given.lower())
         if found is None:
@@ -129,7 +129,7 @@ def isolation_level(given: Any) -> IsolationLevel:
 
 
 def offset_before(tp: Any, given: Any) -> int:
-    """Return the offset before which records are deleted. -1: the high watermark."""
+    """Check an offset for delete_records(): records before it are deleted. -1 means the high watermark."""
     offset = arguments.whole(f"the offset of {tp}", given)
     if offset < ALL_COMMITTED:
         raise ValueError(f"records of {tp} are deleted before an offset, or before the end with -1; got {offset}")
@@ -137,19 +137,19 @@ def offset_before(tp: Any, given: Any) -> int:
 
 
 def election_type(given: Any) -> ElectionType:
-    """Return the ElectionType; `given` may be its Kafka name."""
+    """Return the ElectionType for its name in Kafka, or as it is."""
     (found,) = arguments.named(ElectionType, [given], "type of election")
     return found
 
 
 def reassignments(given: Any) -> dict[TopicPartition, list[int] | None]:
-    """Return the node ids of the new replicas for each partition. None cancels a reassignment."""
+    """Return the node ids of the new replicas for each partition; None for a reassignment to cancel."""
     wanted = _mapping(given, "TopicPartition to a list of broker ids, or to None")
     return {arguments.topic_partition(tp): None if brokers is None else node_ids(brokers) for tp, brokers in wanted.items()}
 
 
 def replica(given: Any) -> TopicPartitionReplica:
-    """Return a replica; any triple of a topic's name and two numbers will do."""
+    """Return a replica. Any triple of a topic name, a partition number and a node id is accepted."""
     if not isinstance(given, tuple) or len(given) != 3:
         raise TypeError(f"expected TopicPartitionReplica(topic, partition, broker_id), got {given!r}")
     topic, partition, broker_id = given
@@ -159,7 +159,7 @@ def replica(given: Any) -> TopicPartitionReplica:
 
 
 def folder(given: Any) -> str:
-    """Return the path of a broker's folder."""
+    """Check the path of a log directory of a broker."""
     if not isinstance(given, str) or not given:
         raise TypeError(f"a folder of a broker is an absolute path as text, got {given!r}")
     return given
@@ -169,7 +169,7 @@ def folder(given: Any) -> str:
 
 
 def feature_updates(given: Any) -> dict[str, FeatureUpdate]:
-    """Return the levels that features are to have."""
+    """Return the new level of each feature, as FeatureUpdate."""
     return {name: _feature_update(name, one) for name, one in _mapping(given, "a feature's name to its level").items()}
 
 
@@ -183,7 +183,7 @@ def _feature_update(name: str, given: Any) -> FeatureUpdate:
 
 
 def raft_endpoint(given: Any) -> RaftEndpoint:
-    """Return a listener of a controller."""
+    """Check the endpoint of a listener of a controller."""
     if not isinstance(given, tuple) or len(given) != 3:
         raise TypeError(f"expected RaftEndpoint(name, host, port), got {given!r}")
     return RaftEndpoint(given[0], given[1], arguments.whole("port", given[2]))
@@ -196,7 +196,7 @@ def _mapping(given: Any, what: str) -> Mapping[Any, Any]:
 
 
 def group_filter(types: Any, states: Any, protocol_types: Any) -> GroupFilter:
-    """Return the filter for the listed groups."""
+    """Return the filter for list_groups()."""
     return GroupFilter(
         frozenset(arguments.named(GroupType, types, "type of a group")),
         frozenset(arguments.named(GroupState, states, "state of a group")),
@@ -205,7 +205,7 @@ def group_filter(types: Any, states: Any, protocol_types: Any) -> GroupFilter:
 
 
 def offsets_wanted(wanted: Mapping[Any, Any]) -> dict[str, list[TopicPartition] | None]:
-    """Return the partitions of each group whose offsets are listed, None for all."""
+    """Return, for each group, the partitions whose offsets are to be listed; None for all."""
     if not isinstance(wanted, Mapping):
         raise TypeError(f"expected a mapping of a group's id to its partitions, or to None for all; got {wanted!r}")
     return {
@@ -215,7 +215,7 @@ def offsets_wanted(wanted: Mapping[Any, Any]) -> dict[str, list[TopicPartition] 
 
 
 def reason(given: Any) -> str:
-    """Return the reason for removing members, as the broker logs it."""
+    """Check the reason for removing members, which the broker logs."""
     if not isinstance(given, str):
         raise TypeError(f"a reason is text, got {given!r}")
     return f"removed by an administrator: {given}" if given else "removed by an administrator"

@@ -21,10 +21,10 @@ def describe_cluster(
     include_fenced_brokers: bool = False,
     timeout: float | None = None,
 ) -> Operation[ClusterDescription]:
-    """Return the cluster's id and brokers.
+    """Return the id and the brokers of the cluster.
 
-    include_authorized_operations: also what this user may do with the cluster (Kafka since 2.3). include_fenced_brokers: also the brokers
-    that are registered but not in use (4.0).
+    include_authorized_operations: whether to include the operations that this user may perform on the cluster (Kafka since 2.3).
+    include_fenced_brokers: whether to include brokers that are registered but fenced (Kafka since 4.0).
     """
     flow = cluster.describe_cluster(
         admin.attempts(),
@@ -36,7 +36,7 @@ def describe_cluster(
 
 
 def unregister_broker(admin: AdminCore, /, broker_id: int, *, timeout: float | None = None) -> Operation[None]:
-    """Remove a broker that is down for good from a cluster in KRaft mode (Kafka since 3.3).
+    """Remove the registration of a broker that will not come back, in KRaft mode (Kafka since 3.3).
 
     Raises BrokerError (BROKER_ID_NOT_REGISTERED). A broker that still runs registers again when it is next started.
     """
@@ -45,15 +45,16 @@ def unregister_broker(admin: AdminCore, /, broker_id: int, *, timeout: float | N
 
 
 def unregister_controller(admin: AdminCore, /, controller_id: int, *, timeout: float | None = None) -> Operation[None]:
-    """Remove a controller that is down for good from a cluster in KRaft mode (Kafka since 4.4). Raises BrokerError if there is no such
-    controller.
+    """Remove the registration of a controller that will not come back, in KRaft mode (Kafka since 4.4).
+
+    Raises BrokerError if there is no such controller.
     """
     flow = cluster.unregister_controller(arguments.whole("controller_id", controller_id), admin.attempts())
     return admin.operation(flow, "unregister controller", timeout)
 
 
 def describe_features(admin: AdminCore, /, *, timeout: float | None = None) -> Operation[FeatureMetadata]:
-    """Return the features that the cluster has finalized, such as transaction.version, and those that the asked broker supports (2.7)."""
+    """Return the cluster's finalized features, such as transaction.version, and those that the asked broker supports (Kafka since 2.7)."""
     return admin.operation(cluster.describe_features(admin.attempts()), "describe features", timeout)
 
 
@@ -62,9 +63,9 @@ def update_features(
 ) -> Operation[dict[str, None]]:
     """Change the levels of features (Kafka since 3.3).
 
-    updates: by the feature's name, its new level, which must be higher than the current one; or a FeatureUpdate, which may also lower it.
-    validate_only: only check whether they could be changed. Raises BrokerError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others.
-    Brokers since 4.0 change all features or none, with one reason for all.
+    updates: for each feature name, the new level, which must be higher than the current one; or a FeatureUpdate, which may also lower it.
+    validate_only: whether only to check the updates. Raises BrokerError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others. Brokers
+    since 4.0 change either all features or none, and then give the same reason for each.
     """
     wanted = admin_arguments.feature_updates(updates)
     flow = cluster.update_features(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
@@ -86,10 +87,10 @@ def add_raft_voter(
     cluster_id: str | None = None,
     timeout: float | None = None,
 ) -> Operation[None]:
-    """Make a controller a voter that was an observer (KIP-853, Kafka since 3.9).
+    """Make a controller that is an observer a voter (KIP-853, Kafka since 3.9).
 
-    endpoints: its listeners. cluster_id: refuse in any other cluster. Raises BrokerError (DUPLICATE_VOTER), UnsupportedVersionError for a
-    static quorum (controller.quorum.voters), and others.
+    endpoints: the listeners of the controller. cluster_id: if given, the call fails in any other cluster. Raises BrokerError
+    (DUPLICATE_VOTER), UnsupportedVersionError for a static quorum (controller.quorum.voters), and others.
     """
     listeners = [admin_arguments.raft_endpoint(one) for one in endpoints]
     voter, limit_ms = arguments.whole("voter_id", voter_id), admin.request_timeout_ms
@@ -101,9 +102,9 @@ def add_raft_voter(
 def remove_raft_voter(
     admin: AdminCore, /, voter_id: int, voter_directory_id: UUID, *, cluster_id: str | None = None, timeout: float | None = None
 ) -> Operation[None]:
-    """Make a voter an observer (KIP-853, Kafka since 3.9). Raises BrokerError (VOTER_NOT_FOUND) and others.
+    """Make a controller that is a voter an observer (KIP-853, Kafka since 3.9). Raises BrokerError (VOTER_NOT_FOUND) and others.
 
-    voter_directory_id: as in describe_metadata_quorum(). cluster_id: refuse in any other cluster.
+    voter_directory_id: as in describe_metadata_quorum(). cluster_id: if given, the call fails in any other cluster.
     """
     voter, directory = arguments.whole("voter_id", voter_id), admin_arguments.directory_id(voter_directory_id)
     flow = cluster.remove_raft_voter(voter, directory, admin.attempts(), cluster_id=cluster_id)

@@ -22,10 +22,10 @@ CLIENT = "KafkaAdmin"
 
 
 class AdminCore(ClientCore):
-    """The admin client that the operations of both APIs get.
+    """The admin client, as the operations of both APIs use it.
 
-    spawn: runs flows in parallel. coordinators: finds the coordinators of groups and transactional ids. is_of_controllers: the client talks
-    to controllers, and not to brokers.
+    spawn: runs flows in parallel. coordinators: finds the coordinators of groups and transactional ids. is_of_controllers: whether the
+    client talks to controllers instead of brokers.
     """
 
     def __init__(self, config: AdminConfig, engine: Engine) -> None:
@@ -48,17 +48,18 @@ class AdminCore(ClientCore):
         return self._operation(flow, what, timeout)
 
     def attempts(self) -> Attempts:
-        """Return the retries of one call."""
+        """Return a new counter of retries for one call."""
         backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, self._random)
         return Attempts(self._metadata, backoff, self._retries)
 
     def about_groups(self) -> tuple[Attempts, CoordinatorFinder, FlowsBeside]:
-        """Return the retry policy, finder and spawner for calls to coordinators."""
+        """Return what calls to coordinators need: a counter of retries, the coordinator finder, and the object that runs flows in parallel.
+        """
         return self.attempts(), self.coordinators, self.spawn
 
 
 def outcomes_of(error: KafkaError) -> dict[K, V | KafkaError]:
-    """Return the outcome of each key of a call that raised this error. An error about the whole call is raised again."""
+    """Return the outcome of each key of a call that has raised this error. If the error has no outcomes, it is raised again."""
     if not error.outcomes:
         raise error
     return {key: error.results[key] if failed is None else failed for key, failed in error.outcomes.items()}

@@ -24,7 +24,11 @@ def list_offsets_of_group(
     require_stable: bool,
     timeout: float | None,
 ) -> Operation[Committed]:
-    """Return the committed offsets of a group, None for partitions without one; by default of all partitions with a committed offset."""
+    """Return the committed offset of each partition; None for a partition without one.
+
+    partitions: None for all partitions with a committed offset. require_stable: whether to wait for open transactions that may change the
+    offsets.
+    """
     group, wanted = arguments.group_id(group_id), None if partitions is None else arguments.topic_partitions(partitions)
     flow = group_offsets.list_group_offsets(group, wanted, admin.attempts(), admin.coordinators, stable=require_stable)
     return admin.operation(flow, "list consumer group offsets", timeout)
@@ -38,7 +42,10 @@ def list_offsets_of_groups(
     require_stable: bool,
     timeout: float | None,
 ) -> Operation[dict[str, Committed]]:
-    """Return the committed offsets of several groups."""
+    """Return the committed offsets of several groups. wanted: the partitions of each group; None for all with a committed offset.
+
+    require_stable: whether to wait for open transactions that may change the offsets.
+    """
     flow = group_offsets.list_offsets_of_groups(admin_arguments.offsets_wanted(wanted), *admin.about_groups(), stable=require_stable)
     return admin.operation(flow, "list consumer group offsets", timeout)
 
@@ -46,7 +53,7 @@ def list_offsets_of_groups(
 def alter_consumer_group_offsets(
     admin: AdminCore, /, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Commit offsets for a group without members. A group that does not exist is created. Raises GroupError if it has members."""
+    """Commit offsets for a group without members. A group that does not exist is created. Raises GroupError if the group has members."""
     group, wanted = arguments.group_id(group_id), offsets_to_commit(offsets)
     flow = group_offsets.alter_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
     return admin.operation(flow, "alter consumer group offsets", timeout)
@@ -64,9 +71,10 @@ def delete_consumer_group_offsets(
 def list_share_group_offsets(
     admin: AdminCore, /, group_ids: Mapping[str, Iterable[TopicPartition | PartitionInfo] | None], *, timeout: float | None = None
 ) -> Operation[dict[str, ShareOffsets]]:
-    """Return the offsets of share groups by group id: of the given partitions, with None of all in which the group has begun.
+    """Return the offsets of share groups by group id.
 
-    Raises UnsupportedVersionError on brokers before 4.1.
+    group_ids: the partitions of each group; None for all partitions that the group has begun to read. Raises UnsupportedVersionError on
+    brokers before 4.1.
     """
     flow = share_offsets.list_share_offsets(admin_arguments.offsets_wanted(group_ids), *admin.about_groups())
     return admin.operation(flow, "list share group offsets", timeout)
@@ -77,7 +85,7 @@ def alter_share_group_offsets(
 ) -> Operation[dict[TopicPartition, None]]:
     """Set the offsets of a share group without members. A group that does not exist is created.
 
-    Raises GroupError if it has members.
+    Raises GroupError if the group has members.
     """
     wanted = {tp: at.offset for tp, at in offsets_to_commit(offsets).items()}
     flow = share_offsets.alter_share_offsets(arguments.group_id(group_id), wanted, admin.attempts(), admin.coordinators)

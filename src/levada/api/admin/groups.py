@@ -29,8 +29,8 @@ def list_groups(
 ) -> Operation[list[GroupListing]]:
     """Return the groups that match all filters, sorted by id. All brokers are asked.
 
-    types: such as "Consumer", "Classic", "Share". states: such as "Stable", "Empty". protocol_types: "consumer" and "" are those of groups
-    of consumers. Brokers that do not know a filter list all their groups, and the client filters them.
+    types: for example "Consumer", "Classic", "Share". states: for example "Stable", "Empty". protocol_types: groups of consumers have
+    "consumer" or "". An empty filter matches all groups. If a broker does not support a filter, the client filters the groups itself.
     """
     wanted = admin_arguments.group_filter(types, states, protocol_types)
     return admin.operation(groups.list_groups(admin.attempts(), admin.spawn, wanted), "list groups", timeout)
@@ -39,10 +39,11 @@ def list_groups(
 def describe_consumer_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ConsumerGroupDescription]]:
-    """Describe groups of consumers, of the classic protocol and of KIP-848, by id, as their coordinators do.
+    """Describe groups of consumers by id, both of the classic protocol and of KIP-848. Their coordinators are asked.
 
-    Raises GroupError (GROUP_ID_NOT_FOUND) for a group that does not exist or is of another type, whatever the age of the brokers, and
-    (INCONSISTENT_GROUP_PROTOCOL) for a classic group whose members are no consumers.
+    include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError:
+    GROUP_ID_NOT_FOUND if a group does not exist or is of another type, whatever the age of the brokers; INCONSISTENT_GROUP_PROTOCOL for a
+    classic group whose members are not consumers.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_consumer_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
@@ -82,7 +83,7 @@ def describe_streams_groups(
 def delete_consumer_groups(admin: AdminCore, /, group_ids: Sequence[str], *, timeout: float | None = None) -> Operation[dict[str, None]]:
     """Delete groups of any type that have no members, and their committed offsets (Kafka since 1.1).
 
-    Raises GroupError: NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that does not exist.
+    Raises GroupError: NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for a group that does not exist.
     """
     flow = groups.delete_groups(arguments.ids(group_ids, "group ids"), *admin.about_groups())
     return admin.operation(flow, "delete consumer groups", timeout)
@@ -97,11 +98,11 @@ def remove_members_from_consumer_group(
     reason: str = "",
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Remove static members from a group at once (KIP-345); with None, all its members (Kafka since 2.4).
+    """Remove static members from a group at once (KIP-345, Kafka since 2.4). group_instance_ids: None removes all members of the group.
 
-    A consumer that still runs joins again with its next call for records. reason: for the broker's log. Raises GroupError for a member that
-    does not exist. `outcomes` is by group.instance.id, or by member id for members without one. Brokers before 4.4 may know only members of
-    the classic protocol.
+    A consumer that still runs joins again with its next poll. reason: for the broker's log. Raises GroupError for a member that does not
+    exist. `outcomes` of the error is by group.instance.id, or by member id for members without one. Brokers before 4.4 may know only
+    members of the classic protocol.
     """
     leavers = None if group_instance_ids is None else arguments.ids(group_instance_ids, "group instance ids")
     flow = groups.remove_members(arguments.group_id(group_id), leavers, admin_arguments.reason(reason), *admin.about_groups())

@@ -25,10 +25,10 @@ def list_offsets(
 ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
     """Look up an offset of each partition; None if there is no such record (Kafka since 0.10.1).
 
-    specs: an OffsetSpec or its name, such as "latest"; or a time (an aware datetime or milliseconds since the epoch) for the first record
-    at or after it. isolation_level: with "read_committed", "latest" is the beginning of the first open transaction, if there is one. The
-    timestamp is -1 for specs of the log's ends. Raises UnknownTopicOrPartitionError, and UnsupportedVersionError for a spec that the
-    brokers do not know.
+    specs: for each partition, an OffsetSpec or its name, such as "latest"; or a time (an aware datetime or milliseconds since the epoch) to
+    find the first record at or after that time. isolation_level: with "read_committed", "latest" is the last stable offset. The timestamp
+    in the result is -1 if the spec is the beginning or the end of the log. Raises UnknownTopicOrPartitionError, and UnsupportedVersionError
+    for a spec that the brokers do not support.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_spec(tp, spec) for tp, spec in specs.items()}
     level = admin_arguments.isolation_level(isolation_level)
@@ -38,10 +38,10 @@ def list_offsets(
 def delete_records(
     admin: AdminCore, /, before: Mapping[TopicPartition, int], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, int]]:
-    """Delete the records before an offset of each partition; return the new start offset of each (Kafka since 0.11).
+    """Delete the records before an offset of each partition; return the new log start offset of each (Kafka since 0.11).
 
-    before: -1 deletes all committed records. Raises OffsetOutOfRangeError for an offset behind the partition's end, BrokerError
-    (POLICY_VIOLATION) for a topic with cleanup.policy=compact, and others.
+    before: the offset for each partition; -1 for the high watermark. Raises OffsetOutOfRangeError for an offset after the end of the
+    partition, BrokerError (POLICY_VIOLATION) for a topic with cleanup.policy=compact, and others.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_before(tp, offset) for tp, offset in before.items()}
     flow = partitions.delete_records(wanted, admin.attempts(), admin.spawn, timeout_ms=admin.request_timeout_ms)
@@ -56,11 +56,11 @@ def elect_leaders(
     *,
     timeout: float | None = None,
 ) -> Operation[dict[TopicPartition, bool]]:
-    """Elect leaders of partitions, by default of all that need it; True: one was elected, False: none was needed (Kafka since 2.2).
+    """Elect leaders of partitions; return for each whether a leader was elected: False if no election was needed (Kafka since 2.2).
 
-    election_type: with "Preferred", the first replica becomes the leader if it is in sync. With "Unclean", a replica becomes the leader
-    that is not in sync, if none is: records may be lost (2.4). Raises BrokerError: PREFERRED_LEADER_NOT_AVAILABLE,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE and others.
+    partitions_to_elect: None for all partitions that need an election. election_type: with "Preferred", the first replica becomes the
+    leader if it is in sync. With "Unclean", a replica that is not in sync becomes the leader if no replica is in sync: records may be lost
+    (Kafka since 2.4). Raises BrokerError: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and others.
     """
     election = admin_arguments.election_type(election_type)
     wanted = None if partitions_to_elect is None else arguments.topic_partitions(partitions_to_elect)
@@ -71,10 +71,10 @@ def elect_leaders(
 def alter_partition_reassignments(
     admin: AdminCore, /, reassignments: Mapping[TopicPartition, Sequence[int] | None], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Begin to move partitions to other brokers; list_partition_reassignments() has those in progress (Kafka since 2.4).
+    """Begin to move partitions to other brokers; list_partition_reassignments() returns the moves in progress (Kafka since 2.4).
 
-    reassignments: the ids of the brokers that are to have replicas, the preferred leader first; None cancels a reassignment in progress.
-    Raises BrokerError: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS and others.
+    reassignments: for each partition, the ids of the brokers that shall have replicas, the preferred leader first; None cancels a
+    reassignment in progress. Raises BrokerError: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS and others.
     """
     wanted = admin_arguments.reassignments(reassignments)
     flow = partitions.alter_partition_reassignments(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms)
@@ -84,7 +84,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     admin: AdminCore, /, of_partitions: Iterable[TopicPartition | PartitionInfo] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments in progress, by default of all partitions (Kafka since 2.4)."""
+    """Return the reassignments in progress of these partitions; None for all partitions (Kafka since 2.4)."""
     wanted = None if of_partitions is None else arguments.topic_partitions(of_partitions)
     flow = partitions.list_partition_reassignments(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms)
     return admin.operation(flow, "list partition reassignments", timeout)
@@ -93,8 +93,9 @@ def list_partition_reassignments(
 def describe_log_dirs(
     admin: AdminCore, /, broker_ids: Iterable[int] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[int, dict[str, LogDirDescription]]]:
-    """Return the folders in which brokers keep logs, and the replicas in them, by broker and path; by default of all brokers
-    (since 1.0).
+    """Return the log directories of brokers and the replicas in them, by broker id and path (Kafka since 1.0).
+
+    broker_ids: None for all brokers.
     """
     wanted = None if broker_ids is None else admin_arguments.node_ids(broker_ids)
     return admin.operation(log_dirs.describe_log_dirs(wanted, admin.attempts(), admin.spawn), "describe log dirs", timeout)
@@ -103,7 +104,7 @@ def describe_log_dirs(
 def describe_replica_log_dirs(
     admin: AdminCore, /, replicas: Iterable[TopicPartitionReplica], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartitionReplica, ReplicaLogDirs]]:
-    """Return the folder of each replica. The path is None if the broker does not have it (Kafka since 1.0)."""
+    """Return the log directory of each replica (Kafka since 1.0). Its path is None if the broker does not have the replica."""
     wanted = [admin_arguments.replica(one) for one in replicas]
     return admin.operation(log_dirs.describe_replica_log_dirs(wanted, admin.attempts(), admin.spawn), "describe replica log dirs", timeout)
 
@@ -111,10 +112,10 @@ def describe_replica_log_dirs(
 def alter_replica_log_dirs(
     admin: AdminCore, /, assignment: Mapping[TopicPartitionReplica, str], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartitionReplica, None]]:
-    """Move replicas to other folders of their brokers; describe_replica_log_dirs() shows the progress (Kafka since 1.1).
+    """Move replicas to other log directories of their brokers; describe_replica_log_dirs() shows the progress (Kafka since 1.1).
 
-    assignment: the absolute path of the new folder. Raises BrokerError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR and others;
-    REPLICA_NOT_AVAILABLE means that the replica does not exist yet, and will be created in that folder.
+    assignment: for each replica, the absolute path of the new directory. Raises BrokerError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR and
+    others; REPLICA_NOT_AVAILABLE means that the replica does not exist yet, and will be created in that directory.
     """
     wanted = {admin_arguments.replica(one): admin_arguments.folder(path) for one, path in assignment.items()}
     return admin.operation(log_dirs.alter_replica_log_dirs(wanted, admin.attempts(), admin.spawn), "alter replica log dirs", timeout)

@@ -17,7 +17,7 @@ _NAMES = f"a name or ClientQuotaName.{ClientQuotaName.DEFAULT.name}"
 def describe_client_quotas(
     admin: AdminCore, wanted: ClientQuotaFilter | None = None, *, timeout: float | None = None
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
-    """Return the quotas that are set, by entity; wanted: of which entities, None for all (Kafka since 2.6)."""
+    """Return the quotas that are set, by entity (Kafka since 2.6). wanted: selects the entities; None selects all."""
     flow = quotas.describe_client_quotas(_filter(wanted), admin.attempts())
     return admin.operation(flow, "describe client quotas", timeout)
 
@@ -29,13 +29,14 @@ def alter_client_quotas(
     validate_only: bool = False,
     timeout: float | None = None,
 ) -> Operation[dict[ClientQuotaEntity, None]]:
-    """Set quotas of entities, those of each all or none; None removes one (Kafka since 2.6).
+    """Set or remove quotas of entities; for each entity, either all changes are made or none (Kafka since 2.6).
 
-    producer_byte_rate and consumer_byte_rate are bytes per second and broker; request_percentage is time of a broker's threads, 100 for
-    one of them; controller_mutation_rate is partitions created and deleted per second; connection_creation_rate, of addresses only, is
-    connections per second. As in `admin.alter_client_quotas({ClientQuotaEntity(user="etl"): {"producer_byte_rate": 1_000_000}})`.
+    changes: for each entity, the new value of each quota; None removes the quota. producer_byte_rate and consumer_byte_rate are bytes per
+    second and broker; request_percentage is time of a broker's threads, with 100 for one thread; controller_mutation_rate is the number of
+    partitions created and deleted per second; connection_creation_rate, only for IP addresses, is connections per second. For example
+    `admin.alter_client_quotas({ClientQuotaEntity(user="etl"): {"producer_byte_rate": 1_000_000}})`.
 
-    validate_only: only say whether they could be set. Raises BrokerError (INVALID_REQUEST) for what is no quota of such an entity.
+    validate_only: whether only to check the changes. Raises BrokerError (INVALID_REQUEST) for a name that is not a quota of such an entity.
     """
     flow = quotas.alter_client_quotas(_changes(changes), admin.attempts(), validate_only=validate_only)
     return admin.operation(flow, "alter client quotas", timeout)
@@ -45,7 +46,7 @@ def alter_client_quotas(
 
 
 def _changes(given: Any) -> dict[ClientQuotaEntity, dict[str, float | None]]:
-    """Return the new quotas of entities, None for a quota that is to be removed."""
+    """Return the new quotas of each entity; None for a quota to remove."""
     if not isinstance(given, Mapping):
         raise TypeError(f"expected a mapping of ClientQuotaEntity to its quotas, got {type(given).__name__}")
     return {_entity(entity): _limits(entity, limits) for entity, limits in given.items()}

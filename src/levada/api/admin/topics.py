@@ -20,7 +20,7 @@ from levada.types import NewPartitions, NewTopic
 def create_topics(
     admin: AdminCore, /, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None, **unknown: Never
 ) -> Operation[dict[str, CreatedTopic]]:
-    """Create topics; return the created topics, by name. validate_only: only check whether they could be created.
+    """Create topics; return the created topics, by name. validate_only: whether only to check if they could be created.
 
     Raises TopicAlreadyExistsError, InvalidTopicError and others. Other brokers may learn of a new topic a moment after this returns.
     """
@@ -51,7 +51,7 @@ def delete_topics_by_id(admin: AdminCore, /, topic_ids: Iterable[UUID], *, timeo
 
 
 def describe_topics(admin: AdminCore, /, names: Sequence[str], *, timeout: float | None = None) -> Operation[dict[str, TopicDescription]]:
-    """Describe topics by name; none is created. Raises UnknownTopicOrPartitionError and others."""
+    """Describe topics by name. Missing topics are not created. Raises UnknownTopicOrPartitionError and others."""
     flow = describing_topics.describe_topics(arguments.topic_names(names), admin.attempts())
     return admin.operation(flow, "describe topics", timeout)
 
@@ -74,8 +74,9 @@ def create_partitions(
 ) -> Operation[dict[str, None]]:
     """Add partitions to topics (Kafka since 1.0). Records with keys may go to other partitions than before.
 
-    new_partitions: by topic, the total number of partitions, or a NewPartitions that also places the new ones. validate_only: only check
-    whether they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that already has that many, and others.
+    new_partitions: for each topic, the new total number of partitions, or a NewPartitions that also assigns the new replicas.
+    validate_only: whether only to check if they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that already has that
+    many, and others.
     """
     wanted = admin_arguments.new_partitions(new_partitions)
     flow = topics.create_partitions(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
@@ -83,5 +84,7 @@ def create_partitions(
 
 
 def list_topics(admin: AdminCore, /, *, internal: bool = False, timeout: float | None = None) -> Operation[list[str]]:
-    """Return the sorted names of the topics that this user may see. internal: include internal topics, such as __consumer_offsets."""
+    """Return the sorted names of the topics that this user may describe. internal: whether to include internal topics, such as
+    __consumer_offsets.
+    """
     return admin.operation(topics.list_topics(admin.attempts(), internal=internal), "list topics", timeout)

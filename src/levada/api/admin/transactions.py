@@ -17,7 +17,7 @@ from levada.types import AbortTransactionSpec, PartitionInfo, TopicPartition, Tr
 def describe_transactions(
     admin: AdminCore, /, transactional_ids: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, TransactionDescription]]:
-    """Describe transactional ids, by id. Raises BrokerError (TRANSACTIONAL_ID_NOT_FOUND) for one that its coordinator does not know."""
+    """Describe transactional ids, by id. Raises BrokerError (TRANSACTIONAL_ID_NOT_FOUND) for an id that its coordinator does not know."""
     wanted = arguments.ids(transactional_ids, "transactional ids")
     flow = transactions.describe_transactions(wanted, admin.attempts(), admin.coordinators, admin.spawn)
     return admin.operation(flow, "describe transactions", timeout)
@@ -35,9 +35,9 @@ def list_transactions(
 ) -> Operation[list[TransactionListing]]:
     """Return the transactional ids that match all filters, sorted by id. All brokers are asked.
 
-    states: names such as "Ongoing". duration_ms: only transactions that are open for longer than that (Kafka since 3.8). pattern: a regular
-    expression of Google's RE2 that the whole transactional id matches (Kafka since 4.1). Raises UnsupportedVersionError if brokers do not
-    know a filter.
+    states: names such as "Ongoing". duration_ms: only transactions that have been open for longer (Kafka since 3.8). pattern: a regular
+    expression of Google's RE2 that the whole transactional id must match (Kafka since 4.1). Raises UnsupportedVersionError if brokers do
+    not support a filter.
     """
     if pattern is not None and not isinstance(pattern, str):
         raise TypeError(f"a pattern is a regular expression as text, got {pattern!r}")
@@ -55,7 +55,7 @@ def list_transactions(
 def describe_producers(
     admin: AdminCore, /, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Describe the producers that the partitions' leaders remember, and their open transactions."""
+    """Describe the producers, and their open transactions, that the leader of each partition remembers."""
     flow = transactions.describe_producers(arguments.topic_partitions(partitions), admin.attempts(), admin.spawn)
     return admin.operation(flow, "describe producers", timeout)
 
@@ -71,7 +71,8 @@ def fence_producers(
 
 
 def abort_transaction(admin: AdminCore, /, spec: AbortTransactionSpec, *, timeout: float | None = None) -> Operation[None]:
-    """Abort a transaction that hangs in one partition, whatever its coordinator knows of it; describe_producers() has the numbers.
+    """Abort a transaction that hangs in one partition, whatever the coordinator knows about it. describe_producers() returns the numbers
+    for `spec`.
 
     To end a transaction that its coordinator knows, use fence_producers(). Raises BrokerError (INVALID_PRODUCER_EPOCH,
     TRANSACTION_COORDINATOR_FENCED) for epochs older than the partition's, and UnknownTopicOrPartitionError.
@@ -96,9 +97,10 @@ def commit_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: 
 
 
 def abort_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
-    """Abort a transaction that its producer has handed over. Retries, repeated calls and errors are as in commit_detached().
+    """Abort a transaction that its producer has handed over by detach_transaction(). Retries, repeated calls and errors are like in
+    commit_detached().
 
-    Raises BrokerError (INVALID_TXN_STATE) if it was committed before, ProducerFencedError if it is not open any more.
+    Raises BrokerError (INVALID_TXN_STATE) if the transaction was committed before, ProducerFencedError if it is not open any more.
     """
     return _end_detached(admin, handle, timeout, commits=False)
 

@@ -25,7 +25,7 @@ _SALT_BYTES = 24
 def describe_user_scram_credentials(
     admin: AdminCore, users: Iterable[str] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[str, tuple[ScramCredentialInfo, ...]]]:
-    """Return the SCRAM credentials of users, by user; None for all users that have any (Kafka since 2.7).
+    """Return the SCRAM credentials of users, by user name (Kafka since 2.7). users: None for all users that have credentials.
 
     Raises BrokerError (RESOURCE_NOT_FOUND) for a user without credentials.
     """
@@ -39,11 +39,11 @@ def alter_user_scram_credentials(
     *,
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Create, replace and delete SCRAM credentials; of each user, all changes are made or none (Kafka since 2.7).
+    """Create, replace and delete SCRAM credentials; for each user, either all changes are made or none (Kafka since 2.7).
 
-    Passwords are salted by the client and not sent, which takes some milliseconds for each. The user can log in with a new credential at
-    once, and keeps existing connections. Raises BrokerError: RESOURCE_NOT_FOUND for a credential to delete that does not exist,
-    UNACCEPTABLE_CREDENTIAL for a number of iterations that brokers do not accept, DUPLICATE_RESOURCE for a mechanism of a user that is
+    The client salts the passwords, which takes some milliseconds for each, and does not send them. The user can log in with a new
+    credential at once; existing connections stay. Raises BrokerError: RESOURCE_NOT_FOUND for a credential to delete that does not exist,
+    UNACCEPTABLE_CREDENTIAL for a number of iterations that brokers do not accept, DUPLICATE_RESOURCE if the same mechanism of a user is
     named twice.
     """
     upsertions, deletions = _alterations(alterations)
@@ -92,9 +92,9 @@ def renew_delegation_token(
 def expire_delegation_token(
     admin: AdminCore, token: DelegationToken | bytes, *, period_ms: int = AT_ONCE, timeout: float | None = None
 ) -> Operation[int]:
-    """Let a token expire after a period, by default at once; return when it expires, in milliseconds since the epoch.
+    """Let a token expire after a period; return when it expires, in milliseconds since the epoch.
 
-    token: the token, or its hmac. Raises what renew_delegation_token() raises.
+    token: the token, or its hmac. period_ms: by default, the token expires at once. Raises as renew_delegation_token() does.
     """
     period = arguments.whole("period_ms", period_ms)
     flow = tokens.expire_delegation_token(_hmac(token), period, admin.attempts())
@@ -104,7 +104,7 @@ def expire_delegation_token(
 def describe_delegation_token(
     admin: AdminCore, owners: Iterable[str] | None = None, *, timeout: float | None = None
 ) -> Operation[list[DelegationToken]]:
-    """Return the tokens of owners and renewers, written as User:name; with None, all tokens that this user may see."""
+    """Return the tokens whose owners or renewers are among `owners`, written as User:name; None for all tokens that this user may see."""
     wanted = None if owners is None else _principals(owners)
     return admin.operation(tokens.describe_delegation_token(wanted, admin.attempts()), "describe delegation token", timeout)
 
@@ -113,12 +113,12 @@ def describe_delegation_token(
 
 
 def _users(given: Any) -> list[str] | None:
-    """Return names of users, each once; None for all users."""
+    """Check names of users, and return each once; None for all users."""
     return None if given is None else arguments.ids(given, "users")
 
 
 def _alterations(given: Any) -> tuple[list[ScramCredentialUpsertion], list[ScramCredentialDeletion]]:
-    """Return the alterations, with salted passwords in place of the passwords."""
+    """Return the credentials to set, with salted passwords instead of the passwords, and those to delete."""
     if isinstance(given, UserScramCredentialUpsertion | UserScramCredentialDeletion) or not isinstance(given, Iterable):
         raise TypeError("expected a list of UserScramCredentialUpsertion and UserScramCredentialDeletion")
     upsertions, deletions = [], []
@@ -178,7 +178,7 @@ def _principals(given: Any) -> list[Principal]:
 
 
 def _hmac(given: Any) -> bytes:
-    """Return the hmac of a delegation token, which may be given itself."""
+    """Return the hmac of a delegation token. Either the token or its hmac may be given."""
     hmac = given.hmac if isinstance(given, DelegationToken) else given
     if not isinstance(hmac, bytes):
         raise TypeError(f"a delegation token is named by itself or by its hmac, which is bytes; got {type(given).__name__}")
