@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class AckBuffer(WaitingAckBuffer):
-    """levada.AckBuffer, awaited. Any thread may mark ids; tasks of several event loops may wait."""
+    """The asyncio version of levada.AckBuffer. Any thread may mark ids; tasks of several event loops may wait."""
 
     async def put(self, id: Any, timeout: float | None = None) -> int:
-        """Add an id, and return its sequence, as levada.AckBuffer.put(). If it is cancelled while it waits, the id is not added."""
+        """Add an id, and return its sequence, like levada.AckBuffer.put(). If the call is cancelled while it waits, the id is not added."""
         taken: list[Any] = []
         try:
             sequence = self._try_put(id, taken)
@@ -29,12 +29,13 @@ class AckBuffer(WaitingAckBuffer):
             raise
 
     async def get(self, timeout: float | None = None) -> Any:
-        """Return the next id, as levada.AckBuffer.get(). If it is cancelled while it waits, the id stays in the buffer."""
+        """Return the next id, like levada.AckBuffer.get(). If the call is cancelled while it waits, the id stays in the buffer."""
         id = self._take()
         return id if id is not None else await _sleep_through(lambda wake: self._getting(timeout, wake))
 
     async def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
+        """Wait until every id that was put is safe. Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
+        """
         if not self._is_empty():
             await _sleep_through(lambda wake: self._emptying(timeout, wake))
 
@@ -46,7 +47,7 @@ class AckBuffer(WaitingAckBuffer):
 
 
 class Sleeper:
-    """Suspends one task until another one, or a thread, wakes it. A wake() that comes first ends the next sleep() at once."""
+    """Suspends one task until another task or a thread wakes it. If wake() is called first, the next sleep() ends at once."""
 
     def __init__(self) -> None:
         self._loop = running_loop("AckBuffer")
@@ -54,12 +55,12 @@ class Sleeper:
         self._future: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """End the sleep. From any thread."""
+        """End the sleep. May be called from any thread."""
         with suppress(RuntimeError):  # The loop is closed: its tasks are gone.
             self._loop.call_soon_threadsafe(self._end)
 
     async def sleep(self, seconds: float | None) -> None:
-        """Return when woken, or after so many seconds."""
+        """Return when woken, or after this many seconds; None waits without limit."""
         if not self._woken:
             self._future = self._loop.create_future()
             timer = None if seconds is None else Timer(self._loop, seconds, self._end)
@@ -77,7 +78,7 @@ class Sleeper:
 
 
 async def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
-    """Run a flow, and suspend the task where it waits."""
+    """Run a flow that yields sleeping times, and suspend the task for each of them."""
     sleeper = Sleeper()
     steps = start(sleeper.wake)
     try:

@@ -56,7 +56,7 @@ class Acks(Generic[K, V]):
             loop.leave()
 
     async def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until ack(), nack(), reject() or fail() was called for every record; no further records are handed out meanwhile.
+        """Wait until ack(), nack(), reject() or fail() was called for every record. No records are returned meanwhile.
 
         The consumer stays in its group, and commits. timeout: seconds; None waits without limit. Raises TimeoutError, WakeupError, and what
         poll() of the consumer raises.
@@ -65,13 +65,15 @@ class Acks(Generic[K, V]):
 
     @property
     def at_work(self) -> int:
-        """How many records the program has not acknowledged yet, including those on their way to the dead-letter topic."""
+        """The number of records that the program has not acknowledged yet, including those on their way to the dead-letter topic."""
         self._acking.settle()
         return self._acking.unacked.at_work
 
     @property
     def is_idle(self) -> bool:
-        """Whether the program processes no record. It may still process one that has failed by handler_timeout."""
+        """Whether the program processes no record. False once a record has exceeded handler_timeout, because its handler may still be
+        running.
+        """
         return not self.at_work and not self._acking.unacked.has_overdue
 
     async def close(self) -> None:

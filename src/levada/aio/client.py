@@ -28,8 +28,9 @@ T = TypeVar("T")
 
 
 class KafkaClient(HoldsConnections):
-    """Sends any request of Kafka's protocol: levada.KafkaClient, awaited. It is created in a running event loop, and used only in that
-    loop.
+    """Sends any request of Kafka's protocol. See levada.KafkaClient; calls that wait are coroutines.
+
+    It is created in a running event loop, and used only in that loop.
     """
 
     def __init__(
@@ -52,11 +53,11 @@ class KafkaClient(HoldsConnections):
     async def request(
         self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None
     ) -> T:
-        """Send a request once and return its response as it came, as levada.KafkaClient.request()."""
+        """Send a request once and return its response unchanged, like levada.KafkaClient.request()."""
         return await self._run(self._core.request(message, node, version, timeout))
 
     async def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
-        """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch")."""
+        """Return the versions that both a node and levada support, by API name ("Fetch"): the first and the last one."""
         assumed = self._core.assumed_versions()
         if assumed is not None:
             self._driver.check_usable()
@@ -65,9 +66,7 @@ class KafkaClient(HoldsConnections):
         return dict(versions)
 
     def metrics(self) -> Metrics:
-        """Return the client's metrics under the names of Java's metrics: see docs/METRICS.md. It waits for nothing; any
-        thread may call it.
-        """
+        """Return the client's metrics under the names of Java's metrics: see docs/METRICS.md. Does not wait; any thread may call it."""
         return self._reporting.metrics()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:

@@ -18,7 +18,9 @@ from levada.errors import ClosedError
 
 
 def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
-    """Return an engine on real sockets and its driver, which is not started."""
+    """Return an engine that uses sockets, and its driver, which is not started. kind: for example "producer"; part of the default
+    client.id.
+    """
     name = client_name(config, kind)
     loop = running_loop(f"{kind} '{name}'")
     login = login_for(config, start_helper, finish_in(loop))
@@ -29,13 +31,13 @@ def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
 
 
 def start(client: object, driver: Driver) -> None:
-    """Start a client's driver. It ends by itself when the last reference to the client is gone."""
+    """Start the driver of a client. The driver ends by itself when the last reference to the client is gone."""
     weakref.finalize(client, driver.abandon).atexit = False
     driver.start()
 
 
 def finish_in(loop: asyncio.AbstractEventLoop) -> Finish:
-    """Return the function with which a helper's thread has an awaitable run in the loop, and waits for its result."""
+    """Return a function for helper threads: it runs an awaitable in the event loop, waits, and returns the result."""
 
     def finish(found: Any) -> Any:
         if not inspect.isawaitable(found):

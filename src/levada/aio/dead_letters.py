@@ -12,12 +12,12 @@ from levada.interceptors import ProducerRecord
 
 
 def posting(to: DeadLetter | None) -> Post | None:
-    """Return the function that sends dead letters, None without a DeadLetter."""
+    """Return the function that sends dead letters; None if there is no DeadLetter."""
     return None if to is None else _Posting(to)
 
 
 class _Posting:
-    """Sends dead letters, and keeps references to the tasks, because an event loop has only weak ones."""
+    """Sends dead letters in tasks. It keeps references to the tasks, because an event loop has only weak ones."""
 
     def __init__(self, to: DeadLetter) -> None:
         self._producer = to.producer

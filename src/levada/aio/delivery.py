@@ -15,7 +15,7 @@ from levada.types import RecordMetadata
 
 
 class Delivery:
-    """One record's outcome; `await` it for the RecordMetadata. May be dropped without effect on the record."""
+    """A handle for the result of sending one record; `await` it for the RecordMetadata. Dropping the handle has no effect on the record."""
 
     __slots__ = ("_delivery", "_driver")
 
@@ -31,12 +31,16 @@ class Delivery:
         return self.result().__await__()
 
     async def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the outcome and return where the record is. Raises TimeoutError, or what the record failed with."""
+        """Wait until the record is written, and return its RecordMetadata. Raises TimeoutError, or the error with which the record has
+        failed.
+        """
         await self._settled(timeout)
         return self._delivery.result(0)
 
     async def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
+        """Wait until the record is written or has failed; return the error, or None if it is written. Raises TimeoutError when the time is
+        over.
+        """
         await self._settled(timeout)
         return self._delivery.exception(0)
 
@@ -53,7 +57,7 @@ class Delivery:
 
 
 class ArrowDelivery(arrow_delivery.ArrowOutcomes):
-    """The outcome of every row of one send_arrow() call; `await` it for the ArrowReport."""
+    """A handle for the results of all rows of one send_arrow() call; `await` it for the ArrowReport."""
 
     def __init__(self, topic: str, driver: Driver) -> None:
         super().__init__(topic)
@@ -63,24 +67,24 @@ class ArrowDelivery(arrow_delivery.ArrowOutcomes):
         return self.result().__await__()
 
     async def result(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows; return how many there are, or raise what the first failed row failed with."""
+        """Wait for all rows and return an ArrowReport. Raises the error of the first failed row."""
         error = await self.exception(timeout)
         if error is not None:
             raise error.with_traceback(None)
         return self.counts()
 
     async def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for all rows and return what the first failed row failed with, None when all were written."""
+        """Wait for all rows and return the error of the first failed row; None if all rows are written."""
         await self._settled(timeout)
         return self.first_error()
 
     async def report(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows and count them; failed rows do not raise."""
+        """Wait for all rows and return an ArrowReport. Failed rows raise nothing."""
         await self._settled(timeout)
         return self.counts()
 
     async def to_arrow(self, timeout: float | None = None) -> Any:
-        """Wait for all rows and return a record batch of row, partition, offset and error, in the order of the rows."""
+        """Wait for all rows and return an Arrow record batch with row, partition, offset and error, in the order of the rows."""
         await self._settled(timeout)
         return self.table()
 

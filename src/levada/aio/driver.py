@@ -69,22 +69,22 @@ class Driver:
     # For the clients of the asyncio API
 
     def start(self) -> None:
-        """Begin to watch the sockets."""
+        """Begin to watch the sockets in the event loop."""
         self._watch = watch(self.loop, self._selectable, self._step, self.name)
 
     @property
     def in_callback(self) -> bool:
-        """Whether a user's callback is running."""
+        """Whether a callback of the program is running."""
         return self._calling_back
 
     def check_usable(self) -> None:
-        """Raise as check_open(), and IllegalStateError in another event loop or none."""
+        """Raise as check_open() does, and IllegalStateError if the client's event loop is not the running one."""
         self.check_open()
         if running_loop(self.name) is not self.loop:
             raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
 
     def check_open(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug, in any thread.
+        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug. May be called in any thread.
 
         Raises IllegalStateError for a finalizer that runs within one of the client's own calls.
         """
@@ -100,7 +100,7 @@ class Driver:
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
 
     def has_ended(self) -> bool:
-        """Whether there is nothing left to close. Raises IllegalStateError in another event loop, which cannot close it."""
+        """Whether the client is closed already. Raises IllegalStateError in another event loop, which cannot close it."""
         try:
             self.check_usable()
         except (*ENDED, ForkedError):
@@ -108,35 +108,35 @@ class Driver:
         return False
 
     def is_within(self) -> bool:
-        """Whether the calling thread holds the lock, as a finalizer may."""
+        """Whether the calling thread holds the engine's lock. A finalizer may run while it does."""
         within: bool = self.lock._is_owned()  # type: ignore[attr-defined]
         return within
 
     def wakeup(self) -> None:
-        """Have the engine act soon. Any thread, signal handler or finalizer may call it."""
+        """Let the engine act soon. May be called from any thread, signal handler or finalizer."""
         with suppress(RuntimeError):  # The loop is closed.
             self.loop.call_soon_threadsafe(self._step)
 
     def look(self) -> None:
-        """Have the engine act on a change."""
+        """Let the engine act on a change."""
         with DeferredSignals(), self.lock:
             self._advance()
 
     def undisturbed(self) -> DeferredSignals:
-        """Return a context in which signal handlers wait."""
+        """Return a context in which signal handlers are delayed."""
         return DeferredSignals()
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Return a context for user code. It does nothing: signal handlers are delayed only during a step, and user code runs between
-        steps.
+        """Return a context for code of the program. It does nothing: signal handlers are delayed only during a step, and such code runs
+        between steps.
         """
         return nullcontext()
 
     def run_handlers(self) -> None:
-        """Do nothing: no signal handler waits between steps."""
+        """Do nothing: between steps no signal handler is delayed."""
 
     def due_now(self) -> None:
-        """Have the engine act with the next step."""
+        """Let the engine act in the next step."""
         if not self._step_is_due:
             self._step_is_due = True
             self.loop.call_soon(self._step)
@@ -166,15 +166,15 @@ class Driver:
             return result
 
     async def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
-        """Wait until a promise is settled; return its value or raise its error. Raises TimeoutError naming `what`."""
+        """Wait until a promise is settled; return its value or raise its error. what: names the call in a TimeoutError."""
         return await self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     async def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow on the engine to its end, as wait() does. A cancellation ends the flow too."""
+        """Run a flow on the engine to its end, and return or raise as wait() does. A cancellation ends the flow, too."""
         return await self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def future(self, promise: Promise[T]) -> asyncio.Future[T]:
-        """Return a future that is settled with a promise."""
+        """Return a future that is settled when the promise is settled, in the same way."""
         future: asyncio.Future[T] = self.loop.create_future()
 
         def settle(done: Promise[T]) -> None:
@@ -189,7 +189,7 @@ class Driver:
         return future
 
     def abandon(self) -> None:
-        """Have the loop end the client, because its last reference is gone. Takes no lock."""
+        """Let the event loop end the client, because its last reference is gone. Takes no lock."""
         try:
             self.loop.call_soon_threadsafe(self._end_by_itself)
         except RuntimeError:
@@ -198,7 +198,7 @@ class Driver:
             self._shut_down()
 
     def close(self) -> None:
-        """Close every connection, reject everything that waits. Idempotent; no effect in a forked child."""
+        """Close every connection, and reject everything that waits. Idempotent; no effect in a forked child."""
         if self._closed or Process.id != self._pid:
             return
         self._closed = True
@@ -312,7 +312,7 @@ class Driver:
     # The end
 
     def _crashed(self, crash: BaseException) -> None:
-        """Stop, because a bug has left the engine's state undefined, and tell every caller."""
+        """Stop, because a bug has left the state of the engine undefined, and reject all waiting calls."""
         self._crash = crash
         with suppress(Exception):
             self._engine.stop_taking(how_it_ended(self.name, crash))
@@ -369,7 +369,7 @@ _STEPS: Mapping[type, Callable[[Driver, Any], Awaitable[Any]]] = {
 
 
 def running_loop(name: str) -> asyncio.AbstractEventLoop:
-    """Return the loop of the running task; IllegalStateError naming the client when there is none."""
+    """Return the event loop of the running task. Raises IllegalStateError if there is none. name: the client, for the error message."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

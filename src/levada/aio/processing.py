@@ -20,7 +20,7 @@ Settle: TypeAlias = Callable[[Any, BaseException | None], None]
 class Processing:
     """Runs a handler for every record of an acks().
 
-    run: calls the handler; its outcome is awaited. seconds: after how long the handler is cancelled, None for never.
+    run: calls the handler; its result is awaited. seconds: after how many seconds a handler is cancelled; None for no limit.
     """
 
     def __init__(self, acks: Acks[Any, Any], run: Callable[[Any], object], settle: Settle, seconds: float | None, log: Log) -> None:
@@ -33,9 +33,9 @@ class Processing:
         self._ends_at_once = False
 
     async def until_over(self, finish_s: float) -> None:
-        """Handle records until the loop ends. finish_s: how long running handlers are waited for after an error or wakeup().
+        """Handle records until the loop ends. finish_s: for how many seconds to wait for running handlers after an error or wakeup().
 
-        When this is cancelled, so are the handlers.
+        If this call is cancelled, the handlers are cancelled, too.
         """
         try:
             async for record in self._acks:

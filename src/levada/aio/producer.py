@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 @lacks(PRODUCER)
 class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
-    """Sends records: levada.KafkaProducer, awaited. It is created in a running event loop, and any task of that loop may use it."""
+    """Sends records. See levada.KafkaProducer; calls that wait are coroutines.
+
+    It is created in a running event loop, and any task of that loop may use it.
+    """
 
     def __init__(
         self,
@@ -100,9 +103,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         ack: Ack | None = None,
         **unknown: Never,
     ) -> list[Delivery]:
-        """Send records one after another, as send() does; return their handles, in order. As levada.KafkaProducer.send_many().
+        """Send records one after another, as send() does; return their handles, in order. Like levada.KafkaProducer.send_many().
 
-        Suspends only where send() does. A cancellation ends it between two records.
+        The task is suspended only where send() would suspend it. A cancellation ends the call between two records.
         """
         sent: list[Delivery] = []
         with failed_if_raised(ack):
@@ -130,7 +133,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         partition: str | None = None,
         ack: Ack | None = None,
     ) -> ArrowDelivery:
-        """Send every row of Arrow data; return the rows' outcomes, to be awaited. As levada.KafkaProducer.send_arrow()."""
+        """Send every row of Arrow data; return a handle for the results, to be awaited. Like levada.KafkaProducer.send_arrow()."""
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._driver)
         with failed_if_raised(ack):
@@ -148,14 +151,14 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timestamp: str | None = None,
         partition: str | None = None,
     ) -> list[SealedBatch]:
-        """Turn every row of Arrow data into record batches for send_sealed(), and send nothing. As levada.KafkaProducer.seal_arrow()."""
+        """Turn every row of Arrow data into record batches for send_sealed(), and send nothing. Like levada.KafkaProducer.seal_arrow()."""
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return await self._driver.call(self._producing.seal_arrow(topic, data, columns))
 
     async def send_sealed(self, batches: Iterable[SealedBatch]) -> ArrowDelivery:
-        """Send record batches that seal_arrow() has returned; return the outcomes of their records, to be awaited.
+        """Send record batches that seal_arrow() has returned; return a handle for the results of their records, to be awaited.
 
-        As levada.KafkaProducer.send_sealed().
+        Like levada.KafkaProducer.send_sealed().
         """
         batches = list(batches)
         delivery = ArrowDelivery(", ".join(sorted({batch.topic for batch in batches})), self._driver)
@@ -163,13 +166,13 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return delivery
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Get ready for transactions, once, before the first of them. As levada.KafkaProducer.init_transactions()."""
+        """Prepare for transactions, once, before the first one. Like levada.KafkaProducer.init_transactions()."""
         await self._driver.call(self._transacting.initialize(timeout))
 
     async def begin_transaction(self, timeout: float | None = None) -> None:
-        """Begin a transaction; every record that is sent from now on belongs to it, whichever task sends it.
+        """Begin a transaction. Every record that is sent from now on belongs to it, whichever task sends the record.
 
-        As levada.KafkaProducer.begin_transaction().
+        Like levada.KafkaProducer.begin_transaction().
         """
         await self._driver.call(self._transacting.begin(timeout))
 
@@ -179,26 +182,26 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """Commit offsets of a group within the transaction. As levada.KafkaProducer.send_offsets_to_transaction()."""
+        """Commit offsets of a group within the transaction. Like levada.KafkaProducer.send_offsets_to_transaction()."""
         await self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Wait until every record of the transaction is acknowledged, then commit it. As levada.KafkaProducer.commit_transaction()."""
+        """Wait until every record of the transaction is acknowledged, then commit it. Like levada.KafkaProducer.commit_transaction()."""
         await self._driver.call(self._transacting.commit(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction. As levada.KafkaProducer.abort_transaction()."""
+        """Abort the transaction. Like levada.KafkaProducer.abort_transaction()."""
         await self._driver.call(self._transacting.abort(timeout))
 
     def transaction(self, timeout: float | None = None) -> Transaction:
         """Return a block: `async with producer.transaction() as txn:` commits at its end, and aborts on an exception or cancellation.
 
-        As levada.KafkaProducer.transaction().
+        Like levada.KafkaProducer.transaction().
         """
         return Transaction(self._driver, self._transacting, timeout)
 
     async def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
-        """Deliver every record and leave the transaction open, for KafkaAdmin. As levada.KafkaProducer.detach_transaction()."""
+        """Deliver every record and leave the transaction open, for KafkaAdmin. Like levada.KafkaProducer.detach_transaction()."""
         return await self._driver.call(self._transacting.hand_over(timeout))
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
@@ -219,9 +222,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         await self._driver.call(self._producing.flush(timeout))
 
     def metrics(self) -> Metrics:
-        """Return the producer's metrics under the names of Java's metrics: see docs/METRICS.md. It waits for nothing; any thread may call
-        it.
-        """
+        """Return the producer's metrics under the names of Java's metrics: see docs/METRICS.md. Does not wait; any thread may call it."""
         return self._producing.reporting.metrics()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:
@@ -229,9 +230,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return await self._driver.call(self._producing.reporting.client_instance_id(timeout))
 
     def abort_pending(self) -> int:
-        """Fail every record that is neither acknowledged nor failed, and return how many there were. It waits for nothing.
+        """Fail every record that is neither acknowledged nor failed, and return the number of these records. Does not wait.
 
-        As levada.KafkaProducer.abort_pending(); callbacks run in the event loop soon after.
+        Like levada.KafkaProducer.abort_pending(); callbacks run in the event loop soon after.
         """
         return self._producing.abort_pending()
 
@@ -274,16 +275,17 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
 
 class Transaction:
-    """One transaction. Commits at the end of the block, aborts it on an exception or a cancellation."""
+    """A transaction that is committed at the end of the block, and aborted on an exception or a cancellation."""
 
     def __init__(self, driver: Driver, transacting: Transacting, timeout: float | None) -> None:
         self._driver = driver
         self._block = Block(transacting, timeout)
 
     async def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
-        """Commit within the transaction how far a consumer has read, or up to the last of `records`, for its group.id.
+        """Commit offsets of a consumer's group.id within the transaction: after the last of `records`; for None, after all records it has
+        returned.
 
-        As levada.Transaction.send_offsets().
+        Like levada.Transaction.send_offsets().
         """
         await self._driver.call(self._block.send_offsets(consumer, records))
 

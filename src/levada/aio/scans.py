@@ -28,7 +28,7 @@ __all__ = ["Loss", "Scan", "scan"]
 
 
 class Scan(Generic[K, V]):
-    """A bounded read, returned by scan(). Each iteration reads it from the start over connections of its own."""
+    """A read of ranges of topics, returned by scan(). Each iteration reads from the start, over its own connections."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         self._request = request
@@ -36,7 +36,7 @@ class Scan(Generic[K, V]):
 
     @property
     def losses(self) -> list[Loss]:
-        """The records that the last iteration had to skip."""
+        """The records that the last iteration has skipped because they are lost."""
         return self._request.plan.losses
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
@@ -47,19 +47,19 @@ class Scan(Generic[K, V]):
                     yield record
 
     async def arrow(self) -> AsyncIterator[pa.RecordBatch]:
-        """Yield the records as columns, as many per Arrow batch as batch_rows and batch_bytes allow."""
+        """Yield Arrow record batches with the records, each with as many as batch_rows and batch_bytes allow."""
         sink = self._request.sink()
         async with _Reading(self._request, self._connect) as reading:
             while (batch := await reading.driver.call(reading.flows.batch(sink))) is not None:
                 yield batch
 
     async def to_table(self) -> pa.Table:
-        """Return all records as one table."""
+        """Return all records as one Arrow table."""
         empty = self._request.schema.empty_table()
         return type(empty).from_batches([batch async for batch in self.arrow()], empty.schema)
 
     async def splits(self, *, rows: int | None = None, bytes: int | None = None) -> list[Scan[K, V]]:
-        """Return scans of its parts, in order, which together read what this one reads: as levada.Scan.splits()."""
+        """Return scans of the parts of this scan, in order; together they read the same records. Like levada.Scan.splits()."""
         async with _Reading(self._request.sampling(), self._connect) as reading:
             parts = await reading.driver.call(reading.flows.splits(self._request, rows, bytes))
         return [Scan(part, self._connect) for part in parts]
@@ -73,7 +73,7 @@ def scan(
     _connect: Connector[Driver] = connect,
     **arguments: Unpack[ScanArguments[K, V]],
 ) -> Scan[K, V]:
-    """Read a piece of topics that has an end: levada.scan(), with `async for`, and `await` for to_table()."""
+    """Read ranges of topics that have an end. Like levada.scan(), with `async for`, and `await` for to_table()."""
     return Scan(scan_request(topics, config, **arguments), _connect)
 
 

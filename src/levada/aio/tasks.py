@@ -12,7 +12,7 @@ from levada.errors import ConcurrentUseError
 
 
 class Timer:
-    """Calls a function once, in the loop, after so many seconds, unless it is cancelled. It is in time after a long wait, too."""
+    """Calls a function once, in the event loop, after this many seconds, unless it is cancelled. It is on time even for long times."""
 
     __slots__ = ("_due_s", "_handle", "_loop", "_ring")
 
@@ -23,7 +23,7 @@ class Timer:
         self._wait(seconds)
 
     def cancel(self) -> None:
-        """Do not call back."""
+        """Cancel the timer, so that the function is not called."""
         self._handle.cancel()
 
     def _wait(self, seconds: float) -> None:
@@ -35,7 +35,7 @@ class Timer:
 
 
 class SoleTask:
-    """A context that one task at a time may be in. A second task does not wait; it gets a ConcurrentUseError.
+    """A context in which only one task at a time may be. A second task does not wait, but gets a ConcurrentUseError.
 
     The same task may enter again: a rebalance listener calls the consumer while a call of the consumer runs.
     """

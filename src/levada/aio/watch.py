@@ -17,7 +17,7 @@ LONGEST_SELECT_MS = 1_000
 
 
 class Watch(Protocol):
-    """Calls a function, in the loop, when sockets may be ready."""
+    """Watches sockets, and calls a function in the event loop when they may be ready."""
 
     def close(self) -> None:
         """Stop watching."""
@@ -25,7 +25,9 @@ class Watch(Protocol):
 
 
 def watch(loop: asyncio.AbstractEventLoop, selectable: Selectable, on_ready: Callable[[Any], None], name: str) -> Watch:
-    """Have on_ready(result of select()) called in the loop whenever sockets are ready."""
+    """Start to watch sockets: on_ready(result of select()) is called in the event loop whenever they are ready. name: names the watching
+    thread.
+    """
     fileno = getattr(selectable, "fileno", None)
     if fileno is not None:
         try:

@@ -102,7 +102,9 @@ def topic_partitions(partitions: Any) -> list[TopicPartition]:
 
 
 def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offset at which to stop reading each of these partitions. Raises an error if `ends` has other partitions."""
+    """Check the offsets at which to stop reading partitions, and return them. Raises ValueError for a partition that is not in
+    `partitions`.
+    """
     if not isinstance(ends, Mapping):
         raise TypeError(f"ends are a mapping of TopicPartition to offset, such as end_offsets() returns; got {ends!r}")
     checked = {topic_partition(tp): whole(f"the end of {tp}", offset) for tp, offset in ends.items()}

@@ -102,8 +102,8 @@ class Sharing:
         return (yield from self.reading.batch(deadline_ms(self._host.now_ms(), timeout), sink, limit, most))
 
     def iterate(self, since_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records for a loop. They are empty when no record has come for consumer.timeout.ms since `since_ms`; the loop
-        then ends.
+        """Return the next records for a loop, possibly none. If none has come for consumer.timeout.ms since `since_ms`, the result
+        `is_over`.
         """
         self._begin_call()
         patience_ms = self.config.consumer_timeout_ms

@@ -69,7 +69,8 @@ class AckBuffer(WaitingAckBuffer):
         return id if id is not None else _sleep_through(lambda wake: self._getting(timeout, wake))
 
     def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
+        """Wait until every id that was put is safe. Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
+        """
         if not self._is_empty():
             _sleep_through(lambda wake: self._emptying(timeout, wake))
 
@@ -81,7 +82,9 @@ class AckBuffer(WaitingAckBuffer):
 
 
 def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
-    """Run a flow, and sleep where it waits. An exception of a signal handler ends the sleep, and nothing has changed."""
+    """Run a flow that yields sleeping times, and sleep for each of them. An exception of a signal handler ends the sleep, and changes
+    nothing.
+    """
     _refuse_to_wait_for_itself()
     waiter = Waiter()
     steps = start(waiter.wake)

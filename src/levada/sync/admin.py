@@ -31,7 +31,7 @@ V = TypeVar("V")
 
 
 def _call(operation: Callable[Concatenate[AdminCore, P], Operation[T]]) -> Callable[Concatenate[KafkaAdmin, P], T]:
-    """Return a method that runs an operation and waits for it. Arguments and docstring are the operation's."""
+    """Return a method that runs an operation and waits for its result. The method has the arguments and the docstring of the operation."""
 
     @wraps(operation)
     def method(self: KafkaAdmin, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -67,10 +67,10 @@ class KafkaAdmin(KafkaClient):
         self._core = AdminCore(parsed, self._engine)
 
     def outcomes(self, call: Callable[P, dict[K, V]], /, *args: P.args, **kwargs: P.kwargs) -> dict[K, V | KafkaError]:
-        """Make a call about several things, and return the outcome of each: a value, or its error.
+        """Make a call about several keys, such as topics, and return the outcome of each: its value, or its error.
 
-        Example: `admin.outcomes(admin.describe_topics, ["orders", "payments"])`. When the time of the call is over, things without an
-        answer have a TimeoutError. Raises only errors about the whole call, such as BootstrapError.
+        Example: `admin.outcomes(admin.describe_topics, ["orders", "payments"])`. When the time of the call is over, the outcome of a key
+        without an answer is a TimeoutError. Raises only errors about the whole call, such as BootstrapError.
         """
         try:
             return {**call(*args, **kwargs)}
@@ -186,13 +186,14 @@ class KafkaAdmin(KafkaClient):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> Committed | dict[str, Committed]:
-        """Return the committed offsets of a group, None for partitions without one; by default of all partitions with a committed offset.
+        """Return the committed offset of each partition of a group; None for a partition without one.
 
-        group_id: the group; or a mapping from several group ids to their partitions or None, and the result is by group id.
+        group_id: the group; or a mapping from several group ids to their partitions or None. Then the result is by group id. partitions:
+        None for all partitions with a committed offset.
 
-        require_stable: wait for open transactions that may change the offsets. Raises TimeoutError while one stays open, and
-        UnsupportedVersionError if the group's coordinator is older than Kafka 2.5. Name the partitions then: when none are named, a
-        coordinator leaves out partitions whose first offset is part of an open transaction.
+        require_stable: whether to wait for open transactions that may change the offsets. Raises TimeoutError if a transaction stays open,
+        and UnsupportedVersionError if the group's coordinator is older than Kafka 2.5. With require_stable, name the partitions: for None,
+        a coordinator leaves out partitions whose first offset is part of an open transaction.
 
         A group that does not exist has no committed offsets.
         """

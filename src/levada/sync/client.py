@@ -55,23 +55,25 @@ class KafkaClient(HoldsConnections):
         start(self, self._driver)
 
     def request(self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> T:
-        """Send a request once and return its response as it came. Error codes in it raise nothing (see levada.errors.broker_error).
+        """Send a request once and return its response unchanged. Error codes in the response raise nothing (see
+        levada.errors.broker_error).
 
-        node: a node id; "controller"; None for the least loaded node. version: None for the newest one that both sides have released;
-        unreleased versions have to be named. A Produce with acks=0 has no response: None is returned. timeout: if it is longer than
+        node: a node id; "controller"; None for the least loaded node. version: None for the newest version that both sides have released;
+        an unreleased version must be given. A Produce with acks=0 has no response: None is returned. timeout: if it is longer than
         request.timeout.ms, the broker may take that long to answer. A node answers in order, so a request waits behind those that other
         threads sent before.
 
-        Raises UnsupportedVersionError, which names the versions of both sides, before anything is sent; BootstrapError when no broker can
-        be reached; ConnectError when that node cannot be; DisconnectError when the response is lost (the request may have been carried
+        Raises UnsupportedVersionError, which names the versions of both sides, before anything is sent; BootstrapError if no broker can be
+        reached; ConnectError if the node cannot be reached; DisconnectError if the response is lost (the request may have been carried
         out); TimeoutError.
         """
         return self._run(self._core.request(message, node, version, timeout))
 
     def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
-        """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch"). Raises as request() does.
+        """Return the versions that both a node and levada support, by API name ("Fetch"): the first and the last one. Raises as request()
+        does.
 
-        With broker.version.fallback no node is asked, and these are the versions of that release.
+        With broker.version.fallback no node is asked, and the result has the versions of that release.
         """
         assumed = self._core.assumed_versions()
         if assumed is not None:

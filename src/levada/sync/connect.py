@@ -13,7 +13,9 @@ from levada.sync.driver import Driver
 
 
 def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
-    """Return an engine on real sockets and its driver, which is not started."""
+    """Return an engine that uses sockets, and its driver, which is not started. kind: for example "producer"; part of the default
+    client.id.
+    """
     name = client_name(config, kind)
     check_blocking_provider(config.sasl_oauth_token_provider)
     login = login_for(config, start_helper, finish_nothing)
@@ -24,7 +26,7 @@ def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
 
 
 def start(client: object, driver: Driver) -> None:
-    """Start a client's driver. It ends by itself when the last reference to the client is gone.
+    """Start the driver of a client. The driver ends by itself when the last reference to the client is gone.
 
     So the driver must not refer to the client. The garbage collector may drop the client in any thread and between any two bytecodes, so
     the finalizer only leaves a note for the I/O thread. It is registered before the driver starts, because a signal handler may raise in

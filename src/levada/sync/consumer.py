@@ -163,31 +163,35 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             return self._consuming.assignment()
 
     def finished(self) -> set[TopicPartition]:
-        """Return the partitions of which all records up to the end given to assign() were returned."""
+        """Return the partitions whose records were all returned, up to the ends that were given to assign()."""
         with self._sole:
             return self._consuming.finished()
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset.
+        """Move the position of a partition. Raises IllegalStateError if the partition is not assigned, ValueError for a negative offset.
 
-        offset: of the next record to read, as a number or as an OffsetAndMetadata from committed(). With the leader epoch of the latter,
-        the consumer notices when the log was truncated since (KIP-320).
+        offset: the offset of the next record to read, as a number or as an OffsetAndMetadata from committed(). With the leader epoch of an
+        OffsetAndMetadata, the consumer notices if the log was truncated since (KIP-320).
         """
         with self._sole:
             self._consuming.seek(tp, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Continue at the start of the log, which is looked up when needed. Without partitions: all assigned ones."""
+        """Move positions to the start of the log, which is looked up when it is needed. No partitions: all assigned ones."""
         with self._sole:
             self._consuming.seek_to(partitions, OffsetSpec.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Continue at the end of the log, which is looked up when needed; with read_committed, at the last stable offset."""
+        """Move positions to the end of the log, which is looked up when it is needed. No partitions: all assigned ones.
+
+        With isolation.level=read_committed, the end is the last stable offset.
+        """
         with self._sole:
             self._consuming.seek_to(partitions, OffsetSpec.LATEST)
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Continue at the committed offsets of the group.id, which are looked up when needed. Without partitions: all assigned ones.
+        """Move positions to the committed offsets of the group.id, which are looked up when they are needed. No partitions: all assigned
+        ones.
 
         Without a committed offset, auto.offset.reset decides; with "none" the next poll() raises NoOffsetForPartitionError. Raises
         InvalidGroupIdError without a group.id. Call it after an aborted transaction, so that its records are read again.
@@ -201,7 +205,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             self._consuming.pause(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Continue with partitions that pause() has stopped."""
+        """Return records of paused partitions again, from their positions on."""
         with self._sole:
             self._consuming.resume(partitions)
 
@@ -285,7 +289,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             loop.leave()
 
     def wakeup(self) -> None:
-        """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
+        """End the running call that waits, or the next one, with WakeupError. May be called from any thread and from signal handlers."""
         self._consuming.wakeup()
 
     # Acknowledging one by one
@@ -392,28 +396,27 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def committed(
         self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None, **unknown: Never
     ) -> Committed:
-        """Return the group's committed offset of each of these partitions, None without one. Waits for open transactions that may change
-        them.
+        """Return the group's committed offset of each of these partitions; None for a partition without one.
 
-        Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
+        Waits for open transactions that may change the offsets. Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
         """
         if unknown:
             raise unknown_keyword(self.committed, unknown)
         return self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions after all returned records, which commit() would commit. No broker is asked.
+        """Return the offsets that commit() would commit: the positions after all returned records. No broker is asked.
 
-        Together with group_metadata() they are the arguments of send_offsets_to_transaction() of a producer.
+        The result and that of group_metadata() are the arguments of send_offsets_to_transaction() of a producer.
         """
         with self._sole:
             return self._consuming.consumed_offsets()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group and member that offsets are committed for (KIP-447), for send_offsets_to_transaction().
+        """Return the group and the member for which offsets are committed (KIP-447), for send_offsets_to_transaction().
 
-        A subscribed consumer that is not in its group any more keeps its last generation, so that brokers refuse offsets of partitions that
-        other members may have by now. Raises InvalidGroupIdError without a group.id.
+        A subscribed consumer that is no longer a member keeps its last generation, so that brokers refuse offsets of partitions that other
+        members may own by now. Raises InvalidGroupIdError without a group.id.
         """
         with self._sole:
             return self._consuming.group_metadata()
@@ -421,7 +424,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Positions and offsets
 
     def position(self, tp: TopicPartition, *, timeout: float | None = None, **unknown: Never) -> int:
-        """Return the offset of the next record that poll() will return; it is looked up if auto.offset.reset has to decide."""
+        """Return the offset of the next record that poll() will return. If there is no position yet, it is looked up."""
         if unknown:
             raise unknown_keyword(self.position, unknown)
         return self._call(self._consuming.position(tp, timeout))
@@ -439,22 +442,22 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._call(self._consuming.reporting.client_instance_id(timeout))
 
     def health(self, *, timeout: float | None = None) -> ConsumerHealth:
-        """Return why no records arrive: for each partition the first reason, and for the consumer the most important one.
+        """Return the reason why no records arrive, for each partition, and the most important one for the consumer.
 
         If records wait for the end of an open transaction (isolation.level=read_committed), leaders are asked for its producer, and
         coordinators for its transactional id (KIP-664), within `timeout` seconds, by default default.api.timeout.ms. If these requests
-        fail, `detail` says why. If no records wait for a transaction, no broker is asked.
-        `print(consumer.health())` shows everything.
+        fail, `detail` says why. If no records wait for a transaction, no broker is asked. `print(consumer.health())` shows everything.
         """
         return self._call(self._consuming.health(timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before one. No broker is asked."""
+        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before a fetch. No broker is asked.
+        """
         with self._sole:
             return self._consuming.current_lag(tp)
 
     def current_lead(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is after the start of the log, as of the last fetch; None before one (KIP-223).
+        """Return how many offsets the position is after the start of the log, as of the last fetch; None before a fetch (KIP-223).
 
         A small lead means that retention may soon delete records that were not read. No broker is asked.
         """
@@ -466,27 +469,28 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._call(self._consuming.ends(partitions, OffsetSpec.EARLIEST, timeout))
 
     def end_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record: the high watermark; with read_committed, the last stable offset."""
+        """Return the end offset of each partition: the high watermark; with isolation.level=read_committed, the last stable offset."""
         return self._call(self._consuming.ends(partitions, OffsetSpec.LATEST, timeout))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], *, timeout: float | None = None) -> Offsets:
-        """Find the earliest offset whose timestamp is at or after a time, per partition (ListOffsets, KIP-79).
+        """Return, for each partition, the first offset whose timestamp is at or after a time; None if there is none (ListOffsets, KIP-79).
 
-        times: an aware datetime, or milliseconds since the epoch. A partition without such a record maps to None. Raises ValueError for a
-        negative time or a naive datetime, TimeoutError, UnknownTopicOrPartitionError.
+        times: an aware datetime, or milliseconds since the epoch. Raises ValueError for a negative time or a naive datetime, TimeoutError,
+        UnknownTopicOrPartitionError.
         """
         return self._call(self._consuming.offsets_for_times(times, timeout))
 
     # Topics
 
     def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
-        """Describe a topic's partitions. Raises UnknownTopicOrPartitionError when the topic does not exist and the brokers do not create
-        it.
+        """Describe the partitions of a topic.
+
+        Raises UnknownTopicOrPartitionError if the topic does not exist and the brokers do not create it.
         """
         return self._call(self._consuming.partitions_for(topic, timeout))
 
     def list_topics(self, *, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
-        """Describe every topic this user may see."""
+        """Describe every topic that this user may describe."""
         return self._call(self._consuming.list_topics(timeout))
 
     def _call(self, flow: CallerFlow[T]) -> T:

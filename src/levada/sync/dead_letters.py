@@ -11,7 +11,7 @@ from levada.interceptors import ProducerRecord
 
 
 def posting(to: DeadLetter | None) -> Post | None:
-    """Return the function that sends dead letters, None without a DeadLetter."""
+    """Return the function that sends dead letters; None if there is no DeadLetter."""
     if to is None:
         return None
     producer, limit = to.producer, most_bytes(to)

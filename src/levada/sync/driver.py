@@ -31,10 +31,10 @@ JOIN_MS = 50
 
 
 class Driver:
-    """Runs the engine of one blocking client. name: of the I/O thread, and of the client in messages.
+    """Runs the engine of one blocking client. name: the name of the I/O thread, and of the client in messages.
 
-    when_dropped: makes the flow to run when the client is dropped without close(), or when the interpreter exits. The flow has a time limit
-    of its own.
+    when_dropped: makes the flow to run when the client is dropped without close(), or when the interpreter exits. The flow has its own time
+    limit.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class Driver:
 
     @property
     def in_callback(self) -> bool:
-        """Whether the calling thread is the one that runs user callbacks."""
+        """Whether the calling thread is the one that runs the program's callbacks."""
         # The ident of a thread that has ended is given to a new one.
         return threading.get_ident() == self._thread.ident and self._thread.is_alive()
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug.
 
-        Raises IllegalStateError when the calling thread is already in the middle of this client's work, as a finalizer may be, which runs
-        between any two bytecodes: it would wait for its own thread.
+        Raises IllegalStateError if the calling thread is already doing this client's work: a finalizer runs between any two bytecodes, and
+        would wait for its own thread.
         """
         if Process.id != self._pid:
             raise ForkedError(
@@ -102,11 +102,11 @@ class Driver:
         self.check_usable()
 
     def is_within(self) -> bool:
-        """Whether the calling thread is in the middle of the client's own work, as a finalizer may be."""
+        """Whether the calling thread is doing the client's own work already. A finalizer may run while it does."""
         return self._stepper.is_within() or (self.in_callback and not self._calling_back)
 
     def look(self) -> None:
-        """Have the engine act on a change, in this thread; with or without the lock."""
+        """Let the engine act on a change, in the calling thread. May be called with or without the lock."""
         with self.lock:
             self._stepper.advance(self.now_ms())
 
@@ -120,23 +120,23 @@ class Driver:
         return changed
 
     def undisturbed(self) -> DeferredSignals:
-        """Return a context in which signal handlers wait."""
+        """Return a context in which signal handlers are delayed."""
         return DeferredSignals()
 
     def user_code(self) -> UserCode:
-        """Return a context for user code, in which signal handlers run as usual."""
+        """Return a context for code of the program, in which signal handlers run as usual."""
         return UserCode()
 
     def due_now(self) -> None:
-        """Have the engine act in the next step, after events of the connections were taken in."""
+        """Let the engine act in the next step, after network events were handled."""
         with self.lock:
             self._stepper.due_now()
 
     def call(self, steps: CallerFlow[T]) -> T:
         """Run a caller's flow to its end, without the lock: wait for each Until, compute each Compute.
 
-        An exception of a signal handler is thrown into the flow where it waits, comes out of user code that the flow runs, or comes out at
-        the very end; in the last case the result is lost, and the caller has to take it back.
+        An exception of a signal handler is thrown into the flow where it waits, or raised by the program's code that the flow runs, or
+        raised at the very end. In the last case the result is lost, and the caller has to undo the call with take_back().
         """
         with DeferredSignals(self.wakeup) as signals:
             return self._run_steps(steps, signals)
@@ -144,32 +144,34 @@ class Driver:
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Block until a promise is settled; return its value or raise its error. Must be called without the lock.
 
-        Raises TimeoutError naming `what`; BootstrapError, a subclass, when no broker was ever reached. KeyboardInterrupt passes.
+        Raises TimeoutError with `what` in its text, or its subclass BootstrapError if no broker was ever reached. KeyboardInterrupt ends
+        the wait.
         """
         return promise.result() if promise.done else self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow on the engine to its end, as wait() does. An exception that interrupts the wait, such as KeyboardInterrupt, ends the
-        flow.
+        """Run a flow on the engine to its end, and return or raise as wait() does.
+
+        An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow.
         """
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
-        """Have the I/O thread end the client, because its last reference is gone or the interpreter exits. Takes no lock."""
+        """Let the I/O thread end the client, because its last reference is gone or the interpreter exits. Takes no lock."""
         self._abandoned = True
         self.wakeup()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until the I/O thread has ended; False when the time is over first."""
+        """Wait until the I/O thread has ended. Return False if the time was over first."""
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Stop the I/O thread, close every connection, reject everything that waits. Idempotent; no effect in a forked child.
+        """Stop the I/O thread, close every connection, and reject everything that waits. Idempotent; no effect in a forked child.
 
-        In a callback, which runs on the I/O thread, it returns at once, and the thread ends after the callback. timeout_s: how long to wait
-        for a callback that does not return.
+        In a callback, which runs on the I/O thread, this returns at once, and the thread ends after the callback. timeout_s: for how many
+        seconds to wait for a callback that does not return; None waits without limit.
         """
         if Process.id != self._pid:
             return

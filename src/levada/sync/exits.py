@@ -22,16 +22,16 @@ EXIT_LIMIT_S = 12.0
 
 
 class Running(Protocol):
-    """A client with a thread of its own."""
+    """A client that has its own thread."""
 
     name: str
 
     def abandon(self) -> None:
-        """Have the client end by itself. Takes no lock."""
+        """Let the client end by itself. Takes no lock."""
         ...
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the client's end; False when the time is over first."""
+        """Wait until the client has ended. Return False if the time was over first."""
         ...
 
 
@@ -41,18 +41,18 @@ _registered_in: list[int] = []
 
 
 def began(client: Running) -> None:
-    """Register a client that runs from now on."""
+    """Register a client whose thread runs from now on."""
     _running.add(client)
     _register_in_child()
 
 
 def ended(client: Running) -> None:
-    """Remove a client that has ended. Any thread may call it."""
+    """Remove a client that has ended. May be called from any thread."""
     _running.discard(client)
 
 
 def end_all() -> None:
-    """Have every client end by itself, and wait until all have ended."""
+    """Let every client end by itself, and wait until all have ended."""
     left = list(_running)
     for client in left:
         client.abandon()

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 class DeliveryWait:
-    """Lets users' threads wait for deliveries. Handles refer to this and not to the producer, which may be dropped.
+    """Lets threads of the program wait for deliveries. Handles refer to this object and not to the producer, which may be dropped.
 
-    It raises on the thread that runs callbacks.
+    On the thread that runs callbacks, the methods raise an error.
     """
 
     def __init__(self, driver: Driver, producing: Producing) -> None:
@@ -50,12 +50,12 @@ class DeliveryWait:
         self._producing = producing
 
     def one(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
-        """Wait for one record batch."""
+        """Wait until one record batch is acknowledged or has failed."""
         self._producing.refuse_in_callback("waiting for a delivery")
         self._driver.wait(promise, timeout, what)
 
     def all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
-        """Wait for several record batches."""
+        """Wait until several record batches are acknowledged or have failed."""
         self._producing.refuse_in_callback("waiting for deliveries")
         self._driver.run(wait_for_all(promises), timeout, what)
 
@@ -324,11 +324,12 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         return self._driver.call(self._producing.reporting.client_instance_id(timeout))
 
     def abort_pending(self) -> int:
-        """Fail every record that is neither acknowledged nor failed, and return how many there were. The producer can still be used.
+        """Fail every record that is neither acknowledged nor failed, and return the number of these records. The producer can still be
+        used.
 
         They fail with AbortedError. Its `persisted` is "no" for records that were never sent or certainly not appended, and "unknown" for
         those that a broker may have: a request in flight cannot be withdrawn. Callbacks run soon after, on the client's own thread. Records
-        of a send() that waits for memory or metadata in another thread are not among them.
+        of a send() that waits for memory or metadata in another thread are not failed.
         """
         return self._producing.abort_pending()
 

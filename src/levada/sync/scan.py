@@ -28,7 +28,8 @@ __all__ = ["Loss", "Scan", "ScanProgress", "scan"]
 
 
 class Scan(Generic[K, V]):
-    """A bounded read, returned by scan(). Each iteration reads it from the start over connections of its own. It can be pickled."""
+    """A read of ranges of topics, returned by scan(). Each iteration reads from the start, over its own connections. A scan can be pickled.
+    """
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         self._request = request
@@ -36,7 +37,7 @@ class Scan(Generic[K, V]):
 
     @property
     def losses(self) -> list[Loss]:
-        """The records that the last iteration had to skip."""
+        """The records that the last iteration has skipped because they are lost."""
         return self._request.plan.losses
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
@@ -46,34 +47,37 @@ class Scan(Generic[K, V]):
                 yield from records
 
     def arrow(self) -> Iterator[pa.RecordBatch]:
-        """Yield the records as columns, as many per Arrow batch as batch_rows and batch_bytes allow."""
+        """Yield Arrow record batches with the records, each with as many as batch_rows and batch_bytes allow."""
         sink = self._request.sink()
         with closing(_Reading(self._request, self._connect)) as reading:
             while (batch := reading.driver.call(reading.flows.batch(sink))) is not None:
                 yield batch
 
     def to_table(self) -> pa.Table:
-        """Return all records as one table."""
+        """Return all records as one Arrow table."""
         empty = self._request.schema.empty_table()
         return type(empty).from_batches(self.arrow(), empty.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return a pyarrow.RecordBatchReader, which reads as it is used: for pyarrow.dataset.write_dataset(), DuckDB, DataFusion, ..."""
+        """Return a pyarrow.RecordBatchReader, which reads while it is used: for pyarrow.dataset.write_dataset(), DuckDB, DataFusion, ..."""
         return self._request.reader(self.arrow())
 
     def splits(self, *, rows: int | None = None, bytes: int | None = None) -> list[Scan[K, V]]:
-        """Return scans of its parts, in order, which together read what this one reads. They can be pickled, for other processes.
+        """Return scans of the parts of this scan, in order; together they read the same records. They can be pickled, for other processes.
 
-        rows: offsets of a part at most; records may be fewer, after compaction and transactions. bytes: about how large a part is in the
-        log, by the first records of each partition. Asks the brokers for bounds, once. A part is of one partition, or of several small
-        ones. Parts have no progress callback; deserializers go along, and have to be such that they can be pickled.
+        rows: the maximum number of offsets of a part; there may be fewer records, because of compaction and transactions. bytes: the
+        approximate size of a part in the log, estimated from the first records of each partition. Give one of both. Bounds are looked up at
+        the brokers once. A part has one partition, or several small ones. Parts have no progress callback. The deserializers must be such
+        that they can be pickled.
         """
         with closing(_Reading(self._request.sampling(), self._connect)) as reading:
             parts = reading.driver.call(reading.flows.splits(self._request, rows, bytes))
         return [Scan(part, self._connect) for part in parts]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the columns to other libraries, such as polars.DataFrame(scan); each time from the start, over connections of its own."""
+        """Export the columns to other libraries, for example polars.DataFrame(scan). Each call reads from the start, over its own
+        connections.
+        """
         return self._request.stream(self.arrow(), requested_schema)
 
 

@@ -24,8 +24,8 @@ from levada.types import HeadersIn
 class Sending(Generic[K_in, V_in]):
     """The part of KafkaProducer that accepts records.
 
-    _append: adds a record to its batch without waiting. It returns None if that is not possible, for example while metadata or memory is
-    missing. Then send() takes the way that waits.
+    _append: adds a record to its batch without waiting. It returns None if that is not possible, for example because metadata or memory is
+    missing. Then send() calls the slower code that can wait.
     """
 
     _append: Callable[..., Delivery | None]

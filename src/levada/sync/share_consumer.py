@@ -154,7 +154,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
                 since_ms = self._driver.now_ms()
 
     def wakeup(self) -> None:
-        """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
+        """End the running call that waits, or the next one, with WakeupError. May be called from any thread and from signal handlers."""
         self._sharing.wakeup()
 
     # Acknowledging
@@ -170,14 +170,14 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._sharing.acknowledge(records, type)
 
     def acknowledge_offsets(self, tp: TopicPartition, offsets: int | Iterable[int], type: Kind = AcknowledgeType.ACCEPT) -> None:
-        """Acknowledge records of a partition by their offsets: one offset, a range, a list, an array. As acknowledge()."""
+        """Acknowledge records of a partition by their offsets: one offset, a range, a list or an array. Like acknowledge()."""
         with self._sole:
             self._sharing.acknowledge_offsets(tp, offsets, type)
 
     def acknowledge_arrow(self, batch: pa.RecordBatch | pa.Table, type: Kind = AcknowledgeType.ACCEPT, mask: Any = None) -> None:
-        """Acknowledge the rows of a batch, or of a table of such, by its columns topic, partition and offset. As acknowledge().
+        """Acknowledge the rows of a record batch or table by its columns topic, partition and offset. Like acknowledge().
 
-        mask: booleans, one per row, to select some of the rows.
+        mask: booleans, one per row, that select the rows to acknowledge; None for all rows.
         """
         with self._sole:
             self._sharing.acknowledge_arrow(batch, type, mask)
@@ -194,16 +194,15 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._driver.call(self._sharing.commit(timeout))
 
     def commit_async(self) -> None:
-        """Send acknowledgements as commit() does, without waiting. The callback is called with their outcome later."""
+        """Send acknowledgements like commit(), without waiting. The callback is called with the results later."""
         with self._sole:
             self._sharing.commit_async()
 
     def set_acknowledgement_commit_callback(self, callback: OnAcknowledge | None) -> None:
-        """Set the function that is called with the outcome of acknowledgements, inside a later poll(), commit() or close(); None removes
-        it.
+        """Set the function to call with the results of acknowledgements, inside a later poll(), commit() or close(); None removes it.
 
-        It is called with the offsets by partition, and with the error, None if they were taken. Without a callback, failures are logged,
-        unless commit() raises them.
+        It is called with the offsets by partition, and with the error; None if the brokers have accepted the acknowledgements. Without a
+        callback, failures are logged, unless commit() raises them.
         """
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with offsets by partition and an error or None, got {callback!r}")
@@ -211,7 +210,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._sharing.on_acknowledge = callback
 
     def acquisition_lock_timeout(self) -> float | None:
-        """Return for how many seconds brokers lock records, as of their last response; None before the first records."""
+        """Return for how many seconds brokers lock records, as in their last response; None before the first records."""
         with self._sole:
             return self._sharing.lock_timeout()
 

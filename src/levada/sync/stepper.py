@@ -38,7 +38,7 @@ BUSY_BYTES = 64 << 10
 
 
 class Stepper:
-    """The steps of one client's engine. name: of the client, in messages."""
+    """Runs the steps of one client's engine, in the I/O thread or in threads that wait. name: the client, in messages."""
 
     def __init__(self, engine: Engine, selectable: Selectable, clock: Clock, name: str) -> None:
         self.lock = threading.RLock()
@@ -68,16 +68,16 @@ class Stepper:
     # For everybody
 
     def is_within(self) -> bool:
-        """Whether the calling thread is in the middle of a step, or holds the lock."""
+        """Whether the calling thread is in a step, or holds the lock."""
         return self._user_thread == threading.get_ident() or self.lock._is_owned()  # type: ignore[attr-defined]
 
     def wakeup(self) -> None:
-        """Have the stepping thread look at the engine. Takes no lock: any thread, signal handler or finalizer may call it."""
+        """Let the thread that steps look at the engine. Takes no lock: it may be called from any thread, signal handler or finalizer."""
         self._selectable.wakeup()
         self._nap.wake()
 
     def advance(self, now_ms: int) -> None:
-        """Have the engine act on a change, under the lock, and wake a thread that would sleep past the next deadline."""
+        """Let the engine act on a change, under the lock. If its next deadline is earlier now, wake the thread that sleeps."""
         if self.closing:
             return
         try:
@@ -94,18 +94,19 @@ class Stepper:
             self._nap.wake()
 
     def settled(self) -> None:
-        """Wake the thread that waits for a promise, which may be in select(), when another thread has settled it. Under the lock."""
+        """Wake the thread that waits for a promise, and may be in select(), because another thread has settled the promise. Under the lock.
+        """
         if self._selecting:
             self._selectable.wakeup()
 
     def due_now(self) -> None:
-        """Have the next step advance at once, after events of the connections were taken in. Under the lock."""
+        """Let the next step advance the engine at once, after network events were handled. Under the lock."""
         self._deadline_ms = 0
         if self._selecting:
             self._selectable.wakeup()
 
     def crashed(self, crash: BaseException) -> None:
-        """Stop, because a bug has left the engine's state undefined, and tell every caller."""
+        """Stop, because a bug has left the state of the engine undefined, and reject all waiting calls."""
         self.crash = crash
         self.closing = True
         with suppress(Exception):
@@ -123,7 +124,7 @@ class Stepper:
                 self._selectable.shutdown()
 
     def _step(self, limit_ms: int, now_ms: int) -> int:
-        """Wait for events and act on them; return the time afterwards."""
+        """Wait for network events and handle them; return the time afterwards. limit_ms: the longest wait."""
         with self.lock:
             until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms, now_ms + LONGEST_SELECT_MS)
             self._selecting = True
@@ -145,7 +146,7 @@ class Stepper:
     # For users' threads
 
     def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
-        """Step in this thread until what it waits for has happened. Returns False at once if another thread steps."""
+        """Step in the calling thread until the event that `waiter` waits for has happened. Return False at once if another thread steps."""
         if not self._baton.acquire(blocking=False):
             return False
         self._user_thread = threading.get_ident()
@@ -165,13 +166,13 @@ class Stepper:
         return True
 
     def ask_for_baton(self) -> None:
-        """Have the I/O thread pass the baton after its step; a user's thread does so by itself."""
+        """Make the I/O thread pass the baton after its step. A thread of the program does so without being asked."""
         if self._io_steps:
             self._wanted = True
             self._selectable.wakeup()
 
     def pass_on(self) -> None:
-        """Stop waiting: let the next waiting thread step, or wake the I/O thread if it is needed before its nap ends."""
+        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long."""
         if self.waiting:
             self._wake_next()
         elif self._arrived_bytes >= BUSY_BYTES or self._is_needed():
@@ -180,7 +181,7 @@ class Stepper:
             self._nap.wake()
 
     def _is_needed(self) -> bool:
-        """Whether the I/O thread would sleep too long."""
+        """Whether the I/O thread has to be woken, because it would sleep beyond the next deadline."""
         nap_until_ms = self._nap_until_ms
         return self._deadline_ms < nap_until_ms or self.closing or nap_until_ms > self.now_ms() + LONGEST_NAP_MS
 
@@ -191,7 +192,7 @@ class Stepper:
     # For the I/O thread
 
     def step_or_nap(self) -> None:
-        """Step once, or leave that to users' threads for a while."""
+        """Step once in the I/O thread; or sleep for a while, if threads of the program step."""
         if self._users_step() or not self._baton.acquire(blocking=False):
             self._take_nap()
             return
@@ -209,7 +210,7 @@ class Stepper:
                 self._take_nap()
 
     def _users_step(self) -> bool:
-        """Whether users' threads have stepped since the last look, and nothing is due that they might miss."""
+        """Whether threads of the program have stepped since the last call, and no deadline comes that they might miss."""
         seen, self._seen_steps = self._seen_steps, self._user_steps
         return seen != self._user_steps and self._nap_ms > 0 and self._deadline_ms > self.now_ms()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """One transaction. Commits at the end of the block, aborts it on an exception, Ctrl-C included."""
+    """A transaction that is committed at the end of the block, and aborted on an exception, Ctrl-C included."""
 
     def __init__(self, driver: Driver, transacting: Transacting, timeout: float | None) -> None:
         self._driver = driver

@@ -10,7 +10,7 @@ from levada.errors import ConcurrentUseError
 
 
 class Waiter:
-    """Puts one thread to sleep until another one wakes it. A wake() that comes first ends the next sleep() at once.
+    """Suspends one thread until another thread wakes it. If wake() is called first, the next sleep() ends at once.
 
     It is a bare lock, because a signal handler or a finalizer may call wake(), and must not wait for a lock itself.
     """
@@ -24,26 +24,26 @@ class Waiter:
         self._lock.acquire()
 
     def sleep(self, ms: int) -> None:
-        """Wait until woken, for at most `ms` milliseconds."""
+        """Sleep until woken, for at most `ms` milliseconds."""
         self._lock.acquire(timeout=min(max(ms, 0) / 1000, threading.TIMEOUT_MAX))
 
     def wake(self) -> None:
-        """End the sleep. Any thread, a signal handler or a finalizer may call it."""
+        """End the sleep. May be called from any thread, signal handler or finalizer."""
         try:
             self._lock.release()
         except RuntimeError:
             return  # It is awake already.
 
     def settle(self) -> None:
-        """Wake the thread for good."""
+        """Wake the thread, and mark the wait as over."""
         self.settled = True
         self.wake()
 
 
 class SoleThread:
-    """A context that one thread at a time may be in. A second thread does not wait; it gets a ConcurrentUseError.
+    """A context in which only one thread at a time may be. A second thread does not wait, but gets a ConcurrentUseError.
 
-    check_usable: raises if the client cannot be used at all, as in a forked child.
+    check_usable: raises an error if the client cannot be used at all, for example in a forked child.
     """
 
     def __init__(self, check_usable: Callable[[], None]) -> None:
