@@ -84,11 +84,12 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
 
         First it acknowledges: with share.acknowledgement.mode=implicit, all records returned before are accepted; with explicit, it raises
         IllegalStateError unless all of them were acknowledged. Records whose locks were renewed come again, before others. max_records: the
-        most records in all, by default max.poll.records. The result is empty when the time is over, and while brokers cannot be reached.
+        maximum number of records, by default max.poll.records. The result is empty when the time is over, and while brokers cannot be
+        reached.
 
         Errors that waiting does not help against are raised, such as UnsupportedVersionError by brokers without share groups. A record that
-        does not deserialize raises RecordDeserializationError after those before it were returned; it is released, unless the program
-        acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected.
+        does not deserialize raises RecordDeserializationError after the records before it were returned; the record is released, unless the
+        program acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected.
         """
         if unknown:
             raise unknown_keyword(self.poll, unknown)
@@ -131,7 +132,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         A record counts as returned once it is yielded. The next call returns the records that a loop was not given before it was left, as
         long as their locks hold. With share.acknowledgement.mode=implicit, records are accepted when the loop asks for records beyond those
         of one poll(), and by commit(): so a program that takes long for each record sets max.poll.records low. After `break`, close()
-        accepts the records before the last one that the loop was given; that one is released, and delivered again.
+        accepts the yielded records except the last one, which is released, and delivered again.
         """
         since_ms = self._driver.now_ms()
         while True:
@@ -156,9 +157,9 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     def acknowledge(self, records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]], type: Kind = AcknowledgeType.ACCEPT) -> None:
         """Acknowledge one record, or several such as poll() returned, with share.acknowledgement.mode=explicit.
 
-        type: an AcknowledgeType, or its name. It is sent with the next poll(), commit() or close(), and may be changed until then. "renew"
-        restarts the lock (Kafka 4.2): the record comes again with the next poll(), and has to be acknowledged otherwise in the end. Raises
-        IllegalStateError, and changes nothing, for records that this consumer does not hold.
+        type: an AcknowledgeType, or its name. The acknowledgement is sent with the next poll(), commit() or close(), and may be changed
+        until then. "renew" restarts the lock (Kafka 4.2): the record comes again with the next poll(), and has to be acknowledged otherwise
+        in the end. Raises IllegalStateError, and changes nothing, for records that this consumer does not hold.
         """
         with self._sole:
             self._sharing.acknowledge(records, type)
@@ -177,10 +178,10 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._sharing.acknowledge_arrow(batch, type, mask)
 
     async def commit(self, *, timeout: float | None = None, **unknown: Never) -> None:
-        """Send acknowledgements, and wait until the brokers have taken them. With implicit acknowledgement, accept all returned records.
+        """Send acknowledgements, and wait until the brokers have accepted them. With implicit acknowledgement, accept all returned records.
 
-        timeout: seconds, by default default.api.timeout.ms. Raises AcknowledgeError, with the outcome of each partition, if one was not
-        taken; TimeoutError (acknowledgements may have been taken all the same); WakeupError.
+        timeout: seconds, by default default.api.timeout.ms. Raises AcknowledgeError, with the outcome of each partition, if an
+        acknowledgement was refused; TimeoutError (acknowledgements may have been accepted nevertheless); WakeupError.
         """
         if unknown:
             raise unknown_keyword(self.commit, unknown)

@@ -219,9 +219,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> ConsumerRecords[K, V]:
         """Return the next records, waiting up to `timeout` seconds for the first one (None: without limit).
 
-        max_records: the most records in all, by default max.poll.records. The result is empty when the time is over, when a position has
-        moved past records that are not visible, such as aborted ones, and while brokers cannot be reached or do not answer; then a warning
-        with the cause is logged once.
+        max_records: the maximum number of records, by default max.poll.records. The result is empty when the time is over, when a position
+        has moved past records that are not visible, such as aborted ones, and while brokers cannot be reached or do not answer; then a
+        warning with the cause is logged once.
 
         Errors that waiting does not help against are raised: a topic that does not exist or may not be read; an address at which no Kafka
         broker answers. Damaged data (CorruptRecordError) and records that do not deserialize (RecordDeserializationError) are raised after
@@ -269,8 +269,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Yield record after record, without end, or up to the ends that were given to assign().
 
-        With stop.at.end it ends where the partitions ended when it began; with consumer.timeout.ms, when no record has come for that time.
-        A loop that was left continues, next time, after the last record that it was given.
+        With stop.at.end the loop ends at the end that each log had when the loop began; with consumer.timeout.ms, when no record has come
+        for that time. After a loop was left, the next loop continues after the last record that was yielded.
 
         The loop is done with a record when it asks for the next one. So when the consumer is closed after `break`, the automatic commit
         leaves the last record out, and the group gets it again, unless the program called commit() for it.
@@ -302,16 +302,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         ordering: Ordering = "key",
         dead_letter: DeadLetter | None = None,
     ) -> Acks[K, V]:
-        """Return a context manager that hands out records one by one, many at a time, to be acknowledged in any order.
+        """Return a context manager that returns records, which the program acknowledges one by one and in any order.
 
-        max_unacked: each partition is read at most so many records ahead of the first one that is not done. lanes: how many records the
-        program has at a time, None for any number. ordering: "key" hands out records with the same key one after the other, "partition"
-        those of a partition; with "none", and for records without a key, there is no order. dead_letter: where rejected records are
-        written.
+        max_unacked: how many records each partition is read ahead of its first record that is not done. lanes: the maximum number of
+        records that the program has at a time; None for no limit. ordering: with "key", records with the same key are returned one after
+        the other, with "partition", records of the same partition; with "none", and for records without a key, there is no order.
+        dead_letter: the producer and the topic for rejected records.
 
         Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). No commit, automatic or by commit(), passes
-        a record that is not done. Call seek_to_committed() after an aborted transaction: records acknowledged for it are handed out again.
-        Before partitions are revoked, records in progress are waited for, at most nine tenths of max.poll.interval.ms.
+        a record that is not done. Call seek_to_committed() after an aborted transaction: records acknowledged for it are returned again.
+        Before partitions are revoked, the consumer waits for records in progress, at most nine tenths of max.poll.interval.ms.
 
         Raises IllegalStateError without a subscription or assignment, or while another acks() is open; ConfigError for a producer that
         cannot be used for dead letters.
@@ -336,11 +336,12 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         dead_letter: DeadLetter | None = None,
         executor: Literal["thread", "process"] | Executor = "thread",
     ) -> None:
-        """Call the handler with every record, many at a time, and commit what is done: for programs that do nothing else with the consumer.
+        """Call the handler with every record, many at a time, and commit the records that are done. No other call uses the consumer
+        meanwhile.
 
         handler: called with an AckRecord in a thread, or with a ConsumerRecord in a process. A record is done when the handler returns,
-        unless it has called the record's nack() or reject(). If it raises, the record is handed out again up to `retries` times (None:
-        without limit), each time after `retry_delay` seconds, or after what a function of the attempt's number returns; then it is written
+        unless it has called the record's nack() or reject(). If it raises, it gets the record again, up to `retries` times (None: without
+        limit), each time after `retry_delay` seconds, or after what a function of the attempt's number returns; then the record is written
         to the topic of `dead_letter`, or, without one, ProcessingError is raised. The handler's result is dropped. From a process,
         HandlerError replaces an exception that cannot be pickled.
 
@@ -351,7 +352,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         It ends as a loop over the consumer does, or by wakeup() with WakeupError. Then, and after an error, running handlers are waited
         for, up to max.poll.interval.ms. Worker processes end with the program, however it ends. Raises ConfigError with
         enable.auto.commit=false; TypeError for a handler that cannot run there; ProcessingError when a worker process dies, the executor
-        breaks or retry_delay returns no number of seconds; and what acks() raises.
+        breaks or retry_delay returns something other than seconds; and the errors of acks().
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.api.consumer.processing import executor_for, handler_seconds, outcomes, work_limit
@@ -370,9 +371,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def commit(self, offsets: ToCommit | None = None, *, timeout: float | None = None, **unknown: Never) -> None:
         """Commit offsets for the group.id, and wait until the brokers have stored them.
 
-        offsets: one record or several, as poll() or a loop returned them: of each partition the offset after the last of them is committed.
-        Or the offsets of the next record to read, by partition, as numbers or OffsetAndMetadata. By default, the positions after all
-        returned records, including those of the last poll() that the program has not processed yet.
+        offsets: one record or several records that poll() or a loop has returned; for each partition, the offset after the last of these
+        records is committed. Or, by partition, the offset of the next record to read, as a number or OffsetAndMetadata. By default, the
+        positions after all returned records, including those of the last poll() that the program has not processed yet.
 
         It waits for earlier commits too, and retries retriable errors until `timeout`, in seconds. Raises InvalidGroupIdError without a
         group.id, BrokerError, TimeoutError (the offsets may have been committed all the same), WakeupError; IllegalStateError for records

@@ -89,31 +89,33 @@ def scan(
     _connect: Connector[Driver] = connect,
     **arguments: Unpack[ScanArguments[K, V]],
 ) -> Scan[K, V]:
-    """Read a piece of topics that has an end.
+    """Read ranges of topics that have an end.
 
-    Iterate the result for records, its arrow() for pyarrow.RecordBatch, take its to_table(), or hand it to what takes Arrow's C stream
-    interface, such as polars.DataFrame() and a query of DuckDB.
+    Iterate over the result for records, or over its arrow() for pyarrow.RecordBatch. Or call its to_table(), or pass it to a function that
+    accepts Arrow's C stream interface, such as polars.DataFrame() or a query of DuckDB.
 
     start, end: "earliest", "latest", a time (the first record at or after it), or a mapping from partition (a TopicPartition, or a number
-    where there is one topic) to one of these or to an offset. A time is an aware datetime, text such as "2026-01-31T12:00Z", or "-1h30m",
-    so long ago (s, m, h, d, w). Default: all there is; so for partitions that a mapping leaves out. end is exclusive and found out once,
-    when reading begins. assignments: exactly the partitions to read, with start and end each, instead of topics. A range that ends before
-    it begins is refused; where only the log can tell that it does, nothing of it is read, and a warning says so.
+    where there is one topic) to one of these or to an offset. A time is an aware datetime, text such as "2026-01-31T12:00Z", or text such
+    as "-1h30m" for a time before now (units s, m, h, d, w). By default, and for partitions that a mapping leaves out, the range is the
+    whole log. end is exclusive, and looked up once, when reading begins. assignments: the partitions to read, each with its start and end,
+    instead of topics. A range that ends before it begins is refused; if only the log can tell, nothing of the range is read, and a warning
+    is logged.
 
-    partitions: only these, numbers or TopicPartitions. keys: only records with one of these keys, bytes, str or None. timestamps: only
-    records of a span of time, (first, first that is too late), each a time, a number of milliseconds since the epoch, or None; reading
-    begins at the first record that is not too old. What keys and timestamps leave out is not deserialized.
+    partitions: the partitions to read, as numbers or TopicPartitions. keys: only records with one of these keys, bytes, str or None.
+    timestamps: only records from the first time on and before the second; each is a time as above, a number of milliseconds since the
+    epoch, or None for no limit. Reading begins at the first record that is not too old. Records that keys and timestamps leave out are not
+    deserialized.
 
-    columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full; default: 65,536 and 16 MiB. progress:
-    called with a ScanProgress after each piece that was read, in the thread that reads; what it raises ends the scan.
+    columns, text: like in poll_arrow(). batch_rows, batch_bytes: the size at which an Arrow batch is full; by default 65,536 rows and 16
+    MiB. progress: called with a ScanProgress after each step, in the thread that reads; an exception that it raises ends the scan.
 
-    on_data_loss: "raise", the default, raises DataLossError when records between start and end are gone, "skip" goes on behind them and
-    notes it in Scan.losses. Where a new leader replaced records (KIP-320), it goes on with the first that differs, so offsets may come
-    twice, as far as the new log goes; where that cannot be told, and in a topic that was created again, the rest of the range counts as
-    gone.
+    on_data_loss: "raise", the default, raises DataLossError if records between start and end are lost; "skip" continues after them, and
+    adds them to Scan.losses. If a new leader has replaced records (KIP-320), "skip" continues with the first record that differs, so
+    offsets may come twice, up to the end of the new log. If the first difference is not known, and in a topic that was created again, the
+    rest of the range counts as lost.
 
-    Other arguments are the consumer's settings; max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves
-    for default.api.timeout.ms.
+    Other arguments are the consumer's settings; max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised if no position
+    moves for default.api.timeout.ms.
     """
     return Scan(scan_request(topics, config, **arguments), _connect)
 

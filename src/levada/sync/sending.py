@@ -45,22 +45,23 @@ class Sending(Generic[K_in, V_in]):
         ack: Ack | None = None,
         **unknown: Never,
     ) -> Delivery:
-        """Put a record on its way; return a handle on its outcome.
+        """Send a record; return a handle for the result.
 
-        value, key: bytes-like, str (as UTF-8), None, or whatever the configured serializer takes. partition: None lets the key decide, and
-        without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: a mapping, or
-        pairs, of a name and bytes, str (as UTF-8) or None. on_delivery: called with (RecordMetadata, error or None) on the client's own
-        thread; it must be quick. ack: an AckBuffer and the sequence that its put() returned: marked when the record is written, failed
-        when it is not, before on_delivery is called. Where send() raises, the sequence has failed with the same error.
+        value, key: bytes-like, str (as UTF-8), None, or any type that the configured serializer takes. partition: None chooses it by the
+        key; records without a key are spread. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: a
+        mapping, or pairs, of a name and bytes, str (as UTF-8) or None. on_delivery: called with (RecordMetadata, error or None) on the
+        client's own thread; it must be quick. ack: an AckBuffer and the sequence that its put() returned. The sequence is marked when the
+        record is written, or failed when it is not, before on_delivery is called. If send() raises, the sequence has failed with the same
+        error.
 
         Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
-        What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
+        If the cluster refuses the record or a limit is exceeded, the handle and the callback report the error: TimeoutError,
         BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ...
 
         Raises for wrong arguments SerializationError, ValueError and TypeError, and ClosedError after close(). With a transactional.id,
         IllegalStateError while no transaction is open; TransactionAbortableError when the transaction cannot be committed any more, with
-        what it failed with as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close this
-        producer. A record whose send() raises was not taken (`persisted` "no").
+        the first error as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close this producer.
+        A record whose send() raises was not taken (`persisted` "no").
         """
         try:
             if unknown:

@@ -28,10 +28,11 @@ class Transaction:
         self._block = Block(transacting, timeout)
 
     def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
-        """Commit within the transaction how far a consumer has read, for its group.id.
+        """Commit offsets of a consumer's group.id within the transaction.
 
-        Without `records` that is everything that was handed out, also the part of a poll() that the program has not worked on yet. records:
-        one record or several, as poll() returned them; of each partition the offset after the last of them is committed.
+        Without `records`, the offsets are those after all returned records, including records of the last poll() that the program has not
+        processed yet. records: one record or several records that poll() has returned; for each partition, the offset after the last of
+        these records is committed.
 
         What the consumer reads and the producer writes in this block count together, or not at all. After a block that was aborted, call
         consumer.seek_to_committed(), and read its records again: offsets that would skip them are refused with IllegalStateError. A
@@ -41,8 +42,8 @@ class Transaction:
         offsets back.
 
         Raises IllegalStateError also for a consumer with enable.auto.commit, which would commit offsets in any case, for records of
-        partitions that are not assigned to it, and for records while acks() is open; TypeError for what is no record; InvalidGroupIdError
-        for a consumer without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
+        partitions that are not assigned to it, and for records while acks() is open; TypeError if `records` has something other than
+        records; InvalidGroupIdError for a consumer without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
         """
         self._driver.call(self._block.send_offsets(consumer, records))
 

@@ -58,7 +58,7 @@ def list_config_resources(
     """Return the resources that can have settings, sorted (Kafka since 4.1).
 
     types: for example "Topic", "Broker", "BrokerLogger", "Group", "ClientMetrics"; by default all types. Groups and subscriptions are
-    listed only if they have settings. Brokers since 3.7 support only types=["ClientMetrics"].
+    listed only if they have settings. Brokers from 3.7 to 4.0 support only types=["ClientMetrics"].
     """
     wanted = arguments.named(ConfigResourceType, types, "type of resource")
     return admin.operation(configs.list_config_resources(wanted, admin.attempts()), "list config resources", timeout)
