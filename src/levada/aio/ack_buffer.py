@@ -34,7 +34,9 @@ class AckBuffer(WaitingAckBuffer):
         return id if id is not None else await _sleep_through(lambda wake: self._getting(timeout, wake))
 
     async def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until every id that was put is safe. Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
+        """Wait until every id that was put is safe.
+
+        Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
         """
         if not self._is_empty():
             await _sleep_through(lambda wake: self._emptying(timeout, wake))

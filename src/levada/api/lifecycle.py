@@ -37,7 +37,9 @@ CALLBACK_THREADS: set[int] = set()
 
 
 class HandedOver:
-    """The serializers, partitioner or interceptors that the program gave to a client. Those that have a close() are closed with the client.
+    """The serializers, partitioner or interceptors that the program gave to a client.
+
+    Those that have a close() are closed with the client.
     """
 
     def __init__(self, objects: Iterable[Any], log: Log) -> None:

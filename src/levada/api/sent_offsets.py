@@ -76,7 +76,9 @@ class Sending:
         self._consumers.clear()
 
     def not_committed(self) -> None:
-        """Note that the transaction was aborted, or cannot be ended by its producer any more. No effect after a commit or an earlier call.
+        """Note that the transaction was aborted, or cannot be ended by its producer any more.
+
+        No effect after a commit or an earlier call.
         """
         if self._is_open:
             self._is_open = False

@@ -69,7 +69,9 @@ class AckBuffer(WaitingAckBuffer):
         return id if id is not None else _sleep_through(lambda wake: self._getting(timeout, wake))
 
     def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until every id that was put is safe. Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
+        """Wait until every id that was put is safe.
+
+        Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
         """
         if not self._is_empty():
             _sleep_through(lambda wake: self._emptying(timeout, wake))

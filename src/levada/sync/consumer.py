@@ -452,7 +452,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._call(self._consuming.health(timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before a fetch. No broker is asked.
+        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before a fetch.
+
+        No broker is asked.
         """
         with self._sole:
             return self._consuming.current_lag(tp)

@@ -94,7 +94,9 @@ class Stepper:
             self._nap.wake()
 
     def settled(self) -> None:
-        """Wake the thread that waits for a promise, and may be in select(), because another thread has settled the promise. Under the lock.
+        """Wake the thread that waits for a promise, and may be in select(), because another thread has settled the promise.
+
+        Under the lock.
         """
         if self._selecting:
             self._selectable.wakeup()

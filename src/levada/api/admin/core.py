@@ -53,7 +53,8 @@ class AdminCore(ClientCore):
         return Attempts(self._metadata, backoff, self._retries)
 
     def about_groups(self) -> tuple[Attempts, CoordinatorFinder, FlowsBeside]:
-        """Return what calls to coordinators need: a counter of retries, the coordinator finder, and the object that runs flows in parallel.
+        """Return what calls to coordinators need: a counter of retries, the coordinator finder, and the object that runs flows in
+        parallel.
         """
         return self.attempts(), self.coordinators, self.spawn
 
