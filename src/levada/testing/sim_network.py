@@ -142,7 +142,9 @@ class SimNetwork:
         self._blackholes.discard((host, port))
 
     def blackhole(self, host: str, port: int) -> None:
-        """Lose all bytes to and from an address until start(). Connections are not closed."""
+        """Lose all bytes to and from an address until start(). Connections are not closed, but a client gets no more bytes on those that
+        exist, not even after start().
+        """
         self._blackholes.add((host, port))
         for link in self._links.values():
             link.silent = link.silent or link.address == (host, port)
@@ -217,7 +219,7 @@ class SimNetwork:
         self._collect(server)
 
     def closed_by_client(self, link: _Link) -> None:
-        """Close a connection because the client has closed it. The server is told at once."""
+        """Close a connection because the client has closed it. The server is told at once, unless its address is a blackhole."""
         link.up = False
         if self._links.pop(link.server_id, None) is not None and link.address not in self._blackholes and link.address in self._servers:
             self._servers[link.address].disconnect(link.server_id)

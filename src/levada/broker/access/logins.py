@@ -145,8 +145,8 @@ class Login:
         return now_ms <= self.session_ends_ms or api_key in _AFTER_SESSION
 
     def agree(self, mechanism: str) -> None:
-        """Set the mechanism that the client has sent in SaslHandshake. Raises BrokerError if it is not enabled, or if one was chosen
-        before.
+        """Set the mechanism that the client has sent in SaslHandshake. Raises BrokerError if it is not enabled, if a login is in progress,
+        or if a client that has logged in logs in again with another mechanism.
         """
         if self.mechanism and not self.user:
             raise BrokerError("a SASL mechanism was chosen already", code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -76,9 +76,9 @@ class Cluster:
     """The state that all nodes of a cluster share.
 
     random: the source of ids; the same seed gives a cluster the same ids. nodes: all registered nodes by id, with their addresses at the
-    first listener. stopped: the ids of the nodes that are down. now_ms: the time of the last step of any node. metadata_offset: the number
-    of metadata changes so far. controller_epoch: the number of times the controller has changed. authorizer: None if everybody may do
-    everything.
+    first listener. stopped: the ids of the nodes that are down. now_ms: the time of the last step of any node. metadata_offset: a number
+    that grows when the metadata changes. controller_epoch: 1 at first; it grows when the node of the controller is stopped. authorizer:
+    None if everybody may do everything.
     """
 
     def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
@@ -400,11 +400,11 @@ class Cluster:
             raise
 
     def reassign(self, partition: Partition, target: tuple[int, ...], *, may_change_factor: bool) -> None:
-        """Begin to move a partition's replicas to other nodes. The first node becomes the preferred leader. If all target nodes are up, the
-        reassignment completes at once.
+        """Begin to move a partition's replicas to other nodes. The first node becomes the preferred leader. If all target nodes are up and
+        replicate, the reassignment completes at once.
 
-        may_change_factor: whether the number of replicas may change. Raises INVALID_REPLICA_ASSIGNMENT for unknown nodes,
-        INVALID_REPLICATION_FACTOR if the number must not change.
+        may_change_factor: whether the number of replicas may change. Raises INVALID_REPLICA_ASSIGNMENT for no nodes, unknown nodes or a
+        node that is named twice, INVALID_REPLICATION_FACTOR if the number must not change.
         """
         if not target or len(set(target)) < len(target) or not set(target) <= self.nodes.keys():
             raise BrokerError("replicas must be known brokers, at least one and each only once", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)

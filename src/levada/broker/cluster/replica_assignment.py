@@ -29,7 +29,9 @@ def check_new_partitions(count: int) -> None:
 
 
 def check_replication_factor(factor: int, alive: Collection[int]) -> int:
-    """Return the replication factor of a new topic after checking it. Raises INVALID_REPLICATION_FACTOR if fewer nodes are alive."""
+    """Return the replication factor of new partitions after checking it. Raises INVALID_REPLICATION_FACTOR if it is below 1, or if fewer
+    nodes are alive.
+    """
     if not 1 <= factor <= len(alive):
         raise BrokerError(f"replication factor {factor} on a cluster of {len(alive)} brokers", code=ErrorCode.INVALID_REPLICATION_FACTOR)
     return factor

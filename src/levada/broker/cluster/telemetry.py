@@ -52,8 +52,9 @@ class Pushed(NamedTuple):
 class _Instance:
     """The requests of one client instance so far.
 
-    asked_ms, pushed_ms: when its last GetTelemetrySubscriptions and its last PushTelemetry were accepted. last_error: the error code of its
-    last push; NONE after the next GetTelemetrySubscriptions.
+    asked_ms, pushed_ms: when its last GetTelemetrySubscriptions and its last PushTelemetry arrived, without those that came too early. A
+    push counts even if it is refused because of its subscription id, its codec or its size. last_error: the error code of its last push;
+    NONE after the next GetTelemetrySubscriptions.
     """
 
     subscription_id: int
@@ -169,7 +170,7 @@ class ClientMetricsConfig(ResourceConfig):
 
 
 def combined(subscriptions: Iterable[ClientMetricsConfig]) -> Subscription:
-    """Combine all subscriptions into one that has all their metrics and the shortest of their push intervals."""
+    """Combine all subscriptions into one that has all their metrics and the shortest push interval of those that have metrics."""
     known = list(subscriptions)
     metrics = {_ALL_BY_PREFIX if name == ALL_METRICS else name for one in known for name in listed(one.text("metrics"))}
     interval_ms = min((one.integer("interval.ms") for one in known if one.text("metrics")), default=DEFAULT_INTERVAL_MS)

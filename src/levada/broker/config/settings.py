@@ -278,7 +278,9 @@ def dotted(name: str) -> str:
 
 
 def _checked(name: str, value: object) -> str:
-    """Return the text of a setting that is not an attribute of BrokerSettings. Raises ConfigError if the value is invalid."""
+    """Return the text of a setting that is not an attribute of BrokerSettings. Raises ConfigError if the value is invalid, if the setting
+    is unknown, or if it follows from how the broker is started.
+    """
     known = kafka_settings()
     if dotted(name) not in known:
         names = [*ATTRIBUTES, *(one.replace(".", "_") for one in known)]

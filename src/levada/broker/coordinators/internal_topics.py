@@ -157,7 +157,7 @@ class InternalPartition(Partition):
         return super()._write(batch, now_ms)
 
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
-        """Add the nodes that are up to the ISR, and commit all records: all replicas share one log."""
+        """Add those of the nodes that have replicas to the ISR, and commit all records: all replicas share one log."""
         self.isr = tuple(node_id for node_id in self.replicas if node_id in self.isr or node_id in nodes)
         self._commit()
 
@@ -177,8 +177,8 @@ class InternalPartition(Partition):
         self.follow()
 
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
-        """Remove a node that has stopped from the ISR, and make the present coordinator the leader. If all nodes are down, there is no
-        leader.
+        """Remove a node that has stopped from the ISR, unless it is the last one in it, and make the present coordinator the leader. If all
+        nodes are down, there is no leader.
         """
         self.isr = tuple(known for known in self.isr if known != node_id) or self.isr
         self.follow()

@@ -35,7 +35,9 @@ class Found(NamedTuple):
 
 
 def read_segment(path: Path, first_offset: int) -> Found:
-    """Read the batches of a segment, up to the first batch that is damaged or whose offsets are below `first_offset` or not ascending."""
+    """Read the batches of a segment, up to the first batch that is damaged, that has an old format, or whose offsets are below
+    `first_offset` or not ascending.
+    """
     data = path.read_bytes()
     batches: list[RecordBatch] = []
     size, fault = 0, None

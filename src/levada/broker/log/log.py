@@ -139,8 +139,8 @@ class PartitionLog:
         return self._segments[self._index_at(offset)].position_of(offset)
 
     def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
-        """Yield, in order, the batches after the log start offset that have a record with this timestamp or a later one. An index finds the
-        first of these batches.
+        """Yield, in order, the batches that end after the log start offset and have a record with this timestamp or a later one. An index
+        finds the first of these batches.
         """
         for segment in self._segments:
             for batch in read_batches(segment.reaching(timestamp)):

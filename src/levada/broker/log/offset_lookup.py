@@ -14,7 +14,9 @@ _SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, L
 
 
 class Found(NamedTuple):
-    """An offset and the timestamp of its record. Both are -1 if no record was found."""
+    """An offset and the timestamp of its record. Both are -1 if no record was found. For LATEST and the log start offset, only the
+    timestamp is -1.
+    """
 
     offset: int = -1
     timestamp: int = -1

@@ -89,7 +89,7 @@ class Segment:
         self.size_bytes = end
 
     def seal(self) -> None:
-        """Close the segment, so that nothing can be appended."""
+        """Close the segment, to which nothing will be appended. If it has a file, its buffer is given up."""
         if self.file is not None:
             self._buffer = None
 

@@ -15,7 +15,9 @@ class SegmentFile(Protocol):
     """
 
     def append(self, batch: RecordBatch) -> None:
-        """Write a batch at the end of the file. If this fails, no part of the batch stays in the file."""
+        """Write a batch at the end of the file. If this fails, the batch does not count as written, and the next one overwrites what the
+        file has of it.
+        """
 
     def read(self, start: int, end: int) -> Bytes:
         """Return the bytes between two positions."""

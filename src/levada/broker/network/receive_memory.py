@@ -47,7 +47,7 @@ class ReceiveMemory:
             del self._held[conn_id]
 
     def may_read(self, conn_id: int) -> bool:
-        """Return whether bytes may be read from a connection now. If the memory is used up, only the oldest unfinished request
+        """Return whether bytes may be read from a connection now. If the memory is used up, of the requests that use it only the oldest one
         may be read.
         """
         return conn_id not in self._held or not self._is_short or conn_id == next(iter(self._held))

@@ -23,7 +23,7 @@ Answered = TypeVar("Answered")
 
 
 def deferred_answer(ask: Callable[[], Promise[R]], refuse: Callable[[BrokerError], Response]) -> Answer:
-    """Call `ask` and return a promise of its response.
+    """Call `ask` and return a promise of its response, or the response of `refuse` if `ask` raises BrokerError.
 
     refuse: makes the response for a BrokerError, which `ask` may raise or its promise may have.
     """

@@ -69,12 +69,12 @@ class BrokerState:
 
     @property
     def described_settings(self) -> BrokerSettings:
-        """The broker settings, including those that have no effect and are only shown by DescribeConfigs."""
+        """The broker settings, including those that follow from how the broker was started."""
         return self.settings.beside(self.started())
 
     def is_one_broker(self, name: str) -> bool:
         """Return True if a resource name is this broker's id, False if it is "", which means all brokers. Raises INVALID_REQUEST
-        (BrokerError) for another broker.
+        (BrokerError) for another broker, and for a name that is no number.
         """
         if name and not _WHOLE.fullmatch(name):
             raise BrokerError(f"a broker resource is named by the broker's id, not by {name!r}", code=ErrorCode.INVALID_REQUEST)
@@ -116,7 +116,7 @@ class BrokerState:
 
     def lead_partition(self, topic: Topic, index: int) -> Partition:
         """Return a partition that this node leads. Raises UnknownTopicOrPartitionError, or BrokerError (NOT_LEADER_OR_FOLLOWER) if another
-        node leads it.
+        node or no node leads it.
         """
         partition = self.hosted_partition(topic, index)
         if partition.leader != self.node_id:

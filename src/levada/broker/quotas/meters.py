@@ -73,7 +73,7 @@ class TokenBucket:
         return round(min(-self._tokens / limit * 1000, LONGEST_MS)) if self._tokens < 0 else 0
 
     def is_idle(self, since_ms: int) -> bool:
-        """Return whether no tokens were taken since a time."""
+        """Return whether the bucket was not used since a time. A call of throttle_ms() counts as a use."""
         return self._filled_ms < since_ms
 
     def _fill(self, limit: float, now_ms: int) -> None:

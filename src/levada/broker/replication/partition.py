@@ -197,10 +197,11 @@ class Partition:
     # DeleteRecords
 
     def delete_records(self, offset: int) -> int:
-        """Raise the log start offset (DeleteRecords); return the new log start offset. Followers raise theirs with the next replication.
+        """Raise the log start offset (DeleteRecords); return the offset, or the high watermark for -1. If the log starts after the offset
+        already, nothing changes. Followers raise theirs with the next replication.
 
-        offset: the new log start offset, or -1 for the high watermark. Raises OFFSET_OUT_OF_RANGE above the high watermark,
-        POLICY_VIOLATION unless cleanup.policy includes delete.
+        offset: the new log start offset, or -1 for the high watermark. Raises OFFSET_OUT_OF_RANGE for another negative offset and above the
+        high watermark, POLICY_VIOLATION unless cleanup.policy includes delete.
         """
         wanted = self.log.high_watermark if offset == -1 else offset
         if not 0 <= wanted <= self.log.high_watermark:

@@ -58,7 +58,7 @@ def check_share_groups(call: Call) -> None:
 
 def check_member(call: Call) -> tuple[str, str]:
     """Return the group id and the member id of a request. Raises UNSUPPORTED_VERSION if share groups are disabled, INVALID_REQUEST if an id
-    is missing or invalid.
+    is missing.
     """
     check_share_groups(call)
     group, member = call.request.group_id, call.request.member_id

@@ -159,7 +159,9 @@ class SharePartition:
         self._advance_start()
 
     def release_all_of(self, member: str, limits: Limits) -> bool:
-        """Make a member's records available again, because its session has ended. Returns whether the member had any."""
+        """Make a member's records available again, because its session has ended. Those that may not be delivered again are archived.
+        Returns whether the member had any.
+        """
         parts = [found for found in self._ranges if found.state is RecordState.ACQUIRED and found.member == member]
         for part in parts:
             self._move(part, Event.LOSE_SESSION, limits)
@@ -169,7 +171,9 @@ class SharePartition:
     # Events of time, leaders and the log
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
-        """Make records available again whose locks have expired. Returns whether there were any."""
+        """Make records available again whose locks have expired. Those that may not be delivered again are archived. Returns whether there
+        were any.
+        """
         ended = False
         while self._locks and self._locks[0][0] <= now_ms:
             _, first, last = heappop(self._locks)

@@ -72,7 +72,7 @@ class SharePartitions:
     def open(self, group: str, topic: Topic, partition: Partition, now_ms: int) -> OpenShare:
         """Return the share partition of a group for a partition that this node leads.
 
-        Raises UNKNOWN_TOPIC_OR_PARTITION if the group does not subscribe to the topic.
+        Raises UNKNOWN_TOPIC_OR_PARTITION if the group has no state for the partition, as before it subscribes to the topic.
         """
         key = ShareKey(group, topic.id, partition.name.partition)
         state = self._cluster.share_states.find(key)

@@ -43,8 +43,8 @@ _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Answer at once if there are enough bytes, if there is an error to report, or if the request names no partitions. Otherwise wait for
-    up to max_wait_ms.
+    """Answer at once if there are enough bytes, if an error or a preferred read replica has to be reported, or if there are no partitions
+    to read. Otherwise wait for up to max_wait_ms.
     """
     request: FetchRequest = call.request
     try:
@@ -106,13 +106,13 @@ class _Fetch:
         self._min_bytes = min(self._request.min_bytes, self._max_bytes)
 
     def names(self) -> Iterator[TopicPartition]:
-        """Yield the partitions of the request: an append to one of them may complete the request."""
+        """Yield the partitions to read, in a session also those of earlier requests: an append to one of them may complete the request."""
         for wanted in self._context.wanted:
             yield self._found(wanted).partition.name
 
     def is_ready(self) -> bool:
-        """Return whether to answer now: min_bytes can be read, an error or a preferred read replica has to be reported, or no partition was
-        requested.
+        """Return whether to answer now: min_bytes can be read, an error or a preferred read replica has to be reported, or there are no
+        partitions to read.
         """
         available = 0
         for wanted in self._context.wanted:

@@ -19,7 +19,7 @@ from levada.protocol.messages.describe_delegation_token import (
 
 
 def handle(call: Call) -> DescribeDelegationTokenResponse:
-    """Return the delegation tokens of the requested owners that the client may see."""
+    """Return the delegation tokens that the client may see and whose owner, requester or renewer is one of the requested owners."""
     request: DescribeDelegationTokenRequest = call.request
     try:
         check_may_use_tokens(call.session)

@@ -29,7 +29,7 @@ def new_expiry(call: Call, change: Callable[[bytes, int, str, int], int], token_
     """Renew or expire a token; return the error code and the expiry time for the response.
 
     change: DelegationTokens.renew or DelegationTokens.expire. period_ms: passed to `change`. If the token is not found or the client may
-    not change it, the time is 0.
+    not change it, the time is 0; if the client may not use tokens at all, it is NEVER_MS.
     """
     try:
         check_may_use_tokens(call.session)

@@ -12,8 +12,8 @@ _OLDEST = 1
 
 
 def handle(call: Call) -> SaslHandshakeResponse:
-    """Set the SASL mechanism of the connection. The response lists the enabled mechanisms, with an error if the mechanism is not among
-    them.
+    """Set the SASL mechanism of the connection. The response lists the enabled mechanisms, with an error if the mechanism is not among them
+    or cannot be chosen now.
     """
     request: SaslHandshakeRequest = call.request
     login = call.session.login

@@ -271,7 +271,9 @@ class ClassicGroup:
         return self.state is State.EMPTY or (self.state is State.STABLE and self.subscribed is not None)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member subscribes to a topic. If the subscriptions are unknown, the result is True for every topic."""
+        """Return whether a member subscribes to a topic. If the subscriptions are unknown, the result is the same for every topic: whether
+        the members are consumers.
+        """
         return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 
     def _common_protocols(self) -> set[str]:

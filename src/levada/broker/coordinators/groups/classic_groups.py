@@ -235,8 +235,8 @@ class ClassicGroups:
     def check_commit(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int, *, in_transaction: bool
     ) -> None:
-        """Raise BrokerError with Kafka's code if the member may not commit offsets. An allowed commit restarts the member's session, like a
-        heartbeat.
+        """Raise BrokerError with Kafka's code if the member may not commit offsets. An allowed commit of a member restarts its session,
+        like a heartbeat, but not within a transaction.
 
         A request without member id and generation may commit for an empty group, or within a transaction.
         """

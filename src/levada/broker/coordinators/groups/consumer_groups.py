@@ -148,8 +148,8 @@ class ConsumerGroups:
             raise _stale(group, member, epoch, ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-        """Raise BrokerError with Kafka's code if the member may not fetch committed offsets. A request without a member id may always fetch
-        them.
+        """Raise BrokerError with Kafka's code if the member may not fetch committed offsets. A request without member id and member epoch
+        may always fetch them.
         """
         if member_id is None and epoch < 0:
             return

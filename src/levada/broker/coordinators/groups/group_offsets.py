@@ -136,7 +136,7 @@ class GroupOffsets:
                     self.commit(group, {tp: offset}, at_ms, retention_ms)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids of the groups with committed offsets."""
+        """Yield the ids of the groups that have, or once had, committed or pending offsets."""
         return iter(self._groups)
 
     def commit(

@@ -267,7 +267,7 @@ class GroupCoordinator:
     def check_offset_delete(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """Return a group after checking that its offsets may be deleted.
 
-        Raises NON_EMPTY_GROUP if it has members that are not consumers, GROUP_ID_NOT_FOUND if it is a share group.
+        Raises NON_EMPTY_GROUP if it has members that are not consumers, GROUP_ID_NOT_FOUND if there is none or it is a share group.
         """
         group = self.existing(group_id)
         if isinstance(group, ShareGroup):

@@ -44,8 +44,8 @@ class Transaction:
     """A transactional id with its producer and its present transaction.
 
     previous_producer_id, last_epoch: the producer's former id and epoch, by which a repeated request is recognized. next_producer_id: the
-    producer id after the present transaction, if the epochs of the present one are used up. started_ms: when the transaction began, -1 if
-    none is open.
+    producer id after the present transaction, if the epochs of the present one are used up. started_ms: when the present or, if none is
+    open, the last transaction began; -1 if there was none since InitProducerId.
     """
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> None:

@@ -47,8 +47,8 @@ class _TransactionalBatch(NamedTuple):
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
-    """Return the errors of partitions to which a Produce request must not write, because they are not in the transaction. Without a
-    transactional id there are none.
+    """Return the errors of partitions to which a Produce request must not write, because the coordinator has not confirmed that they are in
+    the transaction. Without a transactional id there are none.
 
     Raises INVALID_PRODUCER_ID_MAPPING if the request has batches of several transactional producers.
     """
