@@ -82,6 +82,8 @@ class Copy:
     def run_into(self, folder: Path, strike: str) -> None:
         """Process some more records, and be struck on the way."""
         self.produce()
+        if strike.startswith(spark_strikes.IN_FIRST_COMMIT):
+            self.stop()
         (folder / strike).touch()
         self.run()
         assert not (folder / strike).exists(), f"nothing came to {strike}"

@@ -47,6 +47,8 @@ WRITE, COMMIT = "write", "commit"
 """The calls of Spark."""
 MESSAGES = "messages"
 """The file in the folder that says of each commit how many tasks the batch had."""
+IN_FIRST_COMMIT = tuple(f"{when}-{step}" for step in ("initialize", "read-ledger") for when in ("before", "after"))
+"""Strikes at steps that a run without slots has in its first commit only."""
 ALL = [f"{when}-{step}" for step in (WRITE, *STEPS, COMMIT) for when in ("before", "after")]
 ALL_WITH_SLOTS = [f"{when}-{step}" for step in (WRITE, *SLOT_STEPS, COMMIT) for when in ("before", "after")]
 

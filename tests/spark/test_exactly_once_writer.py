@@ -15,6 +15,7 @@ import pytest
 
 import levada as lv
 from committed_kit import committed, settled
+from levada.error_codes import ErrorCode
 from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
 from levada.exactly_once.batch import BatchId, Rows
 from levada.exactly_once.ledger import Entry
@@ -415,15 +416,88 @@ def test_a_stream_whose_batch_is_not_known_is_refused(embedded: Any, new_topic: 
         query.run(0, [b"a"])
 
 
-def test_processes_take_turns_in_committing_the_batches_of_a_query(kafka: Any, new_topic: Any) -> None:
+@pytest.fixture
+def asked(monkeypatch: Any) -> Counter[str]:
+    """Count the calls of the driver that a batch needs unless its process wrote the batch before."""
+    counts = Counter[str]()
+
+    def counted(name: str, call: Any) -> Any:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            counts[name] += 1
+            return call(*args, **kwargs)
+
+        return counting
+
+    for name in ("initialize", "last_entry"):
+        monkeypatch.setattr(committing.Marker, name, counted(name, getattr(committing.Marker, name)))
+    return counts
+
+
+def test_a_process_that_wrote_the_batch_before_neither_initializes_nor_reads_the_ledger(kafka: Any, new_topic: Any, asked: Any) -> None:
+    query = Query(kafka, topic := new_topic(kafka))
+    for run in (0, 1):
+        query.restart()
+        for number in range(3 * run, 3 * run + 3):
+            query.run(number, [b"%d" % number])
+        assert asked == {"initialize": run + 1, "last_entry": run + 1}
+    assert committed(kafka, topic) == Counter(b"%d" % number for number in range(6))
+
+
+def test_processes_take_turns_in_committing_the_batches_of_a_query(kafka: Any, new_topic: Any, asked: Any) -> None:
     """Spark shares its processes for commits between all queries of a driver."""
     topic = new_topic(kafka)
     query = Query(kafka, topic)
-    for number in range(3):
+    for number in range(4):
         query.run(number, [b"%d" % number])
         with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"levada-{query.query_id}") as other_process:
             other_process.init_transactions()
-    assert committed(kafka, topic) == Counter(b"%d" % number for number in range(3))
+    assert committed(kafka, topic) == Counter(b"%d" % number for number in range(4))
+    assert asked["initialize"] == 4, "after the first time that it is fenced, the process begins each commit anew"
+
+
+@pytest.mark.parametrize("step", ["begin", "send-offsets", "send", "decide"])
+def test_a_process_that_another_one_has_fenced_starts_over(kafka: Any, new_topic: Any, monkeypatch: Any, asked: Any, step: str) -> None:
+    query = Query(kafka, topic := new_topic(kafka, 2))
+    query.run(0, [b"a"], [b"b"])
+    owner, name = STEPS[step]
+    call = getattr(owner, name)
+
+    def fenced(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(owner, name, call)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"levada-{query.query_id}") as other_process:
+            other_process.init_transactions()
+        return call(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fenced)
+    query.run(1, [b"c"], [b"d"])
+    assert asked["initialize"] == 2
+    query.run(2, [b"e"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e"])
+
+
+@pytest.mark.parametrize(("version", "api"), [(1, "AddOffsetsToTxn"), (2, "TxnOffsetCommit")])
+def test_a_process_whose_producer_id_has_expired_starts_over(asked: Any, version: int, api: str) -> None:
+    with EmbeddedKafka(transaction_version=version) as kafka:
+        kafka.create_topic("t")
+        query = Query(kafka, "t")
+        query.run(0, [b"a"])
+        kafka.faults.fail_next(api, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        query.run(1, [b"b"])
+        assert settled(kafka, "t") == Counter([b"a", b"b"])
+        assert asked["initialize"] == 2
+
+
+def test_a_commit_that_failed_may_be_repeated_by_the_same_process(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    query = Query(kafka, topic := new_topic(kafka))
+    query.run(0, [b"a"])
+    messages = query.run_tasks(1, [[b"b"]])
+    with monkeypatch.context() as failing:
+        failing.setattr(lv.KafkaProducer, "send_sealed", dying(lv.KafkaProducer.send_sealed, "after"))
+        with pytest.raises(Died):
+            query.commit(1, messages)
+    query.commit(1, messages)
+    query.run(2, [b"c"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
 
 
 def test_a_job_group_of_the_programs_own_is_not_taken_for_the_run(embedded: Any, new_topic: Any) -> None:

@@ -83,15 +83,21 @@ def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PART
 
 
 @contextmanager
-def reused_transactional_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """Yield an idle producer with this transactional.id, or a new one. init_transactions() has not been called on it.
+def reused_transactional_producer(
+    settings: Mapping[str, str], keeps_identity: Callable[[KafkaProducer], bool] = lambda producer: False
+) -> Iterator[KafkaProducer]:
+    """Yield an idle producer with this transactional.id, or a new one, on which init_transactions() has to be called.
 
     The producer becomes idle again when the `with` block ends. If it is fenced or its transaction has not ended, it is closed instead.
+    keeps_identity: called when the block ends without an error. True if the producer is to keep its producer id and epoch, so that the
+    next task that gets it can begin a transaction at once.
     """
     from levada import KafkaProducer
 
     def reset(client: Client) -> None:
-        cast(KafkaProducer, client)._forget_identity()
+        producer = cast(KafkaProducer, client)
+        if not keeps_identity(producer):
+            producer._forget_identity()
 
     with _reused("transactional producer", KafkaProducer, settings, reset) as client:
         yield cast(KafkaProducer, client)

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from .coordinator import (
     CLASSIC_END,
+    INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     NONE,
+    PRODUCER_FENCED,
     RAISING_END,
     RETRIABLE,
     Answer,
@@ -35,10 +37,11 @@ RULES = {
     "ledger": "a batch that the ledger has is not written again",
     "one transaction": "rows and ledger are written in one transaction",
     "initialize first": "the ledger is read after the marker was initialized, which fences every driver that may change it",
-    "fenced raises": "a driver that was fenced raises, and does not initialize and write",
+    "fenced raises": "a driver that was fenced raises, or reads the ledger again, and does not just initialize and write",
     "unknown is asked again": "an EndTxn without an answer is not taken for a commit",
     "initialize after a lost request": "on TV1 a marker that lost a request is initialized before its next transaction",
     "initialize as the present producer": "it is initialized then as the producer that read the ledger, and not as a new one",
+    "own batch": "a process refuses a batch that it has written itself, whatever others have made of the ledger since",
     "own run": "a batch that this very run has written is a second write, and raises",
     "claim": "whoever skips a batch writes its own run into the ledger, so that a second write is seen after a restart, too",
     "digests": "a batch is skipped only with the rows that the ledger has of it",
@@ -80,6 +83,10 @@ Steps = Generator[Any, Any, Any]
 
 class Failed(Exception):
     """The call raises, Spark ends the query, and a new run may succeed."""
+
+
+class Fenced(Failed):
+    """Brokers refused a producer id and epoch."""
 
 
 class Unanswered(Failed):
@@ -152,12 +159,13 @@ def _committed(parts: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 class Client:
-    """A transactional producer."""
+    """A transactional producer. written: the entry of its last transaction, None if that was not committed."""
 
     def __init__(self, brokers: Brokers, name: str, producer: ProducerId) -> None:
         self.brokers = brokers
         self.name = name
         self.producer = producer
+        self.written: Entry | None = None
         self.has_lost = False
         self._sequence = 0
         self._has_added = False
@@ -196,6 +204,8 @@ class Client:
 
     def _asked(self, call: str, *arguments: Any, task: bool = False) -> Steps:
         answer = yield from ask(call, self.name, *arguments, task=task, client=self)
+        if answer.error in (PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING):
+            raise Fenced(f"{call}: {answer.error}")
         if answer.error != NONE:
             raise Failed(f"{call}: {answer.error}")
         return answer.value
@@ -223,15 +233,22 @@ def ask(call: str, *arguments: Any, task: bool = False, client: Client | None = 
 
 
 class Sink:
-    """The sink in one process of a run. without: rules that a mutant lacks. division: which tasks write slots, in order."""
+    """The sink of a run. without: rules that a mutant lacks. slots: which tasks write slots, in order.
 
-    def __init__(self, brokers: Brokers, run: int, policy: Policy, without: frozenset[str], slots: tuple[bool, ...]) -> None:
+    processes: how many processes commit the batches of the run, in turn. Each keeps its producer and the entry that it wrote.
+    """
+
+    def __init__(
+        self, brokers: Brokers, run: int, policy: Policy, without: frozenset[str], slots: tuple[bool, ...], processes: int = 1
+    ) -> None:
         self._brokers = brokers
         self._run = run
         self._policy = policy
         self._without = without
         self._slots = slots
-        self._marker: Client | None = None
+        self._processes = processes
+        self._commits = 0
+        self._markers: dict[int, Client] = {}
 
     def has(self, rule: str) -> bool:
         """Whether a rule is followed."""
@@ -262,11 +279,12 @@ class Sink:
             raise Refused("a task wrote nothing")
         if not any(message.rows for message in known):
             return
-        try:
-            yield from self._commit(batch, tuple(known))
-        except Failed:
-            self._marker = None
-            raise
+        process = self._commits % self._processes
+        self._commits += 1
+        marker = self._markers.pop(process, None)
+        if marker is None or not (yield from self._try_to_continue(marker, batch, tuple(known))):
+            marker = yield from self._commit(batch, tuple(known))
+        self._markers[process] = marker
 
     def abort(self, batch: Batch, messages: Sequence[Message | None]) -> Steps:
         """Undo what is not decided, and finish what is. Raises Failed."""
@@ -277,7 +295,7 @@ class Sink:
             try:
                 entry = yield from self._ledger(self.has("stable"))
             except Failed:
-                yield from self._initialized(batch)
+                yield from self._initialized()
                 entry = yield from self._ledger(self.has("stable"))
             if entry is not None and entry.batch >= batch.number:
                 if entry.batch == batch.number:
@@ -285,13 +303,36 @@ class Sink:
                 slots = [] if entry.run == batch.run else slots
         yield from self._abort_slots(slots)
 
+    def _try_to_continue(self, marker: Client, batch: Batch, messages: tuple[Message, ...]) -> Steps:
+        """Write the batch with the producer and the entry of the batch before.
+
+        Returns False, with nothing written, if another process of the run has initialized since.
+        """
+        last = marker.written
+        if last is None:
+            return False
+        if last.batch >= batch.number and self.has("own batch"):
+            raise Refused("this process has written the batch")
+        if any(message.handle is not None for message in (*messages, *last.parts)):
+            return False
+        try:
+            decision = Entry(batch.number, batch.query, batch.run, messages)
+            yield from self._decide(marker, [message.rows for message in messages if message.rows], decision)
+        except Fenced:
+            entry = yield from self._ledger(True)
+            if entry is None or entry.run != batch.run:
+                raise
+            return False
+        return True
+
     def _commit(self, batch: Batch, messages: tuple[Message, ...]) -> Steps:
+        """Write the batch, and return the marker that did."""
         if self.has("initialize first"):
-            marker = yield from self._initialized(batch)
+            marker = yield from self._initialized()
             entry = yield from self._ledger(True)
         else:
             entry = yield from self._ledger(False)
-            marker = yield from self._initialized(batch)
+            marker = yield from self._initialized()
         listed = yield from self._listed(messages, entry)
         if not self.has("clean afterwards"):
             yield from self._clean(listed)
@@ -302,7 +343,7 @@ class Sink:
                     [found for found in listed if _parity_of(found[0]) == batch.number % 2 or not self.has("repeated only")]
                 )
             yield from self._forget_outcomes(entry)
-            return
+            return marker
         yield from self._check_slots(messages)
         if not self.has("end after the decision"):
             yield from self._roll_forward(Entry(batch.number, batch.query, batch.run, messages))
@@ -317,12 +358,11 @@ class Sink:
         if self.has("clean afterwards"):
             yield from self._clean(listed)
         yield from self._forget_outcomes(entry)
+        return marker
 
-    def _initialized(self, batch: Batch) -> Steps:
-        if self._marker is None:
-            answer = yield from ask("init_producer_id", MARKER)
-            self._marker = Client(self._brokers, MARKER, answer.value)
-        return self._marker
+    def _initialized(self) -> Steps:
+        answer = yield from ask("init_producer_id", MARKER)
+        return Client(self._brokers, MARKER, answer.value)
 
     def _ledger(self, stable: bool) -> Steps:
         answer = yield from ask("offset_fetch", LEDGER, stable)
@@ -394,6 +434,7 @@ class Sink:
                 answer = yield from ask("init_producer_id", MARKER)
                 marker.producer = answer.value
             yield from marker.initialize()
+        marker.written = None
         try:
             yield from self._transact(marker, carried, decision)
         except Unanswered:
@@ -403,9 +444,10 @@ class Sink:
                 yield from self._gave_up(marker)
                 raise
             del failure
-            answer = yield from ask("init_producer_id", MARKER)
-            self._marker = Client(self._brokers, MARKER, answer.value)
-            yield from self._transact(self._marker, carried, decision)
+            successor = yield from self._initialized()
+            yield from self._transact(successor, carried, decision)
+            return
+        marker.written = decision
 
     def _transact(self, marker: Client, carried: list[tuple[Row, ...]], decision: Entry) -> Steps:
         is_one = self.has("one transaction")

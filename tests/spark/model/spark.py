@@ -44,6 +44,7 @@ class Query:
 
     varies: nothing, division (a row is another task's in another run), or values (it has another value as well). writes: how often
     foreachBatch writes, other rows each time unless equal_writes. swaps: whether another run's tasks write slots where this one's do not.
+    processes: how many processes of a driver commit batches, in turn.
     """
 
     sizes: tuple[int, ...] = (2, 2, 2)
@@ -52,6 +53,7 @@ class Query:
     writes: int = 1
     equal_writes: bool = False
     swaps: bool = False
+    processes: int = 1
 
     def rows(self, batch: int, plan: str, run: int, write: int) -> tuple[tuple[Row, ...], ...]:
         """Return the rows of a write, by task."""

@@ -11,6 +11,7 @@ from .spark import Query
 from .world import WRONG, Variant, Verdict
 
 INLINE = Query()
+TURNS = Query(sizes=(1, 1, 1, 1), processes=2)
 SLOTS = Query(slots=(True, True))
 GAP = Query(sizes=(2, 0, 2), slots=(True, True))
 MIXED = Query(slots=(False, True))
@@ -34,6 +35,7 @@ class Expected(NamedTuple):
 
 VARIANTS = (
     Expected(Variant("inline"), RIGHT),
+    Expected(Variant("inline, two processes in turn", TURNS), RIGHT),
     Expected(Variant("inline, brokers that do not verify"), RIGHT | {Verdict.BLOCKED}, (Brokers.UNVERIFIED,)),
     Expected(Variant("inline, other values each time", Query(varies="values")), NAMED),
     Expected(Variant("inline, other values, onOtherRows=skip", Query(varies="values"), policy=SKIPPING), RIGHT),
@@ -54,6 +56,7 @@ VARIANTS = (
     Expected(Variant("slots, lost by INVALID_TXN_STATE only", SLOTS, without=BY_ANSWERS), UNDECIDED | {Verdict.REFUSED}),
     Expected(Variant("slots, ids expire", SLOTS, faults=frozenset({"expiry"})), RIGHT),
     Expected(Variant("mixed", MIXED), RIGHT),
+    Expected(Variant("mixed, two processes in turn", Query(sizes=(2, 2, 2, 1), slots=(False, True), processes=2)), RIGHT),
     Expected(Variant("mixed, other tasks each time", Query(slots=(False, True), swaps=True)), RIGHT),
     Expected(
         Variant("mixed, other values, the operator skips", Query(slots=(False, True), varies="values"), operator_skips=True),
@@ -106,6 +109,7 @@ def _mutant(
 
 
 UNFINISHED = frozenset({Verdict.UNDECIDABLE, Verdict.BLOCKED})
+REUSED = Query(sizes=(1, 0, 1), slots=(True,))
 ONE_TASK = Query(sizes=(1, 1), slots=(True,), varies="values")
 DIVIDED = Query(slots=(True, True), varies="division")
 
@@ -117,7 +121,8 @@ MUTANTS = (
     _mutant("unknown is asked again", INLINE, "delayed crash"),
     _mutant("initialize after a lost request", INLINE, "delayed late", brokers=(Brokers.TV1,)),
     _mutant("initialize as the present producer", INLINE, "unanswered pause", brokers=(Brokers.TV1,)),
-    _mutant("own run", Query(sizes=(2,), writes=2), policy=SKIPPING),
+    _mutant("own batch", Query(sizes=(2,), writes=2), policy=SKIPPING),
+    _mutant("own run", Query(sizes=(2,), writes=2, processes=2), policy=SKIPPING),
     _mutant("claim", Query(sizes=(2,), writes=2, equal_writes=True)),
     _mutant("digests", INLINE, faults="copy"),
     _mutant("ahead", INLINE, faults="restore"),
@@ -130,7 +135,8 @@ MUTANTS = (
     _mutant("abort looks", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("stable", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("outcome", SLOTS, policy=ANY_ERROR),
-    _mutant("finished", Query(sizes=(1, 0, 1), slots=(True,)), "pause switch delayed late", first=5_000),
+    _mutant("finished", REUSED, "pause switch delayed late", brokers=(Brokers.TV1,), first=30_000),
+    _mutant("finished", REUSED, "pause switch delayed late", brokers=(Brokers.TV2,), first=9_000),
     _mutant("end as written", SLOTS, "crash crash-after", policy=ANY_ERROR, also=("outcome",), brokers=(Brokers.TV2,)),
     _mutant("same division", DIVIDED),
     _mutant("inline once", MIXED),

@@ -250,7 +250,8 @@ class World:
         return not is_done and self._runs < MOST_RUNS and checkpoint.refusals < REFUSALS
 
     def _new_sink(self, run: int) -> Sink:
-        return Sink(self.brokers, run, self._policy, self.variant.without, self.variant.query.slots_of(run))
+        query = self.variant.query
+        return Sink(self.brokers, run, self._policy, self.variant.without, query.slots_of(run), query.processes)
 
     def _advance(self, answer: Answer | None) -> None:
         assert self._live is not None

@@ -1,8 +1,11 @@
 """What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
 
-Each commit begins with InitProducerId as a new producer does, before it reads the ledger. Spark commits the batches of one query in several
-processes in turn: a producer id and epoch that one of them keeps would be fenced by the next. Only connections and metadata are kept. A
-driver that is fenced within its transaction raises, and does not initialize again, as two drivers would fence each other without end.
+A commit begins with InitProducerId as a new producer does, and then reads the ledger. A process that wrote the ledger's last entry needs
+neither for the next batch of the run: while its producer id and epoch are the current ones, no other process can have changed the ledger.
+If they are not, brokers fence its transaction, and the commit starts over with InitProducerId. That happens where Spark commits the
+batches of several queries in several processes in turn; such a process begins every further commit with InitProducerId.
+
+A driver that is fenced after InitProducerId raises, and does not initialize again, as two drivers would fence each other without end.
 Requests whose answers were lost may arrive late: the client itself initializes anew after one (KafkaProducer.begin_transaction()).
 
 The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that reads an entry commits
@@ -18,9 +21,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from levada.base.clock import SystemClock
-from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
 from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
@@ -55,8 +60,8 @@ class Marker:
         # What is on its way is a copy of what messages hold anyway.
         memory = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
         self._settings = {**memory, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
-        self._is_initialized = False
         self._clients = ExitStack()
+        self._is_initialized = False
         self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
 
     def __enter__(self) -> Self:
@@ -68,11 +73,21 @@ class Marker:
     @cached_property
     def _producer(self) -> KafkaProducer:
         """Made where it is needed: a batch without rows, and one that is aborted, mostly need the admin client only."""
-        return self._clients.enter_context(reused_transactional_producer(self._settings))
+        return self._clients.enter_context(reused_transactional_producer(self._settings, _written.__contains__))
+
+    @property
+    def written(self) -> Entry | None:
+        """The entry that the producer wrote in its last transaction; None if it was not committed, or the producer is a new one.
+
+        It is the ledger's last entry, unless brokers fence the next transaction.
+        """
+        return _written.get(self._producer)
 
     def initialize(self) -> None:
         """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
         if not self._is_initialized:
+            _written.pop(self._producer, None)
+            self._producer._forget_identity()
             self._producer.init_transactions()
             self._is_initialized = True
 
@@ -88,11 +103,19 @@ class Marker:
             self.initialize()
             return self.last_entry()
 
+    def is_of_run(self, run_id: str) -> bool:
+        """Whether the ledger's last entry is of this run, and no open transaction may change it. Fences nobody."""
+        with suppress(TimeoutError):
+            entry = self.last_entry(UNSTABLE_S)
+            return entry is not None and entry.batch.run_id == run_id
+        return False
+
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
         """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.
 
         Raises TransactionOutcomeUnknownError where it is not known which of the two happened; the next look at the ledger tells it.
         """
+        _written.pop(self._producer, None)
         self._producer.begin_transaction()
         sent: ArrowDelivery | None = None
         try:
@@ -112,6 +135,8 @@ class Marker:
                 with suppress(KafkaError):
                     sent.report(timeout=0)
             raise
+        if entry is not None:
+            _written[self._producer] = entry
 
     def _commit(self) -> None:
         try:
@@ -145,6 +170,8 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
     if not rows.count and not is_numbered:
         return
     name = settings.name_for(settings.id_for(batch))
+    if is_numbered and rows.count and _try_to_continue(messages, rows, settings, client):
+        return
     with settings.explained(name), Marker(client, name, settings) as marker:
         if not rows.count and not _concerns(batch, marker.entry_after_the_dead()):
             return
@@ -165,6 +192,47 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
             _seen.pop(marker.sink, None)
 
 
+def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]) -> bool:
+    """Write a batch with the producer id, epoch and entry that this process has from the batch before. Return whether it is written.
+
+    False, with nothing written, if the process has none of them, if slots are involved, or if another process of this run has initialized
+    since. Raises the error of brokers that fence this process if a later run has: that run must not be fenced in turn.
+    """
+    batch = _batch_of(messages)
+    sink_id = settings.id_for(batch)
+    name = settings.name_for(sink_id)
+    sink = (client["bootstrap.servers"], name)
+    if sink in _shared:
+        return False
+    try:
+        with settings.explained(name), Marker(client, name, settings) as marker:
+            last = marker.written
+            if last is None or last.batch.run_id != batch.run_id or last.at != settings.ledger:
+                return False
+            if judge(batch, last, settings.policy, sink_id) is not Verdict.WRITE or last.slots or _slots_of(messages):
+                return False
+            marker.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
+            return True
+    except KafkaError as error:
+        if not _has_lost_identity(error):
+            raise
+        with Marker(client, name, settings) as marker:
+            if not marker.is_of_run(batch.run_id):
+                raise
+        logger.info("%s: another process of this run has committed since: %s", called(sink_id, batch), error)
+        _shared.add(sink)
+        return False
+
+
+def _has_lost_identity(error: BaseException | None) -> bool:
+    """Whether brokers refused a producer id and epoch."""
+    while error is not None:
+        if isinstance(error, BrokerError) and error.code in _LOST_IDENTITY:
+            return True
+        error = error.__cause__
+    return False
+
+
 def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     """Whether a batch without rows has to do with the ledger: it was written before, and is to be finished, or the ledger would expire."""
     if entry is None:
@@ -174,6 +242,18 @@ def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     return _now_s() - entry.written_s > REFRESH_S
 
 
+_LOST_IDENTITY = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+_written: WeakKeyDictionary[KafkaProducer, Entry] = WeakKeyDictionary()
+"""By producer: the ledger's entry that it wrote in its last transaction, with the epoch that it still has."""
+_shared: set[tuple[str, str]] = set()
+"""By cluster and sink: the sinks for which another process has committed batches, too."""
 _seen: dict[tuple[str, str], str] = {}
 """By cluster and sink: the run that this process has seen, so that it knows what runs before have left."""
 
