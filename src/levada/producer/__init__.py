@@ -1,5 +1,6 @@
 """The core of a producer: records become batches, batches become requests, and responses settle deliveries.
 
-`core` has all parts. A record goes through `append/` (partition, memory, batch), `send/` (Sender, sequence numbers, errors) and `delivery/`
-(the results for the program). `transactions/` decides which records may be sent when. Arguments are checked in `levada.api.producing`.
+ProducerCore in `core` connects all parts. `append/` chooses the partition of a record, charges memory, and adds the record to a batch.
+`send/` sends batches, with sequence numbers, and handles errors. `delivery/` has the results for the program. `transactions/` decides when
+the records of a transaction may be sent. Arguments are checked in `levada.api.producing`.
 """

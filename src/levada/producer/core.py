@@ -1,6 +1,6 @@
-"""The parts of a producer, wired to an engine. The public APIs wait and convert types; every decision is made here or below.
+"""The parts of a producer, connected to an engine. The public APIs only wait and convert types; this package makes all decisions.
 
-Methods are called under the engine's lock. Flows run on the engine, which throws a TimeoutError into a flow at its deadline.
+Methods are called under the engine's lock. Flows run on the engine, which throws a TimeoutError into a flow at the deadline of the flow.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class ProducerHost(Host, Clock, Protocol):
 
 
 class ProducerCore:
-    """The producer's logic without threads and sockets: appending, sending, transactions. host: the driver, which runs the engine."""
+    """The producer's logic without threads and sockets: appending, sending, transactions.
+
+    host: the driver that runs the engine. random: for the jitter of retry.backoff.ms and the choice of sticky partitions.
+    """
 
     def __init__(
         self, settings: ProducerSettings, engine: Engine, *, host: ProducerHost, random: Random, partitioning: Partitioning
@@ -91,7 +94,7 @@ class ProducerCore:
 
     def _join(self, engine: Engine) -> None:
         engine.add_poller(self)
-        # Notified after a crash as well: records that are appended then would never be sent.
+        # As a holder, the producer is notified even when a bug stops the engine. It then refuses records, which would never be sent.
         engine.holders.append(self)
 
     def _new_idempotence(self, backoff: ExponentialBackoff, *, is_transactional: bool) -> Idempotence:
@@ -132,23 +135,26 @@ class ProducerCore:
         return self._sender.counters
 
     def wait_with(self, waiter: Waiter) -> None:
-        """Set the object with which Delivery objects block the calling thread until their record is acknowledged."""
+        """Set the function that Delivery.result() and Delivery.exception() call to block until the record is acknowledged or has failed."""
         self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
 
     def plain(self, *, keys: bool, values: bool) -> None:
-        """Set whether append() takes keys (values) as the program passed them, because the producer has no serializer for them.
+        """Set whether append() accepts keys and values as the program passed them, because the producer has no serializer for them.
 
-        Otherwise the caller has to serialize them first.
+        With False, append() returns None for such a record, and its caller runs the serializers and appends the record in another way.
         """
         self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
-        """Let the Sender send batches that are due. Return the time of the next poll in ms."""
+        """Let the Sender send batches that are due. Return the time at which the engine has to call poll() again, in ms."""
         deadline_ms = self._sender.poll(now_ms)
         return deadline_ms if self.accumulator.going_to_sleep() else now_ms
 
     def _wake(self, due_now: bool) -> None:
-        """Tell the engine about a new or full batch. due_now: whether the batch is due; then a step of the engine runs in this thread."""
+        """Tell the engine about a new or full batch.
+
+        due_now: whether a batch can be compressed or sent at once. Then this thread does both, unless it is in a step of the engine.
+        """
         if not due_now or self._host.is_within():
             self._host.wakeup()
             return
@@ -158,7 +164,7 @@ class ProducerCore:
             self._host.change(lambda now_ms: None)
 
     def _seal_full(self) -> None:
-        """Compress full batches in the calling thread. It does not hold the lock, so other threads can append records meanwhile."""
+        """Compress full batches in the calling thread, without the engine's lock, so that other threads can append records meanwhile."""
         while self.accumulator.full:
             with self._host.lock:
                 batch = self.accumulator.claim_full()
@@ -182,7 +188,10 @@ class ProducerCore:
         yield from self.flushing().run()
 
     def end_transaction(self) -> Flow[None]:
-        """Wait until a transactional call of another thread has returned, then abort the transaction if it is still open."""
+        """Wait until a transactional call of another thread or task has returned, then abort the transaction if it is still open.
+
+        Logs a warning if the transaction has records or offsets. Does nothing without a transactional.id.
+        """
         if self.transaction_manager is not None:
             self._tell(self._aborted_by_close(self.transaction_manager))
             yield from end_transaction(self.transaction_manager)
@@ -197,9 +206,9 @@ class ProducerCore:
         )
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
-        """Flush a producer that the program has dropped without close(), and log how many records were not acknowledged.
+        """Flush and abort a producer that the program has dropped without close(). Logs a warning if records were not acknowledged.
 
-        limit_ms: the longest duration of the flush.
+        limit_ms: the time limit of the flush. name: not used.
         """
         self.close()
         self._tell(self.unasked())
@@ -215,7 +224,10 @@ class ProducerCore:
         self.abort()
 
     def unasked(self) -> str:
-        """Return a text about records that failed since the last call and whose errors the program did not read; "" if there are none."""
+        """Return a text about the failed records whose errors the program has not read; "" if there are none.
+
+        A failure is reported by one call only.
+        """
         count, first = self.accumulator.unread_failures.take()
         if not count:
             return ""
@@ -227,7 +239,7 @@ class ProducerCore:
             self._warn(text)
 
     def close(self, ended: Ended = closed) -> None:
-        """Refuse further records, and send waiting batches without waiting for linger.ms. ended: makes the error for refused records."""
+        """Refuse further records, and let the Sender send waiting batches before linger.ms. ended: makes the error for refused records."""
         self.accumulator.close(ended)
 
     def unfinished(self) -> int:
@@ -239,22 +251,22 @@ class ProducerCore:
         """Fail every record that is not yet acknowledged; return the number of these records. The producer can still be used."""
         self.accumulator.adopt()
         count = self.unfinished()
-        # The newest first: unused sequence numbers can be used again as long as no later number is in use.
+        # The newest batch first: the sequence numbers of an unwritten batch can be used again only if no later number is in use.
         for batch in reversed(list(self.accumulator.incomplete)):
             self._sender.failures.drop(batch)
         return count
 
     def abort(self) -> None:
-        """Fail all records that are not yet acknowledged, because the producer is closed."""
+        """Fail all records that are not yet acknowledged with a ClosedError."""
         self.accumulator.abort(Failures.closed)
 
     def give_up(self, ended: Ended) -> None:
-        """Fail all records that are not yet acknowledged, because the engine has ended. ended: makes the errors.
+        """Fail all records that are not yet acknowledged, because the engine has ended.
 
-        If a bug has ended the engine, it is unknown which of these records were written.
+        ended: makes the errors; `closed` if the program closed the client. If a bug stopped the engine, any record may have been written.
         """
         self.accumulator.abort(Failures.closed if ended is closed else lambda batch: ended(f"the delivery to {batch.tp}"))
-        # Only now, because batches in flight until then may have been written.
+        # After abort(): abort() must still see which batches are in flight, because those may have been written.
         self._sender.let_go()
 
     def _start(self, flow: Flow[Any], now_ms: int) -> Promise[Any]:
@@ -284,16 +296,16 @@ def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:
 
 
 def needs_end(transactions: TransactionManager) -> bool:
-    """Whether end_transaction() has to wait for a call, or has to abort a transaction."""
+    """Whether end_transaction() has to wait for a transactional call, or has to abort a transaction."""
     return transactions.is_in_call or transactions.is_open or _abort_is_unanswered(transactions)
 
 
 def end_transaction(transactions: TransactionManager) -> Flow[None]:
-    """Leave no transaction open when the producer is closed. Raises the error that prevents the abort.
+    """Abort the open transaction of a producer that is being closed. Raises the error that prevents the abort.
 
-    A transactional call of another thread or task comes first, since a commit that is interrupted may or may not be carried out. Then an
-    open transaction is aborted, and an abort that was not answered is sent again. A commit that was not answered is left to the next
-    producer with this transactional.id: its init_transactions() completes it.
+    First waits for a transactional call of another thread or task, because the result of an interrupted commit would be unknown. An abort
+    without a response is sent again. A commit without a response is not: init_transactions() of the next producer with this
+    transactional.id completes it.
     """
     while transactions.is_in_call:
         yield Wait(transactions.call_over())

@@ -1,4 +1,4 @@
-"""What a producer counts: per batch and per request, never per record."""
+"""The counters behind a producer's metrics. They are updated per batch or per request, not per record, to keep send() fast."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ TIMED: Mapping[str, str] = {
     "txn-commit": "spent in commit_transaction()",
     "txn-abort": "spent in abort_transaction()",
 }
-"""The timed calls, by the names of Java's metrics, and their meaning."""
+"""The names of timed calls, from the names of Java's metrics, and the meaning of each measured time."""
 
 
 class CallTimes:
-    """Measures the duration of calls. took_ms: the total milliseconds of each call named in TIMED."""
+    """Measures the duration of calls. took_ms: for each name in TIMED, the total duration of all its calls in ms."""
 
     def __init__(self) -> None:
         self.took_ms = dict.fromkeys(TIMED, 0)
 
     @contextmanager
     def timing(self, what: str, host: Host) -> Iterator[None]:
-        """Add the duration of the `with` block to the total of a call. what: the call's name; names that are not in TIMED are ignored."""
+        """Return a context that adds the duration of the `with` block to took_ms. what: the name in TIMED; other names are ignored."""
         began_ms = host.now_ms()
         try:
             yield
@@ -43,7 +43,8 @@ class CallTimes:
 class TopicCounters:
     """The counters of one topic, or of all topics.
 
-    records, retries, errors: numbers of records. bytes: bytes of batches. compression: the compression ratios of batches.
+    records: records sent, counted again when they are retried. retries, errors: records retried, records failed. bytes: bytes of the sent
+    batches, compressed. compression: compressed size of a batch over its uncompressed size.
     """
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """The counters of a producer, in total and by topic. now_ms: the current time for all methods; the driver of the producer sets it."""
+    """The counters of a producer, in total and by topic. now_ms: the time at which a method counts; Sender.poll() sets it."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -72,7 +73,7 @@ class ProducerCounters:
         self.calls = CallTimes()
 
     def sent(self, batches: Collection[ProducerBatch]) -> None:
-        """Count a produce request that contains these batches."""
+        """Count a Produce request with these batches."""
         now_ms = self.now_ms
         self.records_per_request.note(sum(batch.records_count for batch in batches), now_ms)
         for batch in batches:
@@ -98,7 +99,7 @@ class ProducerCounters:
         self.splits.note(1, self.now_ms)
 
     def throttled(self, throttle_ms: int) -> None:
-        """Count the throttle time of a produce response, also if it is 0."""
+        """Count the throttle time of a Produce response, in ms; call this for 0 as well."""
         self.throttle_time.note(throttle_ms, self.now_ms)
 
     def waited(self, waited_ms: int, *, without_effect: bool) -> None:
@@ -108,12 +109,12 @@ class ProducerCounters:
             self.exhausted.note(1, self.now_ms)
 
     def record_size(self, now_ms: int) -> float:
-        """Return the average size of the recently sent records in bytes; nan if no record was sent."""
+        """Return the average uncompressed size of the recently sent records in bytes; nan if no record was sent."""
         records = self.whole.records.rate(now_ms)
         return self.records_size.rate(now_ms) / records if records else nan
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Drop the counters of topics that are not used any more."""
+        """Drop the counters of topics that the producer does not use any more."""
         for topic in topics:
             self.topics.pop(topic, None)
 

@@ -1,4 +1,4 @@
-"""The settings of a producer's core, made from the configuration in one place."""
+"""The settings of a ProducerCore, made from the producer's configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levada.record.compression import Codec
 
 
 class TransactionalSettings(NamedTuple):
-    """The transaction settings."""
+    """The transaction settings. timeout_ms: transaction.timeout.ms. clamps_timeout: transaction.timeout.clamp."""
 
     transactional_id: str
     timeout_ms: int
@@ -34,7 +34,7 @@ class ProducerSettings:
 
     @classmethod
     def of(cls, config: Any) -> ProducerSettings:
-        """Read the settings from a ProducerConfig, or from anything with its attributes."""
+        """Read the settings from a ProducerConfig, or from an object with the same attributes."""
         codec, level = Codec.parse(config.compression_type), config.compression_level
         return cls(
             accumulator=AccumulatorSettings(

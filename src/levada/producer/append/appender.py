@@ -1,15 +1,16 @@
 # cython: annotation_typing=False, wraparound=False
-"""The fast path of send(): one call, from the arguments of send() to the Delivery. Nearly every record takes it.
+"""The fast path of send(): one call, from the arguments of send() to the Delivery. It handles nearly every record.
 
-It chooses the partition, appends to the open batch, opens the next batch when that is full, and charges buffer.memory for the growth of a
-batch. It returns None for everything else, which RecordAccumulator.append() then does: wait, read metadata, move the sticky partition,
-refuse a record, call a serializer or a partitioner.
+Appender.send() chooses the partition, appends the record to the open batch, opens a new batch when the open batch is full, and charges
+buffer.memory when a batch grows. It returns None if a record needs more than that: waiting, metadata, another sticky partition, an error, a
+serializer or a partitioner. The caller then takes the slow path (levada.producer.append.slow_path).
 
-Why it needs no lock: if this module is compiled and the interpreter has a GIL, a call is atomic as long as no Python code runs in it, not
-even a finalizer, which an allocation may trigger. So a call first makes all objects that it may need. Then it reads and changes the state
-without allocating an object. Such calls happen between the bytecodes of the engine's thread. So that thread takes a batch from its
-partition in one step (close_tail), and gets opened and filled batches through two lists that it takes over completely (take_opened,
-take_filled). If calls are not atomic, interpreted or without a GIL, a call takes the engine's lock.
+Why the fast path needs no lock: if this module is compiled and the interpreter has a GIL, a call is atomic as long as no Python code runs
+in the call. An allocation may run Python code, because it may trigger a finalizer. So a call first makes all objects that it may need, then
+reads and changes the state without allocating an object. Such a call can happen between any two bytecodes of the engine's thread.
+Therefore the engine's thread takes a batch from its partition in one step (close_tail), and gets opened and closed batches through two
+lists that it replaces by empty ones (take_opened, take_filled). If this module is interpreted, or there is no GIL, a call takes the
+engine's lock.
 
 A [c] module; the C types are in appender.pxd.
 """
@@ -42,25 +43,25 @@ from levada.wire.murmur2 import partition_for_key
 
 FULL, STARVED = NO_ROOM, NO_MEMORY
 BATCH_OVERHEAD = 1024
-"""The memory of the objects around a batch, in bytes."""
+"""The bytes charged for the Python objects of a batch, in addition to its records."""
 CALLBACK_SIZE = 128
-"""The memory of a callback or an AckBuffer sequence that waits for its record, in bytes."""
+"""The bytes charged for one callback or one AckBuffer sequence of a record."""
 CALLBACKS_AHEAD = 8
-"""How many callbacks a batch is charged for at once."""
+"""For how many callbacks and AckBuffer sequences a batch is charged at a time."""
 FIRST_SIZE = 512
-"""The initial size of a batch, in bytes."""
+"""The smallest initial allowance of a batch, in bytes."""
 RECORD_OVERHEAD = 96
 """The largest size of a batch header and of a record without key, value and headers, in bytes."""
 NO_PARTITION = -1
 NO_HEADERS: tuple[()] = ()
-# The results of an append. From DUE_LATER on, the engine has to be woken.
+# The results of an append. The caller has to wake the engine after DUE_LATER and DUE_NOW.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
 
 FORKS = 0
 
 
 def _forked() -> None:
-    """Handle a fork: a child process has the appenders of its parent, but no thread that sends their batches."""
+    """Disable the fast path of producers that a child process has inherited, because the child has no thread that sends their batches."""
     global FORKS
     FORKS += 1
 
@@ -70,12 +71,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def batch_memory(allowance: int, callback: Any = None, ack: Any = None) -> int:
-    """Return the memory to charge for a new batch. callback, ack: those of its first record."""
+    """Return how many bytes to charge for a new batch.
+
+    allowance: bytes for its records. callback, ack: the arguments of send() for its first record.
+    """
     return BATCH_OVERHEAD + allowance + (0 if callback is None and ack is None else CALLBACKS_AHEAD * CALLBACK_SIZE)
 
 
 def is_ack(ack: Any) -> bool:
-    """Whether this is a pair of an AckBuffer and a sequence that its put() returned."""
+    """Whether an object is a pair of an AckBuffer and a sequence that put() of this AckBuffer returned."""
     if type(ack) is not tuple:
         return False
     pair: tuple[Any, ...] = ack
@@ -84,7 +88,7 @@ def is_ack(ack: Any) -> bool:
     buffer: AckWindow = pair[0]
     try:
         return buffer._was_put(pair[1])
-    except OverflowError:  # Compiled, it is a C integer.
+    except OverflowError:  # In compiled code, the parameter is a C integer.
         return False
 
 
@@ -95,7 +99,10 @@ def runs_in_one_piece() -> bool:
 
 
 class Appender:
-    """The fast path of one producer. topics: those of the accumulator. wake: wakes the engine, now or soon, depending on due_now."""
+    """The fast path of one producer.
+
+    topics: the dict of the RecordAccumulator, shared with it. wake: called with whether a batch can be sent or compressed at once.
+    """
 
     def __init__(
         self,
@@ -111,7 +118,7 @@ class Appender:
         codec: Codec,
         level: int | None,
     ) -> None:
-        """batch_size: the largest size of a batch in bytes, except a batch of one record."""
+        """batch_size: the size limit of a batch in bytes; a batch of one record may exceed it."""
         self.takes_records = True
         self._forks = FORKS
         self.plain_keys = True
@@ -146,7 +153,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None = None,
     ) -> Delivery | None:
-        """Append a record with the arguments of KafkaProducer.send(). None if that needs more than the fast path does."""
+        """Append a record; the arguments are those of KafkaProducer.send(). Return None if the record needs the slow path."""
         if not self.takes_records or headers or type(topic) is not str or self._forks != FORKS:
             return None
         if not (callback is None or callable(callback)):
@@ -176,7 +183,7 @@ class Appender:
         return self.append(topic, number, key, value, NO_HEADERS, when, callback, ack)
 
     def wall_clock(self) -> int:
-        """Return the milliseconds since the epoch."""
+        """Return the time in ms since the epoch."""
         if cython.compiled and self._system_clock:
             now_ms: int = wall_ms()  # type: ignore[name-defined]  # noqa: F821 - C, see appender.pxd
             return now_ms
@@ -193,7 +200,10 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> Delivery | None:
-        """Append a record. partition: -1 means by key. None if that is not possible at once. Raises the errors of the builder."""
+        """Append a record, and wake the engine if needed. Return None if the record cannot be appended without the slow path.
+
+        partition: -1 means by key, or the sticky partition. Raises the errors of the RecordBatchBuilder.
+        """
         delivery = Delivery.__new__(Delivery)
         while True:
             if self._lock is None:
@@ -220,12 +230,12 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Append to the open batch, with the lock."""
+        """Call try_append() under the engine's lock."""
         with self._lock:  # type: ignore[union-attr]
             return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
 
     def find(self, topic_name: Any, partition: int, key: bytes | None) -> PartitionQueue | None:
-        """Return the partition of a record; None if it is unknown, or the sticky partition has to move."""
+        """Return the partition queue for a record; None if the partition is unknown, or a new sticky partition has to be chosen."""
         topic = self._topics.get(topic_name)
         if topic is None:
             return None
@@ -233,7 +243,7 @@ class Appender:
         if number < 0:
             if key is None or self._ignores_keys:
                 number = topic.sticky.current
-                # Only between two batches, so that no batch is closed early.
+                # The sticky partition changes only while it has no open batch, so that no batch is closed before it is full.
                 is_due = topic.sticky.produced >= topic.sticky.limit
                 if number < 0 or number >= topic.count or (is_due and topic.partitions[number].tail is None):
                     return None
@@ -255,7 +265,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Append to the open batch, atomically."""
+        """Append to the open batch, atomically. Return one of UNABLE, OPEN (a new batch is needed), APPENDED, DUE_LATER and DUE_NOW."""
         queue = self.find(topic_name, partition, key)
         if queue is None or not self.takes_records:
             return UNABLE
@@ -280,7 +290,7 @@ class Appender:
         return APPENDED
 
     def charge_callbacks(self, batch: ProducerBatch) -> bool:
-        """Charge the pool for the next few callbacks of a batch."""
+        """Charge a batch for CALLBACKS_AHEAD more callbacks; return False if the BufferPool has too little memory."""
         if not self._pool.try_allocate(CALLBACKS_AHEAD * CALLBACK_SIZE):
             return False
         batch.charged += CALLBACKS_AHEAD * CALLBACK_SIZE
@@ -288,7 +298,10 @@ class Appender:
         return True
 
     def grow(self, batch: ProducerBatch) -> bool:
-        """Charge the pool for the growth of a batch: to twice its size, at most its limit."""
+        """Double the allowance of a batch, or raise it further if the next record needs more. Return False if memory is short.
+
+        If records are expected to be compressed, the allowance may exceed batch.size, because it counts uncompressed bytes.
+        """
         builder = batch.builder
         grown = min(2 * builder.allowance, self._batch_size) if builder.compression_ratio >= 1 else 2 * builder.allowance
         more = max(grown, builder.wanted) - builder.allowance
@@ -299,14 +312,17 @@ class Appender:
         return True
 
     def close(self, queue: PartitionQueue) -> None:
-        """Close the open batch: it takes no more records and can be sent."""
+        """Close the open batch of a partition: it accepts no more records and can be sent."""
         if self._compresses and queue.tail is not None:
             self.full.append(queue.tail)
         queue.close_tail(True)
         self._filled.append(queue)
 
     def due(self, queue: PartitionQueue, due_ms: int) -> int:
-        """Return whether the engine has to be woken for a due time: not if it checks by then anyway and nothing has to be compressed."""
+        """Return whether to wake the engine for a batch that is due at due_ms: DUE_NOW, DUE_LATER, or APPENDED for no.
+
+        The engine need not be woken if it checks the partition's leader by then anyway, and no full batch waits to be compressed.
+        """
         if due_ms >= queue.backlog.wakes_at_ms:
             return DUE_NOW if self.full else APPENDED
         queue.backlog.wakes_at_ms = due_ms
@@ -326,7 +342,10 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Open a batch with a first record, if there is memory at once."""
+        """Open a batch with a first record, if the BufferPool has enough memory. Return a result as try_append() does, or AGAIN.
+
+        AGAIN: another thread opened a batch for the partition first, or the topic was dropped; the caller tries the append again.
+        """
         size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
         queue = self.find(topic_name, partition, key)
         if headers or queue is None or size > self._batch_size:
@@ -350,7 +369,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> ProducerBatch:
-        """Make a batch with a first record, which is not in a queue yet."""
+        """Make a batch with a first record. The batch is not in a queue yet."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         charged = batch_memory(allowance, callback, ack)
         batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
@@ -361,7 +380,10 @@ class Appender:
         return batch
 
     def publish(self, queue: PartitionQueue, batch: ProducerBatch, charge: bool) -> int:
-        """Make it the open batch of its partition, atomically. charge: whether the pool has to be charged first."""
+        """Make a new batch the open batch of its partition, atomically. Return a result as open() does.
+
+        charge: whether to charge the BufferPool for the batch.
+        """
         if not self.takes_records:
             return UNABLE
         if queue.tail is not None or self._topics.get(queue.topic.name) is not queue.topic:
@@ -372,27 +394,31 @@ class Appender:
         queue.tail = batch
         if batch.builder.has_reached_limit():
             self.close(queue)
-        # If the batch before it was closed for it, that one is due at once.
+        # If the previous batch was closed because it was full, it is due at once.
         if self._filled or not self._linger_ms:
             return self.due(queue, 0)
         return self.due(queue, batch.created_ms + self._linger_ms)
 
     def publish_charged(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Publish a batch that is charged already, under the lock; the caller wakes the engine. False if another thread was first."""
+        """Make a batch that is already charged the open batch of its partition, under the engine's lock. The caller wakes the engine.
+
+        Return False if another thread opened a batch first.
+        """
         return self.publish(queue, batch, False) >= APPENDED
 
     # Rows of columns
 
     def open_empty(self, queue: PartitionQueue, allowance: int, now_ms: int) -> ProducerBatch:
-        """Make a batch that is charged already and not in a queue yet; fill() makes it the open batch."""
+        """Make an empty batch whose memory is already charged. fill() makes it the open batch."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         return ProducerBatch(queue, builder, charged=batch_memory(allowance), created_ms=now_ms, waiter=self.waiter)
 
     def fill(self, queue: PartitionQueue, batch: ProducerBatch, writer: RowWriter, rows: Any, first: int, sizes: Any) -> tuple[int, int]:
-        """Append rows[first], ... to the open batch of a partition, or to a new one, as far as size and memory allow.
+        """Append rows[first], rows[first + 1] and so on to a batch, as far as batch.size and memory allow. Called under the engine's lock.
 
-        Atomic, under the lock. Return the index of the first row in the batch, and the index in `rows` to continue at: `first` if the batch
-        is not the open one any more, or cannot grow.
+        batch: the open batch of the partition, or an empty one from open_empty(). Return the index in the batch of the first appended row,
+        and the index in `rows` of the first row that was not appended. Nothing is appended if the batch is not the open batch any more, or
+        cannot grow.
         """
         builder = batch.builder
         index = builder.records_count
@@ -419,7 +445,7 @@ class Appender:
 
     @property
     def has_news(self) -> bool:
-        """Whether batches were opened or filled since the last take_opened() and take_filled()."""
+        """Whether batches were opened or closed since the last take_opened() and take_filled()."""
         return bool(self._opened) or bool(self._filled)
 
     def take_opened(self) -> list[ProducerBatch]:

@@ -1,10 +1,11 @@
-"""The partitions with batches to send, by leader, kept up to date so that the cost of a check depends only on the changes.
+"""The partitions with batches to send, grouped by leader. Every change updates the groups, so that a check need not visit all partitions.
 
-A partition is due if its first batch is full, or has waited linger.ms or its backoff. Every partition is due while memory is short, during
-a flush and after close(). If one partition of a broker is due, its others are sent with it.
+A partition is due if its first batch is full, or has waited for linger.ms or for its retry backoff. All partitions are due while memory is
+short, during flush() and after close(). If one partition of a leader is due, the other partitions of this leader are sent with it.
 
-A partition with batches is in one place: in `ready` or `lingering` of its leader's Backlog, or parked while something of its own prevents
-sending: a request in flight, its sequence numbers, sealing, or its backoff. Code that changes one of these calls place().
+A partition with batches is in exactly one group: `ready` or `lingering` in the Backlog of its leader, or parked. It is parked while it
+cannot be sent for a reason of its own: a request in flight, its sequence numbers, a batch that is being sealed, or its retry backoff. Code
+that changes one of these calls place().
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from levada.producer.append.producer_batch import ProducerBatch
 
 
 class Ready(NamedTuple):
-    """The result of a check. nodes: the leaders with a due partition."""
+    """The result of a check.
+
+    nodes: the ids of leaders with a due partition. leaderless: topics with batches for a partition without a leader. next_check_ms: when
+    linger.ms or a backoff of another partition ends; NEVER_MS if none is running.
+    """
 
     nodes: list[int]
     leaderless: set[str]
@@ -28,12 +33,12 @@ class Ready(NamedTuple):
 
 
 class Backlogs:
-    """The backlogs of all leaders."""
+    """The backlogs of all leaders, and the parked partitions."""
 
     def __init__(self, linger_ms: int) -> None:
         self.now_ms = 0
         self.placed = 0
-        """How many partitions have batches to send."""
+        """How many partitions have batches to send, parked ones included."""
         self._linger_ms = linger_ms
         self._leaderless = Backlog(NO_LEADER)
         self._by_node: dict[int, Backlog] = {}
@@ -43,13 +48,13 @@ class Backlogs:
         self._has_changed = False
 
     def of(self, leader: int | None) -> Backlog:
-        """Return the backlog of a leader."""
+        """Return the backlog of a leader. None: the backlog of the partitions without a leader."""
         if leader is None:
             return self._leaderless
         return self._by_node.setdefault(leader, Backlog(leader))
 
     def moved(self, queue: PartitionQueue) -> None:
-        """Note that a partition has a new leader or leader epoch."""
+        """Move a partition to the backlog of its new leader. Called when its leader or leader epoch has changed."""
         self.remove(queue)
         queue.backlog = self.of(queue.leader)
         self.place(queue)
@@ -57,19 +62,19 @@ class Backlogs:
     # Places
 
     def place(self, queue: PartitionQueue) -> None:
-        """Move a partition to the place where it belongs."""
+        """Move a partition to the group that its state requires."""
         self._put(queue, self._place_of(queue))
 
     def park(self, queue: PartitionQueue) -> None:
-        """Do not send a partition until it is placed again."""
+        """Do not send a partition until place() is called for it again."""
         self._put(queue, self._parked)
 
     def remove(self, queue: PartitionQueue) -> None:
-        """Remove a partition."""
+        """Remove a partition from its group."""
         self._put(queue, None)
 
     def place_parked(self) -> None:
-        """Place all parked partitions again: the reason may have ended for all of them."""
+        """Call place() for all parked partitions, after a change that may concern all of them."""
         for queue in list(self._parked):
             self.place(queue)
 
@@ -103,13 +108,13 @@ class Backlogs:
 
     @staticmethod
     def _retry_at_ms(queue: PartitionQueue, head: ProducerBatch) -> int:
-        # A leader that was elected after the last attempt has not refused the batch, so there is no reason to back off (KIP-951).
+        # Do not back off if the leader was elected after the last attempt, because this leader has not refused the batch (KIP-951).
         return 0 if queue.leader_epoch > head.leader_epoch >= 0 else head.retry_at_ms
 
     # Checking
 
     def ready(self, now_ms: int, *, all_due: bool) -> Ready:
-        """Return the leaders that are due, and when to check again."""
+        """Return the leaders with a due partition, and when to check again. all_due: whether all partitions are due now."""
         self.now_ms = now_ms
         while self._retries and self._retries[0][0] <= now_ms:
             self.place(heappop(self._retries)[2])
@@ -124,13 +129,13 @@ class Backlogs:
         return Ready(nodes, {queue.tp.topic for place in (leaderless.ready, leaderless.lingering) for queue in place}, next_check_ms)
 
     def queues(self, node: int) -> list[PartitionQueue]:
-        """Return the partitions of a due leader; those that have waited longest for a place in a request come first."""
+        """Return the partitions of a leader that can be sent. Partitions that did not fit into earlier requests come first."""
         backlog = self._by_node[node]
         return [*backlog.ready, *backlog.lingering]
 
     def _linger_ends_ms(self, backlog: Backlog) -> int:
         if backlog.oldest_ms + self._linger_ms <= self.now_ms:
-            # The oldest batch may have been sent since.
+            # The batch created at oldest_ms may have been sent already.
             backlog.oldest_ms = min((queue.batches[0].created_ms for queue in backlog.lingering), default=NEVER_MS)
         return backlog.oldest_ms + self._linger_ms
 
@@ -139,9 +144,10 @@ class Backlogs:
         yield from self._by_node.values()
 
     def going_to_sleep(self) -> None:
-        """Note when the engine will check each leader, for the appender, which wakes it if something is due earlier.
+        """Note when the engine will check each leader (wakes_at_ms). The Appender wakes the engine if a batch is due before that time.
 
-        Batches that could have been sent but were not wait for an event, so the appender need not wake the engine for more of them.
+        A leader whose batches are due but were not sent waits for an event, such as a connection. The Appender need not wake the engine for
+        more batches of this leader.
         """
         if not self.placed and not self._has_changed:
             return

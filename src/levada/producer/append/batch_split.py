@@ -1,4 +1,4 @@
-"""Splits a batch that is too large for the broker (ProducerBatch.split() in Java), or one with records that message sets cannot mix."""
+"""Splits a batch that is too large for the broker (ProducerBatch.split() in Java), or that mixes records with and without headers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ OWN_BYTES_ARE_TRUSTED = 1 << 31
 
 
 def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int | None) -> list[ProducerBatch]:
-    """Return the records of a sealed batch as at least two batches of at most batch_size, uncompressed. They are charged 0 bytes.
+    """Return the records of a sealed batch, in order, as smaller batches: at most batch_size uncompressed bytes, or a single record.
 
-    They inherit the creation time, so delivery.timeout.ms still applies, and whether the records may have been written.
+    The new batches are charged 0 bytes. They keep the creation time, so that delivery.timeout.ms still applies, and `may_be_persisted`.
     """
     assert batch.data is not None
     source = RecordBatch(memoryview(batch.data))
-    # At most half of the batch: one that is smaller than batch_size would else be split into itself, again and again.
+    # At most half of the batch. Otherwise a batch that is smaller than batch_size would never get smaller.
     limit = min(batch_size, len(source.payload(OWN_BYTES_ARE_TRUSTED)) // 2)
     batch.queue.topic.compression_ratio = max(1.0, batch.queue.topic.compression_ratio)
     return [_part(batch, builder) for builder in _builders(source.records(OWN_BYTES_ARE_TRUSTED), limit, codec, level)]
 
 
 def split_by_headers(batch: ProducerBatch, codec: Codec, level: int | None) -> list[ProducerBatch]:
-    """Return the records of a sealed batch, in order, as batches whose records all have headers or all have none.
+    """Return the records of a sealed batch, in order, as batches in which either all records have headers or none has (message sets).
 
-    If there is only one kind, it is one batch. The parts have the properties of those of split_batch().
+    Returns one batch if no split is needed. The charge and the creation time of the new batches are as in split_batch().
     """
     assert batch.data is not None
     records = RecordBatch(memoryview(batch.data)).records(OWN_BYTES_ARE_TRUSTED)

@@ -1,11 +1,12 @@
 # cython: annotation_typing=False
 """The accounting of the producer's memory (BufferPool in Java).
 
-`buffer.memory` limits the memory of the producer. A batch is charged before it is made. The charge is released when the batch has left the
-queue and the network, and its callbacks have run. A record that failed without a batch is charged until its callback has run. If there is
-too little memory, the caller joins a queue and gets a Ticket. Released memory goes to the oldest ticket only, which collects it until it
-has enough, so that small records do not starve a large one. Nothing blocks in here: the caller waits for `ticket.promise` without the
-engine's lock, and cancels the ticket when its time is over. Java also reuses buffers; in Python the allocator does that better.
+`buffer.memory` limits the memory of the producer. The memory of a batch is charged before the batch is made. It is released when the
+outcome of the batch is known, no request with the batch is in flight, and its callbacks have run. A record that failed without a batch is
+charged until its callback has run. If memory is short, the caller joins a queue and gets a Ticket. Released memory is given to the oldest
+ticket until that ticket has enough, so that small records do not starve a large record. Nothing blocks in this module: the caller waits
+for `ticket.promise` without the engine's lock, and cancels the ticket at its deadline. Java also reuses buffers; Python's allocator is
+better at that.
 
 A [c] module: compiled, a charge is atomic, so the appender charges without the engine's lock.
 """
@@ -19,7 +20,7 @@ from levada.errors import KafkaError
 
 
 class Ticket:
-    """A place in the queue for memory. `promise`: resolved with the size once the memory is charged to the ticket."""
+    """A place in the queue for memory. size: bytes wanted. granted: bytes granted so far. promise: resolved when all bytes are granted."""
 
     __slots__ = ("granted", "promise", "size")
 
@@ -30,7 +31,7 @@ class Ticket:
 
 
 class BufferPool:
-    """Charges and releases `total` bytes; waiting callers are served in order."""
+    """Charges and releases memory, up to `total` bytes (buffer.memory). Callers that wait are served in order."""
 
     __slots__ = ("_available", "_closed", "_waiters", "total")
 
@@ -42,16 +43,19 @@ class BufferPool:
 
     @property
     def available(self) -> int:
-        """Bytes that are not charged, not even to a waiting ticket."""
+        """Bytes that are neither charged nor granted to a waiting ticket. Negative after overdraw() has charged more than there was."""
         return self._available
 
     @property
     def queued(self) -> int:
-        """How many tickets are waiting. While there are any, every partition is due."""
+        """How many tickets are waiting. While a ticket waits, all batches are sent without waiting for linger.ms."""
         return len(self._waiters)
 
     def try_allocate(self, size: int) -> bool:
-        """Charge at once if there is enough memory and no ticket is waiting."""
+        """Charge `size` bytes if they are available and no ticket is waiting; return whether they were charged.
+
+        Raises the error that close() was called with.
+        """
         if self._closed is not None:
             raise self._closed
         if self._waiters or size > self._available:
@@ -60,15 +64,18 @@ class BufferPool:
         return True
 
     def spare(self) -> int:
-        """Return how many bytes try_allocate() could charge."""
+        """Return how many bytes try_allocate() could charge now."""
         return 0 if self._waiters or self._available < 0 else self._available
 
     def overdraw(self, size: int) -> None:
-        """Charge memory that is in use already, even beyond `total`. Others wait until it is released."""
+        """Charge memory that is already in use, even beyond `total`. Other callers wait until enough memory is released."""
         self._available -= size
 
     def enqueue(self, size: int) -> Ticket:
-        """Join the queue. The caller waits for the promise, then calls redeem(), or cancel() to give up."""
+        """Join the queue for `size` bytes. The caller waits for the ticket's promise, then calls redeem(), or calls cancel() to give up.
+
+        Raises the error that close() was called with, and ValueError if `size` is larger than `total`.
+        """
         self._check(size)
         ticket = Ticket(size)
         self._waiters.append(ticket)
@@ -76,19 +83,19 @@ class BufferPool:
         return ticket
 
     def release(self, size: int) -> None:
-        """Release charged bytes; works after close(), too."""
+        """Release charged bytes. Allowed after close()."""
         self._available += size
         self._serve()
 
     def redeem(self, ticket: Ticket) -> bool:
-        """Turn a ticket with enough memory into an ordinary charge. False if it does not have enough yet."""
+        """Make the memory of a ticket an ordinary charge, which the caller has to release. Return False if bytes are still missing."""
         if ticket.granted < ticket.size:
             return False
         ticket.granted = 0
         return True
 
     def cancel(self, ticket: Ticket) -> None:
-        """Leave the queue, and release what the ticket has collected; no effect after redeem()."""
+        """Remove a ticket from the queue and release the memory granted to it. No effect after redeem()."""
         granted, ticket.granted = ticket.granted, 0
         if ticket in self._waiters:
             self._waiters.remove(ticket)
@@ -111,7 +118,7 @@ class BufferPool:
             raise ValueError(f"{size} bytes were asked of buffer.memory={self.total}: the wait would never end")
 
     def _serve(self) -> None:
-        """Give available memory to the oldest tickets, one after the other."""
+        """Grant available memory to the tickets, oldest first."""
         while self._waiters and self._available >= 0:
             ticket = self._waiters[0]
             part = min(ticket.size - ticket.granted, self._available)

@@ -1,4 +1,4 @@
-"""One flush(): the records that it waits for, and how many of them are left if it is interrupted."""
+"""One flush() call: waits for records, and counts those that are not done if the wait is interrupted."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from levada.producer.delivery.failed_sends import FailedSends
 
 
 class Flushing:
-    """One flush(). Made and used under the engine's lock. It does not wait for records that are appended later."""
+    """One flush() call. It waits only for records that were appended before this object was made. Used under the engine's lock."""
 
     def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends) -> None:
         self._accumulator = accumulator
         accumulator.adopt()
-        # An open batch may take more records until it is drained.
+        # Count now: an open batch may get more records until it is drained.
         self._counts = {batch: batch.unsettled_count for batch in (*accumulator.unsettled, *accumulator.incomplete)}
         self._failed_sends = failed_sends.promises
 
     def run(self) -> Flow[None]:
-        """Return when all records are done and their callbacks have run."""
+        """Return when all records are acknowledged or have failed, and their callbacks have run."""
         self._accumulator.flushes += 1
         try:
             for promise in (*self._failed_sends, *(batch.promise for batch in self._counts)):
@@ -29,13 +29,13 @@ class Flushing:
 
     @property
     def remaining(self) -> int:
-        """How many records are not done."""
+        """How many records are not yet acknowledged or failed, or have a callback that has not run."""
         waiting = sum(not promise.done for promise in self._failed_sends)
         return waiting + sum(_remaining(batch, count) for batch, count in self._counts.items())
 
 
 def _remaining(batch: ProducerBatch, count: int) -> int:
-    """Return how many of the first `count` records of a batch are not done. Records of a split batch are in its parts."""
+    """Return how many of the first `count` records of a batch are not done. For a split batch, return this for its parts."""
     if batch.promise.done:
         return 0
     if batch.parts is None:

@@ -23,9 +23,10 @@ NO_LEADER = -1
 
 
 class Backlog:
-    """The partitions of one leader that can be sent: see levada.producer.append.backlogs.
+    """The partitions of one leader that have batches to send (see levada.producer.append.backlogs).
 
-    oldest_ms: no lingering batch was created before this time. wakes_at_ms: when the engine will check this leader.
+    ready: partitions that can be sent at once. lingering: partitions whose only batch is open and waits for linger.ms. oldest_ms: no
+    lingering batch was created before this time. wakes_at_ms: when the engine will check this leader. Times are in ms.
     """
 
     __slots__ = ("lingering", "node", "oldest_ms", "ready", "wakes_at_ms")
@@ -39,10 +40,11 @@ class Backlog:
 
 
 class PartitionQueue:
-    """The batches of one partition: to be drained from the left, the open one at the right, and those in flight.
+    """The batches of one partition.
 
-    `tail` is the open batch, None without one. `in_flight` is in order of sequence numbers, which is the order of the first drain. A batch
-    that waits for a retry is in both lists.
+    batches: the batches to send, the next one at the left. tail: the open batch; None without one. in_flight: the batches that were drained
+    and have no outcome yet, in order of sequence numbers; a batch that waits for a retry is also in `batches`. muted: whether the partition
+    must wait until its request has ended. place: the group of levada.producer.append.backlogs with this partition; None without one.
     """
 
     __slots__ = (
@@ -85,14 +87,14 @@ class PartitionQueue:
         return not self.batches and not self.in_flight and self.tail is None
 
     def close_tail(self, full: bool) -> None:
-        """Close the open batch. A full one ends the partition's turn as sticky partition."""
+        """Close the open batch, if any. full: whether no more records fit; then the topic's sticky partition moves to another partition."""
         tail = self.tail
         self.tail = None
         if tail is not None and self.topic.sticky.current == self.number:
             self.topic.sticky.took(tail.builder.size_estimate, full)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch for a retry, after those with lower sequence numbers and before all others."""
+        """Queue a batch for a retry: behind the batches with lower sequence numbers, before all others."""
         place = {id(other): position for position, other in enumerate(self.in_flight)}
         mine = place[id(batch)]
         ahead = sum(1 for other in self.batches if place.get(id(other), mine) < mine)
@@ -108,15 +110,16 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """The partitions of one topic, and its sticky partition. `count`: number of partitions in metadata, 0 if unknown.
+    """The partitions of one topic, and its sticky partition.
 
-    was_recreated: the topic has a new id; the code that handles this resets it.
+    count: the number of partitions in metadata; 0 if unknown. compression_ratio: the estimated compressed size over the uncompressed size.
+    was_recreated: set when the topic id changes; the Sender resets it.
     """
 
     __slots__ = ("_known", "_leaderless", "compression_ratio", "count", "name", "partitions", "sticky", "topic_id", "was_recreated")
 
     def __init__(self, name: str, rng: random.Random, sticky_limit: int, leaderless: Backlog | None = None) -> None:
-        """leaderless: the backlog of partitions without a leader."""
+        """sticky_limit: bytes for one partition before the next sticky partition is chosen. leaderless: for partitions without a leader."""
         self._leaderless = leaderless or Backlog(NO_LEADER)
         self.name = name
         self.count = 0
@@ -133,7 +136,7 @@ class TopicQueues:
         return all(queue.is_idle for queue in self.partitions)
 
     def resize(self, count: int) -> None:
-        """Set the number of partitions. Queues of removed partitions stay, for the batches in them."""
+        """Set the number of partitions. The queues of removed partitions are kept, because they may still have batches."""
         while len(self.partitions) < count:
             self.partitions.append(PartitionQueue(self, len(self.partitions), self._leaderless))
         if self.sticky.current >= count:
@@ -141,7 +144,7 @@ class TopicQueues:
         self.count = count
 
     def refresh(self, snapshot: ClusterSnapshot) -> list[PartitionQueue]:
-        """Learn the number of partitions and their leaders; return those whose leader or leader epoch has changed."""
+        """Update partitions and leaders from a metadata snapshot. Return the partitions whose leader or leader epoch has changed."""
         known = (snapshot.topics.get(self.name), snapshot.nodes)
         if known[0] is self._known[0] and known[1] == self._known[1]:
             return []
@@ -158,12 +161,12 @@ class TopicQueues:
         return moved
 
     def _learn_id(self, topic_id: UUID | None) -> None:
-        """Store the topic id; it is kept while the topic does not exist."""
+        """Store the topic id. None keeps the old one, so that a topic that is deleted and created again is noticed."""
         if topic_id is not None:
             self.was_recreated |= self.topic_id not in (None, topic_id)
             self.topic_id = topic_id
 
     def observe_compression(self, ratio: float) -> None:
-        """Adapt the estimated compression ratio: quickly if records compress worse, slowly if better."""
+        """Adapt the estimated compression ratio to the ratio of a batch: quickly if it is higher, slowly if it is lower."""
         estimate = self.compression_ratio
         self.compression_ratio = max(estimate + RATIO_UP if ratio > estimate else estimate - RATIO_DOWN, ratio)

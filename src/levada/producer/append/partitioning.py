@@ -1,7 +1,7 @@
-"""The partitioner, for send() and send_arrow(): the partition of a record or a row.
+"""Chooses the partition of each record of send() and each row of send_arrow().
 
-A partition that the caller has named comes first, then the caller's own partitioner, then the murmur2 hash of the key over all partitions,
-as in Java (unless partitioner.ignore.keys), and last the sticky partition of levada.producer.append.sticky.
+The first of these rules that applies decides: the partition that the caller named; the program's own partitioner; the murmur2 hash of the
+key, as in Java, unless partitioner.ignore.keys=true; the sticky partition (levada.producer.append.sticky).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STICKY = -1
-"""The number that means the sticky partition."""
+"""The partition number that stands for the topic's current sticky partition."""
 
 Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
-"""A partitioner: (topic, key, partition count) -> partition. Called once per record, without the engine's lock."""
+"""A partitioner of the program: (topic, serialized key, partition count) -> partition. Called per record, without the engine's lock."""
 
 
 @runtime_checkable
 class RowPartitioner(Protocol):
-    """A partitioner that also takes a whole column of keys; send_arrow() calls other partitioners row by row."""
+    """A partitioner that can also partition a column of keys at once. send_arrow() calls other partitioners once per row."""
 
     def __call__(self, topic: str, key: bytes | None, count: int, /) -> int:
         """Return the partition of a record, 0 to count - 1."""
@@ -34,35 +34,38 @@ class RowPartitioner(Protocol):
     def partition_rows(self, topic: str, keys: pa.Array, count: int, /) -> Sequence[int]:
         """Return the partition of each row, 0 to count - 1, as any sequence or array of integers.
 
-        keys: a large_binary array, null where a row has no key; rows whose partition the caller named are not among them.
+        keys: a large_binary array; null means that the row has no key. It does not include rows for which the caller named a partition.
         """
         ...
 
 
 class Partitioning:
-    """Applies the producer's partitioner options. Methods may call user code, so call them without the engine's lock, except for_key()."""
+    """Applies the producer's partitioner and partitioner.ignore.keys.
+
+    for_record() and the function from for_rows() call code of the program, so the caller must not hold the engine's lock.
+    """
 
     def __init__(self, partitioner: Partitioner | None, *, ignore_keys: bool) -> None:
         self.partitioner = partitioner
         self.ignores_keys = ignore_keys
 
     def for_key(self, key: bytes | None, count: int) -> int:
-        """Return the partition of a record without an explicit one: STICKY, or that of the key among `count`."""
+        """Return the partition for a record that has no explicit partition: from the key, among `count` partitions, or STICKY."""
         return STICKY if key is None or self.ignores_keys else partition_for_key(key, count)
 
     def for_record(self, topic: str, key: bytes | None, count: int) -> int | None:
-        """Return the partition that the caller's partitioner chooses; None without a partitioner.
+        """Return the partition that the program's partitioner chooses; None without a partitioner.
 
-        Raises ValueError if it does not exist.
+        Raises ValueError if the topic has no such partition.
         """
         if self.partitioner is None:
             return None
         return checked(self.partitioner(topic, key, count), topic, count)
 
     def for_rows(self, topic: str, count: int) -> Callable[[pa.Array], Sequence[int]] | None:
-        """Return a function that partitions a column of keys with the caller's partitioner; None without one.
+        """Return a function that calls the program's partitioner for a column of keys; None without a partitioner.
 
-        It raises as for_record() does.
+        The function raises ValueError for a partition that does not exist, or if the partitioner returns too few or too many partitions.
         """
         partitioner = self.partitioner
         if partitioner is None:
@@ -81,7 +84,7 @@ class Partitioning:
 
 
 def checked(partition: int, topic: str, count: int) -> int:
-    """Return the partition that the caller's partitioner chose. Raises ValueError if it does not exist."""
+    """Return the partition that the program's partitioner chose. Raises ValueError if the topic has no such partition."""
     if isinstance(partition, int) and 0 <= partition < count:
         return partition
     raise ValueError(f"the partitioner chose partition {partition!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
@@ -96,16 +99,16 @@ def _as_list(chosen: Any) -> list[int]:
 
 
 class RoundRobin:
-    """A partitioner that sends the records of a topic to its partitions in turn, whatever their keys."""
+    """A partitioner that sends the records of a topic to its partitions in turn and ignores keys."""
 
     def __init__(self) -> None:
         self._turns: dict[str, counted[int]] = {}
 
     def __call__(self, topic: str, key: bytes | None, count: int, /) -> int:
-        """Return the next partition in turn."""
+        """Return the next partition."""
         return next(self._turns.setdefault(topic, counted())) % count
 
     def partition_rows(self, topic: str, keys: pa.Array, count: int, /) -> Sequence[int]:
-        """Return the next partitions in turn."""
+        """Return the next len(keys) partitions."""
         turns = self._turns.setdefault(topic, counted())
         return [turn % count for turn in islice(turns, len(keys))]

@@ -1,10 +1,10 @@
 # cython: annotation_typing=False
-"""A batch of one partition on its way to the broker (ProducerBatch in Java).
+"""A batch of records for one partition (ProducerBatch in Java).
 
-A batch is first filled (`builder`), then sealed (`data`), then sent, perhaps several times, then final. There is no future per record: a
-record is a (batch, index) pair. The batch has one promise, which is settled when the outcome is known and the callbacks have run.
-A batch that is too large for the broker is split. Its promise is settled when those of all parts are, and its records take their outcomes
-from their parts.
+A batch is filled (`builder`), then sealed (`data`), then sent one or more times, and in the end has a final outcome (`final`). There is no
+future per record: a record is a (batch, index) pair. The batch has one promise, which is settled when the outcome is known and the
+callbacks have run. A batch that is too large for the broker is split into parts. The promise of the split batch is settled after the
+promises of all parts, and each record has the outcome that it has in its part.
 """
 
 from __future__ import annotations
@@ -29,36 +29,39 @@ if TYPE_CHECKING:
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
 Ack: TypeAlias = tuple[AckWindow, int]
-"""The argument of send(ack=...): an AckBuffer, and the sequence that its put() has returned."""
+"""The `ack` argument of send(): an AckBuffer, and the sequence that put() of this AckBuffer returned."""
 
 NO_SEQUENCE = -1
 
 
 class Contents(Protocol):
-    """The contents of a batch: a RecordBatchBuilder, or a batch that was sealed elsewhere."""
+    """The records of a batch: a RecordBatchBuilder, or a batch from seal_arrow()."""
 
     @property
     def records_count(self) -> int:
-        """How many records there are."""
+        """How many records the batch has."""
         ...
 
     @property
     def records_size(self) -> int:
-        """Bytes of the records."""
+        """Size of the records in bytes, without the batch header."""
         ...
 
     @property
     def largest_record(self) -> int:
-        """Bytes of the largest record; 0 if unknown."""
+        """Size of the largest record in bytes; 0 if unknown."""
         ...
 
     def build(self) -> bytearray:
-        """Return the sealed batch."""
+        """Return the encoded and compressed batch."""
         ...
 
 
 class Final(Enum):
-    """How a batch ended."""
+    """The final outcome of a batch.
+
+    ABORTED: failed because of close(), an aborted transaction or a fatal error; not counted as a failure that the program has not read.
+    """
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -67,11 +70,11 @@ class Final(Enum):
 
 
 class ProducerBatch:
-    """One batch. `charged`: its charge in the buffer pool. `callback_room`: for how many more callbacks that is enough.
-    After sealing, `compression_ratio` is the compressed size of its records over `records_size`, the uncompressed one. `largest_record` is
-    the size of the largest record.
+    """One batch.
 
-    callbacks: a flat list of deliveries and their callbacks. acks: a flat list of AckBuffers, sequences and indices of their records.
+    charged: bytes charged in the BufferPool. callback_room: for how many more callbacks this is enough. compression_ratio: after sealing,
+    the compressed size of the records over the uncompressed size. callbacks: a flat list of (Delivery, callback). acks: a flat list of
+    (AckBuffer, sequence, index of the record). asked: the indices of the records whose error the program has read.
     """
 
     __slots__ = (
@@ -112,7 +115,7 @@ class ProducerBatch:
         self, queue: PartitionQueue, builder: RecordBatchBuilder | None, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> None:
         self.queue = queue
-        # Typed as Any: it exists until the batch is sealed, and is used only before that.
+        # Typed as Any to avoid None checks: code uses the builder only before the batch is sealed, while it is not None.
         self.builder: Any = builder
         self.charged = charged
         self.created_ms = created_ms
@@ -146,19 +149,19 @@ class ProducerBatch:
     def sealed(
         cls, queue: PartitionQueue, builder: Contents, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> ProducerBatch:
-        """Make a batch that takes no more records."""
+        """Make a batch that is already sealed, from the records of a builder."""
         batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
         batch._take(builder)
         return batch
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
+        """The partition of the records."""
         return self.queue.tp
 
     @property
     def size(self) -> int:
-        """Bytes on the wire; an estimate before it is sealed."""
+        """Size of the encoded batch in bytes; an estimate before the batch is sealed; 0 after drop_bytes()."""
         if self.data is not None:
             return len(self.data)
         return self.builder.size_estimate if self.builder is not None else 0
@@ -170,21 +173,21 @@ class ProducerBatch:
 
     @property
     def unsettled_count(self) -> int:
-        """How many records it has now, sealed or not."""
+        """How many records the batch has, whether sealed or not."""
         return self.builder.records_count if self.builder is not None else self.records_count
 
     @property
     def succeeded(self) -> bool:
-        """Whether all records are written, and the batch was not split."""
+        """Whether the broker has written all records. Always False for a batch that was split."""
         return self.final is Final.SUCCEEDED
 
     @property
     def has_sequence(self) -> bool:
-        """Whether it has a sequence number for duplicate detection; then its contents do not change any more."""
+        """Whether the batch has a sequence number. Then its records must not change, because the broker detects duplicates by it."""
         return self.base_sequence != NO_SEQUENCE
 
     def seal(self) -> None:
-        """Compress the records and make the batch; no record can be added afterwards. A second call has no effect."""
+        """Compress and encode the records. No record can be added afterwards. A second call has no effect."""
         builder = self.builder
         if builder is not None:
             self._take(builder)
@@ -199,13 +202,13 @@ class ProducerBatch:
         self.data = builder.build()
 
     def persisted(self) -> Persisted:
-        """Whether its records may be in the log although there was no successful response."""
+        """Return whether the records may be in the log without a successful response: UNKNOWN, or NO if they are certainly not."""
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Make the outcome that the caller has stored final, and report to AckBuffers.
+        """Make the outcome that the caller has stored final, and settle the AckBuffer sequences. Return False if there is a final outcome.
 
-        False if there is one already, as for a late response.
+        Raises IllegalStateError if the batch has succeeded already.
         """
         if self.final is not None:
             if self.final is Final.SUCCEEDED:
@@ -217,23 +220,26 @@ class ProducerBatch:
         return True
 
     def drop_bytes(self) -> None:
-        """Drop the records' bytes: Deliveries that users keep must not keep them in memory."""
+        """Drop the encoded records, so that a Delivery that the program keeps does not keep them in memory."""
         self.records_count = self.unsettled_count
         self.builder = None
         self.data = None
 
     def run_callbacks(self, log: Log) -> None:
-        """Call the callbacks in append order, without the engine's lock. An exception is logged, and the others are still called."""
+        """Call the callbacks in the order of the records. Log the exceptions that they raise. Called without the engine's lock."""
         callbacks, self.callbacks = self.callbacks, []
         for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
                 callback(delivery.metadata(), self.error_of(delivery.index))
             except BaseException as raised:
-                # SystemExit as well: an exception of a callback must not end the thread that serves all records.
+                # Catch SystemExit, too: an exception in one callback must not end the thread that runs the callbacks of all records.
                 log.error("%s: an on_delivery callback raised", self.tp, tp=self.tp, error=raised)
 
     def settle_acks(self) -> None:
-        """Acknowledge the sequences of written records, fail the others, and wake the waiters of a buffer once per run of its sequences."""
+        """Acknowledge the AckBuffer sequences of written records, and fail the sequences of the other records.
+
+        For consecutive sequences of one AckBuffer, its waiters are woken only once.
+        """
         acks, self.acks = self.acks, []
         buffer: AckWindow = acks[0]
         succeeded = self.succeeded
@@ -245,7 +251,7 @@ class ProducerBatch:
         buffer._wake()
 
     def share_charge(self, parts: Sequence[ProducerBatch]) -> None:
-        """Divide the charge of this batch among its parts."""
+        """Divide the charge of this batch in the BufferPool among its parts."""
         each, left = divmod(self.charged, len(parts))
         for part in parts:
             part.charged = each
@@ -253,7 +259,7 @@ class ProducerBatch:
         self.charged = 0
 
     def split_into(self, parts: Sequence[ProducerBatch]) -> None:
-        """Split into parts, in order. The promise is settled after theirs."""
+        """Move the callbacks and AckBuffer sequences to the parts of this batch. The promise is resolved after those of all parts."""
         starts = [0, *accumulate(part.records_count for part in parts)][:-1]
         self.parts = (starts, list(parts))
         for delivery, callback in zip(self.callbacks[::2], self.callbacks[1::2], strict=True):
@@ -283,7 +289,10 @@ class ProducerBatch:
         return parts[which], index - starts[which]
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return the metadata of a record; offset -1 while it is unknown or if the record failed."""
+        """Return the metadata of the record at an index. The offset is -1 while it is unknown, and if the record has failed.
+
+        timestamp: the record's own, in ms; used unless the broker sent a LogAppendTime. key_size, value_size: bytes; -1 for null.
+        """
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.metadata(inner, timestamp, key_size, value_size)
@@ -292,7 +301,7 @@ class ProducerBatch:
         return RecordMetadata(self.tp.topic, self.tp.partition, offset, when, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return the error of a record, None on success, and note that the program has read it."""
+        """Return the error of the record at an index, None without one, and note that the program has read the error."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.error_of(inner)
@@ -302,7 +311,7 @@ class ProducerBatch:
         return error
 
     def failure_of(self, index: int) -> KafkaError | None:
-        """Return the error of a record, None on success."""
+        """Return the error of the record at an index, None without one, but do not note that the program has read it."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.failure_of(inner)
@@ -311,9 +320,9 @@ class ProducerBatch:
 
     @property
     def unasked(self) -> int:
-        """How many of its records have failed without the program reading the error."""
+        """How many records of a failed batch have an error that the program has not read."""
         return self.records_count - len(self.asked)
 
     def remember(self, code: ErrorCode, whence: str) -> None:
-        """Store the last error for the text of a delivery timeout."""
+        """Store the error of an attempt, for the message of a later DeliveryTimeout. whence: text about where the error came from."""
         self.last_error = f"{code.name} {whence}" if whence else code.name

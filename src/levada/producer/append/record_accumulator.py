@@ -1,8 +1,8 @@
 """The queues of batches, one per partition: send() appends at the right, the Sender drains at the left (RecordAccumulator in Java).
 
-Records and rows of columns are appended by the Appender, in threads of the program, and if possible without the engine's lock. All else is
-done under the lock, and nothing here blocks: a caller without memory gets a Ticket. Before any method reads the queues, it adopts the
-batches that the appender has opened (adopt). Backlogs knows which partitions can be sent to which broker; the Sender talks to brokers.
+The Appender appends records and Arrow rows, in threads of the program, and if possible without the engine's lock. All other methods run
+under the lock. Nothing here blocks: a caller gets a Ticket if memory is short. A method that reads the queues first calls adopt(), which
+queues the batches that the Appender has opened. Backlogs tracks which partitions can be sent to which broker; the Sender sends requests.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from levada.types import Headers
 
 
 class RowsOfPartition(Protocol):
-    """Rows of columns that go to one partition (levada.record.columnar.PartitionRows)."""
+    """Arrow rows for one partition (levada.record.columnar.PartitionRows)."""
 
     @property
     def partition(self) -> int:
-        """The number of the partition."""
+        """The partition number."""
         ...
 
     @property
     def writer(self) -> RowWriter:
-        """Writes the rows into a batch."""
+        """The object that writes rows into a batch."""
         ...
 
     @property
     def rows(self) -> memoryview:
-        """The numbers of this partition's rows in the writer."""
+        """The row numbers, in the writer, of this partition's rows."""
         ...
 
     @property
     def sizes(self) -> memoryview:
-        """By row number, for all rows of the writer: the largest size that a batch with only this row can have."""
+        """For all rows of the writer, by row number: the largest possible size, in bytes, of a batch with this row alone."""
         ...
 
     def size_at(self, index: int) -> int:
@@ -63,9 +63,9 @@ class RowsOfPartition(Protocol):
 
 
 class AppendedRows(NamedTuple):
-    """The result of append_rows(): the rows from `first` to below `end` are in the batch.
+    """The result of append_rows(): rows[first:end] are in the batch.
 
-    first_index: the position in the batch of the record of rows[first].
+    first_index: the index in the batch of the record made from rows[first].
     """
 
     batch: ProducerBatch
@@ -74,7 +74,7 @@ class AppendedRows(NamedTuple):
 
 
 class ToSend(NamedTuple):
-    """The serialized fields of a record."""
+    """A serialized record. partition: None if it is not chosen yet. timestamp: ms since the epoch. callback, ack: arguments of send()."""
 
     topic: str
     partition: int | None
@@ -87,7 +87,10 @@ class ToSend(NamedTuple):
 
 
 class AccumulatorSettings(NamedTuple):
-    """The settings of a RecordAccumulator. Fields have the names of the options; times are in milliseconds."""
+    """The settings of a RecordAccumulator, named after the producer's options. Times are in ms, sizes in bytes.
+
+    codec, level: compression.type and the level; None means the default level of the codec.
+    """
 
     batch_size: int
     linger_ms: int
@@ -116,10 +119,10 @@ class RecordAccumulator:
         partitioning: Partitioning,
         wake: Callable[[bool], None] = lambda due_now: None,
     ) -> None:
-        """defer: runs functions later, in order and without the engine's lock; a batch's callbacks run in such a function.
+        """defer: runs a function later, without the engine's lock and in the order of the calls; used to run the callbacks of a batch.
 
-        settled: called with the batch after its callbacks have run. log: receives the exceptions that callbacks raise. A finished
-        batch with callbacks is in `unsettled` until settled() has called settle(), which resolves the batch's promise.
+        settled: called with a batch after its callbacks have run; it has to call settle(), which resolves the batch's promise. Until then,
+        the batch is in `unsettled`. log: logs the exceptions that callbacks raise. wake: called by the Appender to wake the engine.
         """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}
@@ -158,11 +161,11 @@ class RecordAccumulator:
 
     @property
     def full(self) -> deque[ProducerBatch]:
-        """Full batches, which any thread may compress."""
+        """Closed batches that are not yet compressed. Any thread may take one with claim_full()."""
         return self.appender.full
 
     def adopt(self) -> None:
-        """Adopt the batches that the appender has opened and filled since the last call."""
+        """Queue the batches that the Appender has opened since the last call, and note which batches it has closed."""
         appender = self.appender
         if not appender.has_news:
             return
@@ -177,7 +180,7 @@ class RecordAccumulator:
     # Topics
 
     def topic(self, name: str, snapshot: ClusterSnapshot) -> TopicQueues:
-        """Return the queues of a topic; a new topic gets its partitions from the snapshot."""
+        """Return the queues of a topic, made if needed, with the partitions and leaders of the metadata snapshot."""
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = TopicQueues(name, self._rng, self._batch_size, self.backlogs.of(None))
@@ -187,12 +190,12 @@ class RecordAccumulator:
         return topic
 
     def refresh(self, snapshot: ClusterSnapshot, wanted: Collection[str]) -> list[TopicQueues]:
-        """Learn partitions and leaders from a new snapshot; drop and return topics that are neither wanted nor used any more."""
+        """Update partitions and leaders from a metadata snapshot. Drop and return topics that are not in `wanted` and have no batches."""
         dropped = []
         for name in list(self.topics):
             topic = self.topic(name, snapshot)
             if name not in wanted and topic.is_idle:
-                # Removed before the second check, so that the appender cannot open a batch after it.
+                # Remove the topic before checking again. After that, the Appender cannot open a batch for it.
                 del self.topics[name]
                 self.adopt()
                 if topic.is_idle:
@@ -204,15 +207,19 @@ class RecordAccumulator:
     # Appending
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Accept records from now on, or refuse them with an error: a transactional producer needs an open transaction."""
+        """Accept records from now on, or refuse them. refusal: makes the error for a refused record; None accepts records.
+
+        The TransactionManager refuses records while no transaction is open.
+        """
         self.refusal = refusal
         self.appender.takes_records = refusal is None and not self.closed
 
     def append(self, record: ToSend, now_ms: int, ticket: Ticket | None = None) -> Delivery | Ticket | None:
-        """Append a record, in a new batch if needed; None if metadata does not have the topic or partition.
+        """Append a record, in a new batch if needed. Return None if metadata does not have the topic or the partition.
 
-        Returns a Ticket if memory is short: wait for its promise, call again with it, and cancel it in the end, even if it was not used,
-        because another thread has opened a batch meanwhile. Raises RecordTooLargeError, ClosedError.
+        Returns a Ticket if memory is short. Then the caller waits for the ticket's promise, and calls again with the ticket. In the end it
+        always cancels the ticket, which may be unused because another thread has opened a batch. Raises RecordTooLargeError, ClosedError,
+        and the error of admit().
         """
         self._check_open()
         bound = self._checked_size(record)
@@ -228,7 +235,7 @@ class RecordAccumulator:
                 continue
             queue = self._queue_for(topic, record)
             if queue.tail is not None:
-                # There is no memory for it to grow, so it is due at once.
+                # The open batch cannot grow, because memory is short. Close it, so that it is sent at once.
                 self.appender.close(queue)
             size = batch_memory(bound, record.callback, record.ack)
             if not self._charge(size, ticket):
@@ -239,7 +246,7 @@ class RecordAccumulator:
                 return delivery
 
     def _open(self, queue: PartitionQueue, record: ToSend, allowance: int, now_ms: int) -> Delivery | None:
-        """Open a batch that is charged already; None if another thread has opened one meanwhile."""
+        """Open a batch whose memory is already charged. Return None if another thread has opened a batch meanwhile."""
         delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback, record.ack)
         try:
             batch = self.appender.begin(queue, allowance, now_ms, delivery, *record[2:])
@@ -253,7 +260,7 @@ class RecordAccumulator:
     def append_rows(
         self, topic_name: str, rows: RowsOfPartition, first: int, now_ms: int, ticket: Ticket | None = None
     ) -> AppendedRows | Ticket | None:
-        """Append rows[first], ... as far as they fit into one batch. Returns a Ticket or None like append()."""
+        """Append rows.rows[first] and the following rows as far as they fit into one batch. Return a Ticket or None like append()."""
         self._check_open()
         while True:
             topic = self.topics.get(topic_name)
@@ -273,11 +280,11 @@ class RecordAccumulator:
                 return AppendedRows(batch, index, end)
             self.pool.release(charged)
             if queue.tail is batch:
-                # There is no memory for it to grow, so it is due at once.
+                # The open batch cannot grow, because memory is short. Close it, so that it is sent at once.
                 self.appender.close(queue)
 
     def append_sealed(self, sealed: Sealed, now_ms: int, ticket: Ticket | None = None) -> ProducerBatch | Ticket | None:
-        """Queue a batch that was sealed elsewhere, after the batches of its partition. Returns a Ticket or None like append()."""
+        """Queue a batch from seal_arrow() behind the other batches of its partition. Return a Ticket or None like append()."""
         self._check_open()
         topic = self.topics.get(sealed.tp.topic)
         if topic is None or sealed.tp.partition >= topic.count:
@@ -291,7 +298,7 @@ class RecordAccumulator:
             return self.pool.enqueue(size)
         if queue.tail is not None:
             self.appender.close(queue)
-        # Records that were sent before come first.
+        # Queue the batches that the Appender has opened first: they have records of earlier calls.
         self.adopt()
         batch = ProducerBatch.sealed(queue, sealed, charged=size, created_ms=now_ms, waiter=self.appender.waiter)
         self._track(batch)
@@ -301,7 +308,7 @@ class RecordAccumulator:
 
     def next_sticky(self, topic: TopicQueues, now_ms: int) -> int:
         """Choose the next sticky partition of a topic and return it."""
-        # A topic that has disappeared from metadata has no count, but it had partitions.
+        # The count of a topic that is no longer in metadata is 0, but its queues still exist.
         queues = topic.partitions[: topic.count] or topic.partitions
         usable = [queue for queue in queues if queue.leader is not None and not self._is_stalled(queue.leader, now_ms)]
         candidates = usable or [queue for queue in queues if queue.leader is not None] or queues
@@ -309,7 +316,10 @@ class RecordAccumulator:
         return topic.sticky.move([queue.tp.partition for queue in candidates], lengths)
 
     def sticky_shares(self, topic: TopicQueues, clock: Clock, lock: AbstractContextManager[object]) -> Iterator[tuple[int, int]]:
-        """Yield sticky partitions for keyless rows, and how many bytes each takes: first the rest of the current one."""
+        """Yield (partition, bytes) pairs without end: a sticky partition, and how many bytes of rows without a key to send to it.
+
+        The first pair is the current sticky partition with its unused bytes, if there are any.
+        """
         with lock:
             left = self._sticky_room(topic)
         if left > 0:
@@ -328,7 +338,10 @@ class RecordAccumulator:
         return sticky.limit - HEADER_SIZE - sticky.produced - (0 if tail is None else tail.size)
 
     def claim_full(self) -> ProducerBatch | None:
-        """Return a full batch to the calling thread, which seals it without the lock and then calls sealed()."""
+        """Return a full batch that is not compressed yet; None without one. The calling thread seals it without the engine's lock.
+
+        Then it calls sealed(). The batch is not sent in between.
+        """
         self.adopt()
         while self.full:
             batch = self.full.popleft()
@@ -339,7 +352,7 @@ class RecordAccumulator:
         return None
 
     def sealed(self, batch: ProducerBatch) -> None:
-        """Allow a claimed batch to be drained."""
+        """Allow the Sender to drain a batch again that claim_full() returned."""
         batch.sealing = False
         if batch.final is not None:
             batch.drop_bytes()
@@ -370,7 +383,10 @@ class RecordAccumulator:
         return record.partition is None and self.partitioning.for_key(record.key, 1) == STICKY
 
     def _moved_on(self, topic: TopicQueues, record: ToSend, now_ms: int) -> bool:
-        """Move the sticky partition if the record goes there, its share is used up, and no batch would be closed early."""
+        """Choose a new sticky partition for a record without a key, unless the current one has an open batch or has had too few bytes.
+
+        Return whether a new one was chosen.
+        """
         sticky = topic.sticky
         if not self._sticks(record) or not sticky.is_due or (sticky.current >= 0 and topic.partitions[sticky.current].tail is not None):
             return False
@@ -390,11 +406,11 @@ class RecordAccumulator:
 
     @property
     def all_due(self) -> bool:
-        """Whether all batches are due: memory is short, a flush() is running, or the producer is closed."""
+        """Whether to send all batches without waiting for linger.ms: memory is short, a flush() is running, or the producer is closed."""
         return self.flushes > 0 or self.closed or self.pool.queued > 0
 
     def ready(self, now_ms: int) -> Ready:
-        """Return the leaders that are due, and when to check again."""
+        """Return the leaders with batches to send now, and when to check again."""
         self.adopt()
         return self.backlogs.ready(now_ms, all_due=self.all_due)
 
@@ -403,7 +419,7 @@ class RecordAccumulator:
         return bool(self._availability_timeout_ms) and since is not None and now_ms - since > self._availability_timeout_ms
 
     def note_readiness(self, node: int, ready: bool, now_ms: int) -> None:
-        """Note since when a leader with batches cannot be sent to (partitioner.availability.timeout.ms)."""
+        """Note whether requests can be sent to a leader that has batches, for partitioner.availability.timeout.ms."""
         if ready:
             self._stalled_since.pop(node, None)
         else:
@@ -412,7 +428,10 @@ class RecordAccumulator:
     # Draining
 
     def drain(self, node: int, now_ms: int, numbering: Numbering | None) -> list[ProducerBatch]:
-        """Take at most one batch per partition for one request, sealed and numbered. Partitions without a place come first next time."""
+        """Take batches for one request to a node, at most one per partition, up to max.request.size. Seal and number them.
+
+        Partitions that do not fit into this request come first in the next one.
+        """
         drained: list[ProducerBatch] = []
         total = 0
         for queue in self.backlogs.queues(node):
@@ -431,7 +450,7 @@ class RecordAccumulator:
         if queue.tail is batch:
             queue.close_tail(False)
         queue.batches.popleft()
-        # Moved to the end if it has more batches: the next request begins with other partitions.
+        # A partition with more batches is moved to the end, so that the next request begins with other partitions.
         self.backlogs.remove(queue)
         self.backlogs.place(queue)
         batch.seal()
@@ -441,12 +460,12 @@ class RecordAccumulator:
             queue.in_flight.append(batch)
 
     def mute(self, queue: PartitionQueue) -> None:
-        """Do not send a partition until its request is answered: one request in flight keeps the order."""
+        """Send no more batches of a partition until its request has ended. This keeps the order if only one request may be in flight."""
         queue.muted = True
         self.backlogs.place(queue)
 
     def going_to_sleep(self) -> bool:
-        """Tell the appender when the engine will check again. False if the appender has opened or filled a batch meanwhile."""
+        """Note when the engine will check each leader again. Return False if the Appender has opened or closed a batch meanwhile."""
         self.backlogs.going_to_sleep()
         return not self.appender.has_news
 
@@ -458,7 +477,7 @@ class RecordAccumulator:
         self.backlogs.place(batch.queue)
 
     def put_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Replace a split batch by its parts. They share its charge, because there may be no other memory."""
+        """Replace a split batch by its parts. Divide its charge among them, because the BufferPool may have no free memory."""
         batch.share_charge(parts)
         batch.queue.replace(batch, parts)
         self.backlogs.place(batch.queue)
@@ -470,7 +489,7 @@ class RecordAccumulator:
         batch.drop_bytes()
 
     def expired(self, now_ms: int) -> Iterator[ProducerBatch]:
-        """Yield the batches older than delivery.timeout.ms, including those in flight; the caller fails them."""
+        """Yield the batches that are older than delivery.timeout.ms, also if they are in flight. The caller fails them."""
         self.adopt()
         if now_ms < self.next_expiry_ms:
             return
@@ -478,7 +497,10 @@ class RecordAccumulator:
         self.next_expiry_ms = min((batch.created_ms for batch in self.incomplete), default=NEVER_MS) + self.delivery_timeout_ms
 
     def complete(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
-        """Complete a batch that the broker has written."""
+        """Complete a batch that the broker has written. base_offset: -1 if unknown. log_append_time_ms: -1 without LogAppendTime.
+
+        No effect if the batch has failed already.
+        """
         if batch.final is None:
             batch.base_offset, batch.log_append_time_ms = base_offset, log_append_time_ms
             self._finish(batch, Final.SUCCEEDED)
@@ -486,7 +508,7 @@ class RecordAccumulator:
     def fail(
         self, batch: ProducerBatch, error: KafkaError, *, final: Final = Final.FAILED, record_errors: dict[int, KafkaError] | None = None
     ) -> None:
-        """Fail a batch. A late response does not change that."""
+        """Fail a batch. No effect if its outcome is final already. record_errors: errors of single records, by their index in the batch."""
         if batch.final is None:
             batch.error = error
             batch.record_errors = record_errors or {}
@@ -494,7 +516,7 @@ class RecordAccumulator:
             self._finish(batch, final)
 
     def off_the_wire(self, batch: ProducerBatch) -> None:
-        """Note that the request of a batch has ended. The memory of a batch that failed meanwhile is released only now."""
+        """Note that the request with a batch has ended. If the batch failed before, its memory is released now."""
         batch.on_the_wire = False
         batch.queue.muted = False
         self.backlogs.place(batch.queue)
@@ -502,13 +524,13 @@ class RecordAccumulator:
             self._release(batch)
 
     def abort(self, error: Callable[[ProducerBatch], KafkaError]) -> None:
-        """Fail everything that is not final."""
+        """Fail all batches whose outcome is not final. error: makes the error for a batch."""
         self.adopt()
         for batch in list(self.incomplete):
             self.fail(batch, error(batch), final=Final.ABORTED)
 
     def close(self, ended: Ended) -> None:
-        """Accept no more records; waits for memory fail."""
+        """Accept no more records, and fail the callers that wait for memory. ended: makes the error."""
         self._ended = ended
         self.closed, self.appender.takes_records = True, False
         self.adopt()
@@ -548,13 +570,13 @@ class RecordAccumulator:
         self._settled(batch)
 
     def settle(self, batch: ProducerBatch) -> None:
-        """Resolve the promise of a batch: its callbacks have run."""
+        """Resolve the promise of a batch, after its callbacks have run."""
         del self.unsettled[batch]
         self._resolve(batch)
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
-        """Drop the bytes of a final batch when no request needs them, and release its memory when its callbacks have run as well."""
+        """Drop the bytes of a final batch, and release its memory if its callbacks have run. No effect while its request is in flight."""
         if batch.on_the_wire:
             return
         if not batch.sealing:

@@ -1,4 +1,4 @@
-"""Record batches that were sealed elsewhere (seal_arrow()), as the producer takes them."""
+"""Record batches that seal_arrow() has made, perhaps in another process, and that the producer only has to send."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ NO_PRODUCER = -1
 
 
 class Sealed:
-    """One sealed batch, with the interface of a builder. The bytes are a copy, because a producer writes its id into them."""
+    """One sealed batch, with the interface of a RecordBatchBuilder. `data` must be a copy: the producer writes its producer id into it."""
 
     def __init__(self, tp: TopicPartition, data: bytearray, records_count: int) -> None:
         self.tp = tp
         self.records_count = records_count
         self.records_size = len(data) - HEADER_SIZE
-        # Unknown without decompressing the records.
+        # 0 means unknown. Only decompressing the records would tell.
         self.largest_record = 0
         self._data = data
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return HEADER_SIZE + self.records_size
 
     def build(self) -> bytearray:
-        """Return the bytes."""
+        """Return the encoded batch."""
         return self._data
 
 
 def checked(batch: SealedBatch, max_request_size: int) -> Sealed:
-    """Check a batch, which may come from another process, and return it as the producer takes it.
+    """Check a batch that may come from another process, and return a copy for the producer. max_request_size: bytes.
 
-    Raises CorruptRecordError unless it is one complete record batch of magic 2 with a right checksum, without a producer id and without
-    gaps. Raises RecordTooLargeError if it exceeds max.request.size.
+    Raises CorruptRecordError unless the data is exactly one data batch of magic 2, with a correct checksum, without a producer id and
+    without gaps in its offsets. Raises RecordTooLargeError if the data exceeds max.request.size.
     """
     tp = TopicPartition(batch.topic, batch.partition)
     what = f"sealed batch for {tp} ({len(batch.data)} bytes)"

@@ -1,8 +1,8 @@
-"""The waits of send() and send_arrow(): for metadata of a new topic, and for memory.
+"""The part of send() and send_arrow() that may wait: for the metadata of a new topic, and for memory.
 
-All methods are flows that a driver runs in the caller's thread or task (levada.base.flow.CallerFlow). They take the engine's lock for
-moments, compress without it, and yield where they wait. A flow that is interrupted, by Ctrl-C or a cancelled task, releases what it holds
-when it is closed.
+The calls are flows that a driver runs in the caller's thread or task (levada.base.flow.CallerFlow). They hold the engine's lock only
+briefly, compress batches without the lock, and yield where they wait. If Ctrl-C or a cancelled task interrupts a flow, closing the flow
+gives back its memory.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ from levada.types import PartitionInfo, TopicPartition
 T = TypeVar("T")
 
 RAISED = (ClosedError, IllegalStateError, TransactionAbortableError)
-"""Errors that do not concern a single record. send() raises them, and fatal errors."""
+"""Errors that do not concern a single record. send() raises these and fatal errors; other errors are reported by the Delivery."""
 
 
 class Limit(NamedTuple):
-    """How long a call may wait: as text for errors, and in seconds."""
+    """The time limit of a call. text: for error messages, such as "max.block.ms=60000"."""
 
     text: str
     seconds: float
 
 
 class Appending:
-    """The flows of send(), send_arrow() and partitions_for(); max.block.ms bounds all waits of one of them together.
+    """The flows of send(), send_arrow() and partitions_for().
 
-    may_wait: False if the calling thread would wait for itself, as in a callback. Then a call that would wait fails at once.
+    max.block.ms limits the total wait of one send(), and the wait of send_arrow() for each batch. may_wait: False if the calling thread
+    must not wait, because it is the thread that would end the wait, as in a callback. Then a call that would wait fails at once.
     """
 
     def __init__(
@@ -79,15 +80,18 @@ class Appending:
 
     @property
     def transaction_number(self) -> int:
-        """How many transactions have begun."""
+        """How many transactions this producer has begun so far. It identifies the current transaction."""
         return self._accumulator.transactions_begun
 
     def deadline_ms(self, *, may_wait: bool = True) -> int:
-        """Return the deadline of a call that begins now."""
+        """Return the deadline in ms of a call that begins now: after max.block.ms, or now if may_wait is False."""
         return self._host.now_ms() + (self._max_block_ms if may_wait else 0)
 
     def send(self, record: ToSend, *, may_wait: bool = True) -> CallerFlow[Delivery]:
-        """Append a record, and wait for metadata or memory if needed. The Delivery has the error of a record that is refused."""
+        """Append a record, and wait for metadata or memory if needed.
+
+        If the record is refused, the Delivery has the error. Raises fatal errors and the types in RAISED.
+        """
         deadline_ms = self.deadline_ms(may_wait=may_wait)
         append = partial(self._accumulator.append, record)
         try:
@@ -108,10 +112,11 @@ class Appending:
     def send_rows(
         self, topic: TopicQueues, rows: RowsOfPartition, outcomes: ArrowOutcomes, transaction_number: int, *, may_wait: bool = True
     ) -> CallerFlow[bool]:
-        """Append rows of columns to their partition, and note the outcome of each. False if the last of them could not be appended.
+        """Append rows to their partition, and add the outcome of every row to `outcomes`. Return False if an error stopped this early.
 
-        transaction_number: that of the transaction in which the call began; no row goes into another one.
-        Raises a KafkaError, except TimeoutError, only while no row of the call has an outcome: rows that were appended keep theirs.
+        transaction_number: the number of the transaction in which the call began; the rows are appended only while it is the current one.
+        Raises a KafkaError only if `outcomes` is still empty and the error is no TimeoutError. Otherwise the remaining rows of this
+        partition get the error as their outcome.
         """
         tp = TopicPartition(topic.name, rows.partition)
         first = 0
@@ -137,7 +142,10 @@ class Appending:
     def send_sealed(
         self, sealed: Sealed, first_row: int, outcomes: ArrowOutcomes, transaction_number: int, *, may_wait: bool = True
     ) -> CallerFlow[None]:
-        """Queue a batch that was sealed elsewhere, and note the outcome of its records, which are numbered from first_row on."""
+        """Queue a batch from seal_arrow(), and add the outcomes of its records to `outcomes`. first_row: row number of the first record.
+
+        Raises a KafkaError if the batch cannot be queued.
+        """
         append = partial(self._accumulator.append_sealed, sealed)
         try:
             batch = yield from self._append(append, sealed.tp, self.deadline_ms(may_wait=may_wait), transaction_number)
@@ -149,7 +157,7 @@ class Appending:
     # Metadata
 
     def topic(self, name: str) -> TopicQueues:
-        """Return the queues of a topic, whether or not it is in metadata."""
+        """Return the queues of a topic, and make them if needed. Their `count` is 0 if the topic is not in metadata."""
         return self._accumulator.topic(name, self._metadata.snapshot)
 
     def await_topic(
@@ -157,8 +165,9 @@ class Appending:
     ) -> CallerFlow[TopicQueues]:
         """Return a topic's queues once metadata has the topic and the partition.
 
-        deadline_ms: None means max.block.ms. limit: the time limit that error texts name; None means max.block.ms.
-        Its errors have persisted=NO: the record was not appended.
+        partition: None waits for the topic only. deadline_ms: None means max.block.ms from now. limit: the time limit that error messages
+        name; None means max.block.ms. Raises errors with persisted=NO: MetadataTimeout, UnknownTopicOrPartitionError, or a permanent error
+        of the topic.
         """
         metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
@@ -185,18 +194,21 @@ class Appending:
                 raise
 
     def partitions_for(self, name: str, deadline_ms: int | None = None, limit: Limit | None = None) -> CallerFlow[list[PartitionInfo]]:
-        """Describe a topic's partitions, from metadata. deadline_ms, limit: see await_topic()."""
+        """Wait for a topic's metadata and return its partitions. deadline_ms, limit: as for await_topic()."""
         yield from self.await_topic(name, None, deadline_ms, limit)
         known = self._metadata.topic(name)
         return [] if known is None else list(known.partitions)
 
     def _check_topic(self, name: str, *, is_news: bool) -> None:
-        """Raise a permanent error of a topic in metadata. is_news: whether this call cannot get newer metadata."""
+        """Raise the permanent error that metadata has for a topic, if any.
+
+        is_news: whether to raise TOPIC_AUTHORIZATION_FAILED as well, because this call has fetched metadata already or cannot fetch any.
+        """
         known = self._metadata.topic(name)
         if known is None or known.error not in FINAL_TOPIC_ERRORS:
             return
         if known.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            # The permission may have been granted since. Waiting for metadata.max.age.ms would be too long.
+            # The permission may have been granted since the last metadata response, so fetch metadata before metadata.max.age.ms is over.
             if not is_news:
                 return
             self._metadata.request_update()
@@ -229,7 +241,10 @@ class Appending:
         deadline_ms: int,
         transaction_number: int,
     ) -> CallerFlow[T]:
-        """Call `append` until it succeeds, and wait for metadata or memory in between; only within the transaction of that number."""
+        """Call `append` until it succeeds. Wait for memory if it returns a Ticket, and for metadata if it returns None.
+
+        Raises IllegalStateError if the transaction with that number is not the current one any more.
+        """
         ticket: Ticket | None = None
         try:
             while True:
@@ -259,7 +274,7 @@ class Appending:
             )
 
     def _cancel(self, ticket: Ticket) -> None:
-        """Give back the memory of a ticket; another thread may be waiting for it."""
+        """Give back the memory of a ticket, because another thread may be waiting for memory."""
         with self._host.lock:
             self._accumulator.pool.cancel(ticket)
 
@@ -279,7 +294,7 @@ class Appending:
         raise BufferExhaustedError(f"{what} did not become free within {self._limit.text}; {why}; persisted: no")
 
     def _await_credit(self, deadline_ms: int) -> CallerFlow[None]:
-        """Wait while failed records alone take more than buffer.memory, because callbacks run slower than records fail."""
+        """Wait while more than buffer.memory is charged. This happens if records fail faster than their callbacks run."""
         if self._accumulator.pool.available >= 0 or self._host.now_ms() >= deadline_ms:
             return
         with self._host.lock:
@@ -290,7 +305,7 @@ class Appending:
             self._cancel(ticket)
 
     def _until(self, promise: Promise[Any], deadline_ms: int) -> CallerFlow[bool]:
-        """Wake the engine, and wait for a promise. False if the time is over first."""
+        """Let the engine act, and wait for a promise. Return False if the deadline comes first."""
         if promise.done or deadline_ms <= self._host.now_ms():
             return promise.done
         self._host.look()

@@ -1,8 +1,8 @@
 # cython: annotation_typing=False
 """The sticky partition of records without a key (KIP-480, KIP-794).
 
-Such records go to one partition until it has about `batch.size` bytes of them, so that batches get full, and then to the next one. With
-adaptive partitioning, partitions with shorter queues are more likely to be chosen.
+These records are sent to one partition until it has about `batch.size` bytes of them, so that batches get full. Then another partition is
+chosen. With partitioner.adaptive.partitioning.enable, partitions with fewer queued batches are more likely to be chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from itertools import accumulate
 
 
 class StickyPartition:
-    """The current partition of records without a key, for one topic."""
+    """The current partition for records without a key, of one topic.
+
+    current: -1 before the first choice. limit, produced: bytes; the next partition is chosen when `produced` reaches `limit`.
+    """
 
     __slots__ = ("_random", "current", "limit", "produced")
 
@@ -26,15 +29,18 @@ class StickyPartition:
 
     @property
     def is_due(self) -> bool:
-        """Whether to choose the next partition. Called only without an open batch, so that batches are not closed early."""
+        """Whether to choose the next partition. The caller checks that this partition has no open batch, so that batches get full."""
         return self.current < 0 or self.produced >= self.limit
 
     def took(self, size: int, full: bool) -> None:
-        """Count a closed batch. A full one counts as the whole limit: it ends one record before it."""
+        """Count a closed batch of `size` bytes. A full batch counts as at least `limit`, because it may end one record below the limit."""
         self.produced += max(size, self.limit) if full else size
 
     def move(self, candidates: Sequence[int], queue_lengths: Sequence[int] | None = None) -> int:
-        """Choose the next partition: at random, or weighted by the queue lengths of the candidates, if given."""
+        """Choose the next partition at random and return it.
+
+        queue_lengths: queued batches of each candidate, in the same order; a shorter queue is more likely. None: all are equally likely.
+        """
         self.produced = 0
         self.current = candidates[self._draw(len(candidates), queue_lengths)]
         return self.current
