@@ -1,1 +1,1 @@
-"""The results of sends: Delivery, the rows of an Arrow call, acknowledgements, and failures that the program has not read."""
+"""The results of send() and send_arrow(): Delivery, ArrowDelivery, AckBuffer sequences, and failures that the program has not read."""

@@ -21,7 +21,7 @@ NOT_SENT = -1
 
 
 class ArrowReport(NamedTuple):
-    """How many rows were sent, and how many of them failed."""
+    """The numbers of rows of a send_arrow() call. rows: all rows. failed: the rows that were not written."""
 
     rows: int
     failed: int
@@ -37,11 +37,11 @@ class ArrowOutcomes:
         self._asked = False
 
     def add(self, outcome: Outcome, first: int, rows: Sequence[int]) -> None:
-        """Add rows by their numbers, with their batch and the index of the first row in it."""
+        """Add the outcome of rows: their batch or a FailedSend. first: the index of the first row in `outcome`. rows: row numbers."""
         self._batches.append((outcome, first, rows))
 
     def reject(self, rows: Iterable[RejectedRow]) -> KafkaError | None:
-        """Add rows that cannot be sent; return the error of the first one."""
+        """Add rows that cannot be sent, as (row number, reason). Return the error of the first of them; None without any."""
         first: KafkaError | None = None
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
@@ -51,26 +51,29 @@ class ArrowOutcomes:
         return first
 
     def settle_ack(self, ack: Ack) -> None:
-        """Acknowledge a sequence when every row is written, or fail it with the error of the first failed row. Under the engine's lock."""
+        """Acknowledge an AckBuffer sequence once all rows are written, or fail it with the error of the first failed row.
+
+        Called under the engine's lock.
+        """
         settle_together(ack, self.promises, self.first_error)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no row."""
+        """Whether add() was not called yet. Rejected rows do not count."""
         return not self._batches
 
     @property
     def unasked(self) -> int:
-        """How many rows cannot be sent and have an error that the program has not read. Batches count their own failed rows."""
+        """How many rejected rows have an error that the program has not read. Each batch counts its own failed rows."""
         return 0 if self._asked else len(self._rejected)
 
     @property
     def error(self) -> KafkaError | None:
-        """The error of the first row that cannot be sent; None without one."""
+        """The error of the first rejected row; None without one."""
         return self._rejected[0][1] if self._rejected else None
 
     def done(self) -> bool:
-        """Whether every row was acknowledged or has failed."""
+        """Whether every row was acknowledged or has failed. Never waits."""
         return all(outcome.promise.done for outcome, _, _ in self._batches)
 
     @property
@@ -80,30 +83,30 @@ class ArrowOutcomes:
 
     @property
     def waits_for(self) -> str:
-        """What a wait is for, as text for errors."""
+        """The event that result() waits for, as text for a TimeoutError."""
         return f"{self._topic}: the acknowledgement of all rows"
 
     def first_error(self) -> KafkaError | None:
-        """Return the error of the first failed row; None if all were written."""
+        """Return the error of the failed row with the lowest number; None if all rows were written."""
         first = min(self._errors(), key=lambda failed: failed[0], default=None)
         return None if first is None else first[1]
 
     def failure(self) -> tuple[int, KafkaError | None]:
-        """Return how many rows there are, and the error of one of them, without noting that it was read."""
+        """Return the number of rows, and the error of a failed row or None. Does not note that the program has read the error."""
         count = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
         places = ((outcome, index) for outcome, start, rows in self._batches if not outcome.succeeded for index in _places(start, rows))
         failed = (outcome.failure_of(index) for outcome, index in places)
         return count, self.error or next((error for error in failed if error is not None), None)
 
     def counts(self) -> ArrowReport:
-        """Count the rows."""
+        """Return the numbers of rows, without waiting."""
         rows = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
         return ArrowReport(rows, sum(1 for _ in self._errors()))
 
     def table(self) -> pa.RecordBatch:
-        """Return a record batch of row, partition, offset and error, in the order of the rows.
+        """Return a pyarrow.RecordBatch with the columns row, partition, offset and error, in the order of the rows, without waiting.
 
-        offset is -1 for a row that failed, or whose place the broker has forgotten; error is null for a row that was written.
+        offset: -1 for a failed row, or if the broker did not send the offset. error: null for a row that was written.
         """
         from levada.record.columnar import delivery_report
 
@@ -118,7 +121,7 @@ class ArrowOutcomes:
                 yield from ((row, error) for row, error in errors if error is not None)
 
     def _columns(self) -> Iterator[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]:
-        """Yield rows, their partition, offsets and errors, batch by batch."""
+        """Yield (row numbers, partition, offsets, errors) for each batch, and for each rejected row."""
         self._asked = True
         for outcome, start, rows in self._batches:
             indexes = _places(start, rows)
@@ -139,16 +142,17 @@ def _places(start: int, rows: Sequence[int]) -> range:
 
 
 class ArrowDelivery(ArrowOutcomes):
-    """The outcome of every row of one send_arrow() call."""
+    """The outcome of every row of one send_arrow() call, with methods that block the calling thread until all rows are done."""
 
     def __init__(self, topic: str, wait_for_all: WaitForAll) -> None:
         super().__init__(topic)
         self._wait_for_all = wait_for_all
 
     def result(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows; return how many there are, or raise the error of the first failed row.
+        """Wait for all rows and return their number, or raise the error of the first failed row.
 
-        timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over.
+        timeout: seconds; None waits until all rows are done, for about delivery.timeout.ms at most. Raises TimeoutError if the time is over
+        first; the rows are still being sent then.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -156,19 +160,20 @@ class ArrowDelivery(ArrowOutcomes):
         return self.counts()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for all rows and return the error of the first failed row; None if all were written."""
+        """Wait for all rows and return the error of the first failed row; None if all rows were written. timeout: as for result()."""
         self._wait(timeout)
         return self.first_error()
 
     def report(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows and count them; failed rows do not raise."""
+        """Wait for all rows and count them. Does not raise the errors of failed rows. timeout: as for result()."""
         self._wait(timeout)
         return self.counts()
 
     def to_arrow(self, timeout: float | None = None) -> pa.RecordBatch:
-        """Wait for all rows and return a record batch of row, partition, offset and error, in the order of the rows.
+        """Wait for all rows and return a pyarrow.RecordBatch with the columns row, partition, offset and error, in the order of the rows.
 
-        offset is -1 for a row that failed, or whose place the broker has forgotten; error is null for a row that was written.
+        offset: -1 for a failed row, or if the broker did not send the offset. error: null for a row that was written. timeout: as for
+        result().
         """
         self._wait(timeout)
         return self.table()

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
 """The result of send(): a small object with the outcome of one record.
 
-A [c] module, because every record has one; the C types are in delivery.pxd.
+A [c] module, because send() makes a Delivery for every record; the C types are in delivery.pxd.
 """
 
 from __future__ import annotations
@@ -14,40 +14,43 @@ from levada.errors import KafkaError, Persisted, TimeoutError, not_written
 from levada.types import RecordMetadata, TopicPartition
 
 Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
-"""Blocks the calling thread: (promise, timeout in seconds, what it waits for)."""
+"""A function that blocks the calling thread until a promise is settled: (promise, timeout in seconds or None, text for a TimeoutError)."""
 
 
 class Outcome(Protocol):
-    """Where a Delivery gets its outcome from: a producer batch, or a send that failed before it had one."""
+    """The object that has the outcome of a Delivery: a ProducerBatch or a FailedSend. waiter: None means that result() does not wait."""
 
     promise: Promise[Any]
     waiter: Waiter | None
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition of the record; its number is -1 if none was chosen."""
+        """The partition of the record; its number is -1 if no partition was chosen."""
         ...
 
     @property
     def succeeded(self) -> bool:
-        """Whether all records are written, in one batch."""
+        """Whether the broker has written all records, in a batch that was not split."""
         ...
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return the record's metadata, or a placeholder with offset -1. key_size, value_size: bytes, -1 for null or unknown."""
+        """Return the metadata of the record at an index. The offset is -1 while it is unknown, and if the record has failed.
+
+        timestamp: the record's own, in ms since the epoch. key_size, value_size: bytes; -1 for null or unknown.
+        """
         ...
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return the error of the record, and note that the program has read it."""
+        """Return the error of the record at an index, None without one, and note that the program has read the error."""
         ...
 
     def failure_of(self, index: int) -> KafkaError | None:
-        """Return the error of the record, without noting that: for internal checks."""
+        """Return the error of the record at an index, None without one, but do not note that the program has read it."""
         ...
 
 
 class Delivery:
-    """The outcome of one record. It may be dropped without effect on the record."""
+    """The outcome of one record. The record is sent even if the program drops this object."""
 
     __slots__ = ("_outcome", "index", "key_size", "timestamp", "value_size")
 
@@ -64,32 +67,36 @@ class Delivery:
 
     @property
     def promise(self) -> Promise[Any]:
-        """The promise that is settled when the record is done; for the public APIs."""
+        """The promise that is settled when done() becomes true. For the public APIs, not for programs."""
         return self._outcome.promise
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition of the record; its number is -1 if none was chosen."""
+        """The partition of the record; its number is -1 if no partition was chosen."""
         return self._outcome.tp
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the outcome and return the record's metadata.
+        """Wait until the record is acknowledged and return its metadata.
 
-        timeout: seconds; None waits until the record is done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over
-        (the record is still being sent), or the error of the record: `error.persisted` tells whether it may be in the log nevertheless.
+        timeout: seconds; None waits until the record is done, for about delivery.timeout.ms at most. Raises TimeoutError if the time is
+        over first; the record is still being sent then. Raises the error of a failed record; `persisted` of this error says whether the
+        record may be in the log.
         """
         error = self.exception(timeout)
         if error is not None:
-            # The records of a batch share the error. Each raise would add to its traceback, whose frames keep objects alive.
+            # All records of a batch share one error. Without this, every raise would make its traceback longer and keep more objects alive.
             raise error.with_traceback(None)
         return self.metadata()
 
     def metadata(self) -> RecordMetadata:
-        """Return the record's metadata as known now; offset -1 before it is acknowledged, and if it failed."""
+        """Return the record's metadata without waiting. The offset is -1 before the record is acknowledged, and if it has failed."""
         return self._outcome.metadata(self.index, self.timestamp, self.key_size, self.value_size)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
+        """Wait until the record is acknowledged or has failed. Return its error; None if the record was written.
+
+        timeout: as for result(). Raises TimeoutError if the time is over first.
+        """
         outcome = self._outcome
         if not outcome.promise.done and outcome.waiter is not None:
             try:
@@ -112,7 +119,10 @@ class Delivery:
 
 
 class FailedSend:
-    """The outcome of records that failed without a batch. callback_promise: settled when their callback has run; None without one."""
+    """The outcome of records that failed before they were in a batch. All of them have the same error.
+
+    callback_promise: settled when the callback of the record has run; None without a callback.
+    """
 
     __slots__ = ("_asked", "error", "promise", "records_count", "tp", "waiter")
 
@@ -135,25 +145,25 @@ class FailedSend:
         self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return a placeholder."""
+        """Return metadata with offset -1."""
         return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return the error."""
+        """Return the error, and note that the program has read it for the record at this index."""
         self._asked.add(index)
         return self.error
 
     def failure_of(self, index: int) -> KafkaError | None:
-        """Return the error."""
+        """Return the error, but do not note that the program has read it."""
         return self.error
 
     @property
     def unasked(self) -> int:
-        """How many of its failed records have an error that the program has not read."""
+        """How many of the records have an error that the program has not read."""
         return self.records_count - len(self._asked)
 
 
 def mark_under_way(late: TimeoutError) -> None:
-    """Mark the error of a wait for records: they are still being sent, and sending them again would write them twice."""
+    """Mark a TimeoutError of result() as not retriable. The records are still being sent, so sending them again could write them twice."""
     late.retriable = False
     late.persisted = Persisted.UNKNOWN

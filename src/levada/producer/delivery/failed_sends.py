@@ -1,4 +1,4 @@
-"""Records that failed before they were part of a batch, and whose callbacks have not run yet."""
+"""Records that failed before they were in a batch. Their callbacks run later, without the engine's lock."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from levada.producer.delivery.unread_failures import UnreadFailures
 from levada.types import RecordMetadata, TopicPartition
 
 MEMORY_PER_RECORD = 1024
-"""The charge of such a record in buffer.memory until its callback has run, for its error, Delivery and callback."""
+"""The bytes of buffer.memory charged for a failed record with a callback, until the callback has run."""
 
 
 class FailedSends:
     """The failed sends of one producer.
 
-    defer: runs a function without the engine's lock, in order. settled: called there after each callback. log: used there.
+    defer: runs a function later, without the engine's lock and in the order of the calls. settled: called after each callback, without the
+    lock, with the promise of the record; it has to call settle(). log: logs the exceptions that callbacks raise.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class FailedSends:
     ) -> None:
         self.waiter: Waiter | None = None
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Called for every such record: its transaction has failed."""
+        """Called with the error of every failed record. The TransactionManager then makes the transaction fail."""
         self._pool = pool
         self._unread = unread
         self._defer = defer
@@ -50,7 +51,7 @@ class FailedSends:
         return list(self._waiting)
 
     def add(self, record: ToSend, error: KafkaError) -> Delivery:
-        """Report a failed record with its Delivery, its AckBuffer and its callback."""
+        """Add a record that failed: fail its AckBuffer sequence, run its callback later, and return its Delivery."""
         self.failed(error)
         tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
         called: Promise[Any] | None = None if record.callback is None else Promise()
@@ -71,7 +72,7 @@ class FailedSends:
         self._defer(lambda: self._call_back(callback, metadata, error, called))
 
     def settle(self, called: Promise[Any]) -> None:
-        """Resolve the promise of a record: its callback has run."""
+        """Resolve the promise of a record and release its memory, after its callback has run."""
         del self._waiting[called]
         self._pool.release(MEMORY_PER_RECORD)
         called.resolve(None)
@@ -80,7 +81,7 @@ class FailedSends:
         try:
             callback(metadata, error)
         except BaseException as raised:
-            # SystemExit as well: an exception of a callback must not end the thread that serves all records.
+            # Catch SystemExit, too: an exception in one callback must not end the thread that runs the callbacks of all records.
             tp = TopicPartition(metadata.topic, metadata.partition)
             self._log.error("%s: an on_delivery callback raised", tp, tp=tp, error=raised)
         finally:

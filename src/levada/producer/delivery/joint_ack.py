@@ -1,4 +1,4 @@
-"""One AckBuffer sequence for many records: it is acknowledged when all of them are written."""
+"""One AckBuffer sequence for several records. The sequence is acknowledged when all of the records are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from levada.producer.delivery.delivery import Delivery
 
 
 def settle_together(ack: Ack, promises: Iterable[Promise[Any]], first_error: Callable[[], KafkaError | None]) -> None:
-    """Once all promises are settled, acknowledge the sequence, or fail it with the first error. Under the engine's lock."""
+    """Once all promises are settled, acknowledge an AckBuffer sequence, or fail it. Called under the engine's lock.
+
+    first_error: called then; returns the error to fail the sequence with, or None to acknowledge it.
+    """
     buffer, sequence = ack
 
     def settle() -> None:
@@ -25,7 +28,7 @@ def settle_together(ack: Ack, promises: Iterable[Promise[Any]], first_error: Cal
 
 
 def when_settled(promises: Iterable[Promise[Any]], then: Callable[[], None]) -> None:
-    """Call a function, under the engine's lock, once all promises are settled, or at once if they are."""
+    """Call a function once all promises are settled, or at once if they are settled already. Called under the engine's lock."""
     waited_for = list(promises)
     waiting = len(waited_for) + 1
 
@@ -44,7 +47,7 @@ def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
     """Like settle_together(), for the records of send_many()."""
 
     def first_error() -> KafkaError | None:
-        # All errors are read: the buffer reports the failure, so flush() need not warn about the others.
+        # Read all errors, not only the first: the AckBuffer reports the failure, so flush() must not warn about the others.
         errors = [error for delivery in sent if (error := delivery.exception()) is not None]
         return errors[0] if errors else None
 
@@ -52,9 +55,10 @@ def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
 
 
 def fail_refused(ack: Any, error: BaseException) -> None:
-    """Fail the sequence of a call that raises; nothing else would settle it. ack: the argument of the call, perhaps invalid.
+    """Fail the AckBuffer sequence of a send that raises an error, because no outcome would settle the sequence.
 
-    A record that was appended before, as with Ctrl-C, may be written all the same; its sequence stays failed.
+    ack: the argument of the call; ignored if it is invalid. If Ctrl-C interrupts the call after the record was appended, the record may
+    still be written, but its sequence stays failed.
     """
     if is_ack(ack):
         buffer, sequence = ack
@@ -65,7 +69,7 @@ def fail_refused(ack: Any, error: BaseException) -> None:
 
 @contextmanager
 def failed_if_raised(ack: Any) -> Iterator[None]:
-    """Call fail_refused() with the exception of the `with` block. send() does the same inline, because it is called for every record."""
+    """Return a context that calls fail_refused() if its `with` block raises. send() does the same inline to save time per record."""
     try:
         yield
     except BaseException as error:

@@ -1,8 +1,8 @@
-"""Failed records whose error the program has not read: flush() and close() log a warning about them.
+"""Failed records whose error the program has not read. flush() and close() log a warning about them.
 
-An error counts as read when the record's callback or AckBuffer got it, when result(), exception() or a report of send_arrow() returned it,
-or when a call about its transaction raised with that error as the cause. The object with the error notes that, so a successful record costs
-nothing. Methods are called under the engine's lock.
+An error counts as read if the record's callback or AckBuffer got the error, if result() or exception() or a report of send_arrow() returned
+it, or if a transactional call raised an error with this error as its cause. The object with the error notes this, so successful records
+cost nothing. Methods are called under the engine's lock.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from weakref import ReferenceType, ref
 from levada.errors import KafkaError
 
 KEPT = 100
-"""How many failures are kept, in case they are read later. Of older ones only the number and one error are kept."""
+"""How many failures are kept, because the program may still read their errors. Older failures are only counted, with the first error."""
 
 
 class Failed(Protocol):
-    """Records that failed together: a producer batch, a send without a batch, or rows that could not be sent."""
+    """Records that failed together: a ProducerBatch, a FailedSend, or the rejected rows of send_arrow()."""
 
     @property
     def unasked(self) -> int:
-        """How many of its failed records have an error that the program has not read."""
+        """How many of the records have an error that the program has not read."""
         ...
 
     @property
     def error(self) -> KafkaError | None:
-        """The error."""
+        """The error of the records, or of the first of them."""
         ...
 
 
@@ -42,13 +42,13 @@ class UnreadFailures:
         self._told: ReferenceType[KafkaError] | None = None
 
     def raised_by_call(self, cause: KafkaError) -> None:
-        """Do not count records that failed with this error, or because of it: a call raises it to the program."""
+        """Do not count records that failed with this error, or with an error that it caused, because a call raises it to the program."""
         self._told = ref(cause)
-        # A callback may run after the call that raises, so add() checks as well.
+        # add() checks this error as well, because failed records are added only after their callbacks, perhaps after the call has raised.
         self._kept = deque(failed for failed in self._kept if not self._is_told(failed))
 
     def add(self, failed: Failed) -> None:
-        """Add failed records whose callbacks have run."""
+        """Add failed records. Called after their callbacks have run."""
         if self._is_told(failed):
             return
         self._kept.append(failed)
@@ -56,7 +56,7 @@ class UnreadFailures:
             self._count(self._kept.popleft())
 
     def take(self) -> tuple[int, KafkaError | None]:
-        """Return how many failures since the last call were not read, and the error of the first one."""
+        """Return how many records failed since the last call with an error that was not read, and the first such error."""
         while self._kept:
             self._count(self._kept.popleft())
         told = self._older, self._first

@@ -1,4 +1,4 @@
-"""How a batch fails: the error text, and whether the records may be in the log."""
+"""Fails batches: makes the error for the program, which says whether the records may be in the log (`persisted`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ADVICE = {
 
 
 class Failures:
-    """Fails batches: handles their sequence numbers and makes their errors."""
+    """Fails batches. Each method makes the error, updates sequence numbers and counters, and gives the records their outcome."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Failures:
         self._network = network
         self._counters = counters
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Called for every failed batch: its transaction has failed."""
+        """Called with the error of every failed batch. The TransactionManager then makes the transaction fail."""
         self.transaction_waits_for: Callable[[], str] = lambda: ""
-        """Returns the reason why the batches of the transaction are delayed, as text; empty if they are not."""
+        """Returns a text about the reason why the batches of a transaction are delayed; "" if there is none."""
         self.transactional_id: str | None = None
 
     def expire(self, batch: ProducerBatch) -> None:
-        """Fail a batch after delivery.timeout.ms."""
+        """Fail a batch that is older than delivery.timeout.ms."""
         limit = f"within delivery.timeout.ms={self._accumulator.delivery_timeout_ms}"
         if batch.attempts:
             last = "no answer yet" if batch.on_the_wire and not batch.last_error else batch.last_error
@@ -74,10 +74,10 @@ class Failures:
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
         """Fail a batch with a permanent error of the broker."""
         code = ErrorCode.of(answer.error_code)
-        # Some brokers name the partition in the message as well.
+        # Some brokers begin the message with the partition, which the text below has already.
         name = f"{batch.tp}: "
         said = (answer.error_message or ADVICE.get(code) or "the broker refused the batch").removeprefix(name)
-        # An earlier attempt without a response may have been appended when the topic still accepted such records.
+        # The broker may have appended an earlier attempt that got no response, if the topic accepted such records at that time.
         persisted = batch.persisted()
         errors = {
             record.batch_index: _with(broker_error(code, name + (record.batch_index_error_message or said).removeprefix(name)), persisted)
@@ -92,7 +92,7 @@ class Failures:
         self._fail(batch, refused(ProduceRequest.NAME, answer.error_code, text, asked_for), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
-        """Fail a batch because the node supports no format for these records."""
+        """Fail a batch because no record format of the node can hold its records."""
         self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node})"))
 
     def too_large(self, batch: ProducerBatch) -> None:
@@ -104,12 +104,12 @@ class Failures:
         self._fail(batch, RecordTooLargeError(text))
 
     def lose(self, batch: ProducerBatch) -> None:
-        """Fail a batch because its partition starts a new sequence, and it may have been written in the old one."""
+        """Fail a batch that may have been written under the old sequence, because its partition starts a new sequence."""
         text = f"{batch.tp}: the broker lost this producer's sequence while the batch was unanswered ({_attempts(batch)})"
         self._fail(batch, OutOfOrderSequenceError(text))
 
     def drop(self, batch: ProducerBatch) -> None:
-        """Fail a batch in abort_pending()."""
+        """Fail a batch because the program has called abort_pending()."""
         sent = f"unanswered so far ({_attempts(batch)})" if batch.attempts else "not sent yet"
         self._fail(batch, AbortedError(f"{batch.tp}: given up by abort_pending(), {sent}"))
 
@@ -119,11 +119,11 @@ class Failures:
         why = "" if cause is None else f"; the transaction failed with: {cause}"
         error = TransactionAbortedError(f"{batch.tp}: aborted with its transaction, {sent}{why}")
         error.__cause__ = cause
-        # A program that aborts knows that it drops the records.
+        # Do not report the failure as unread if the program itself aborts: it drops the records on purpose.
         self._fail(batch, error, final=Final.ABORTED if cause is None else Final.FAILED)
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
-        """Return the error for a batch of a producer with a fatal error."""
+        """Return the error for a batch of a producer that has a fatal error, or no permission for idempotent writes."""
         error = self._idempotence.error if self._idempotence is not None else None
         code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
         why = getattr(error, "reason", error)
@@ -146,7 +146,7 @@ class Failures:
         self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None, final: Final = Final.FAILED
     ) -> None:
         if batch.final is not None:
-            # The batch has failed with its transaction, because of another batch.
+            # The batch has failed already: another batch has made its transaction fail.
             return
         if self._idempotence is not None:
             self._idempotence.gave_up(batch, error.persisted)
@@ -173,7 +173,7 @@ def _attempts(batch: ProducerBatch) -> str:
 
 
 def _with(error: KafkaError, persisted: Persisted) -> KafkaError:
-    """Append to the error text whether the records may be in the log."""
+    """Set `persisted` of an error, and append it to the error text."""
     error.persisted = persisted
     error.args = (f"{error}; persisted: {persisted.value}",)
     return error

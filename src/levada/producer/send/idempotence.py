@@ -1,24 +1,25 @@
 """Idempotence: the producer id and epoch, and the sequence numbers of each partition's batches.
 
-States of the producer id, moved by the InitProducerId flow and by `recover`:
+The producer id has these states. Without transactions, the flow initialize() and recover() change them:
 
-    none -> (flow) -> valid -> (epoch bump) -> valid ... -> (epoch 32767 used up) -> none
-    any  -> failed, permanently: not authorized, or the broker does not support idempotence
+    none -> (initialize) -> valid -> (recover: epoch bump) -> valid ... -> (epoch 32767 used up) -> none
+    any  -> failed (`error` is set): not authorized, fenced, or the broker does not support idempotence
 
-A batch gets its sequence number when it is first drained. It keeps number and bytes for every retry, because an earlier attempt may have
-been written. There are two ways in which a batch can fail:
+A batch gets its sequence number when it is first drained. It keeps its number and its bytes in every retry, because an earlier attempt may
+have been written. If a batch fails, there are two cases:
 
-* It was certainly not written. Later batches of the partition would leave a gap, so they get new numbers under a new epoch (`wants_bump`).
-  If no later batch has a number, its own numbers are used again.
-* It may have been written: the partition is `unresolved`. Nothing new is sent until the batches in flight are done. If
-  a later one succeeded, there is no gap; else the epoch is bumped.
+* The batch was certainly not written. Its numbers would be a gap before later batches, so the later batches get new numbers under a new
+  epoch (`wants_bump`). If no later batch has a number, the numbers of the failed batch are used again.
+* The batch may have been written. Then the partition is `unresolved`: no new batch is sent until the batches in flight are done. If a later
+  batch has succeeded, there is no gap. Otherwise the epoch is bumped.
 
-The producer id of a transactional producer is given by the coordinator (`transactions.manager`), and only the coordinator bumps the epoch.
-There, a batch that fails makes the transaction fail. If its numbers were used (`lost_numbers`), the next transaction needs another epoch.
+A transactional producer gets its producer id from the coordinator (`transactions.manager`), and only the coordinator bumps the epoch. A
+batch that fails makes the transaction fail. If the sequence numbers of the batch cannot be used again (`lost_numbers`), the next
+transaction needs another epoch.
 
-What can never happen: a batch that may have been written gets another number, because the broker could not detect the duplicate then. Such
-a batch fails as `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered while one of its
-batches is in flight.
+What can never happen: a batch that may have been written gets another number. The broker could not detect the duplicate then. Such a batch
+fails with `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered while one of its batches
+is in flight.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Verdict(Enum):
 
 
 class Rule(NamedTuple):
-    """A row of a decision table: the first row whose condition holds decides."""
+    """A row of a decision table. The first row whose condition `holds` decides. holds: called with the log start offset of the response."""
 
     why: str
     holds: Callable[[Sequences, ProducerBatch, int], bool]
@@ -107,15 +108,16 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
         Rule("the broker lost its state of this producer", _always, Verdict.FAIL),
     ),
 }
-"""The rules within a transaction: a failed batch makes it fail, and only its coordinator bumps the epoch."""
+"""The rules for a transactional producer: a failed batch makes the transaction fail, and only the coordinator bumps the epoch."""
 
 
 class Idempotence:
     """The producer id and the sequence numbers of one producer.
 
-    lost_numbers: whether a batch of a transaction has failed after its numbers were used, under this producer id and epoch. error: the
-    fatal error of the producer. was_denied: whether the user has no permission for idempotent writes; only the records of that time have
-    failed.
+    lost_numbers: whether a batch of a transaction has failed under this producer id and epoch, and its sequence numbers cannot be used
+    again. error: the error with which the Sender fails all records; None without one. was_denied: whether `error` is a missing permission
+    for idempotent writes; then the error is cleared after the records have failed, so that later records can be sent. changes: increased
+    when partitions may have become ready to be sent again.
     """
 
     def __init__(
@@ -125,9 +127,9 @@ class Idempotence:
         may_send: Callable[[ProducerBatch], bool] | None = None,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """may_send: whether the partition of a batch is part of the transaction now; None for a producer without transactions.
+        """may_send: returns whether the transaction allows sending a batch now; None for a producer without transactions.
 
-        warn: logs the reason why records are delayed.
+        warn: logs a text about the reason why records are delayed.
         """
         self.is_transactional = may_send is not None
         self.lost_numbers = False
@@ -148,17 +150,17 @@ class Idempotence:
 
     @property
     def needs_identity(self) -> bool:
-        """Whether to send InitProducerId: a producer without transactions has no valid producer id, and no fatal error."""
+        """Whether to run initialize(): the producer is not transactional, and has neither a producer id nor an error."""
         return not self.identity.is_valid and self.error is None and not self.is_transactional
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Use the producer id and epoch that the transaction coordinator has given."""
+        """Use a producer id and epoch from the transaction coordinator."""
         self.identity = identity
         self.lost_numbers = False
         self.changes += 1
 
     def initialize(self) -> Flow[None]:
-        """Get a producer id from any broker, with retries and without a time limit."""
+        """Get a producer id from any broker (InitProducerId). Retries without a time limit; an error that is not retriable sets `error`."""
         attempts = 0
         while True:
             code, cause = yield from self._ask_for_identity()
@@ -173,7 +175,7 @@ class Idempotence:
             attempts += 1
 
     def _ask_for_identity(self) -> Flow[tuple[ErrorCode | None, str]]:
-        """Send InitProducerId. Return the error code, or None if the response is unreadable, and a text about the error."""
+        """Send InitProducerId. Return the error code, or None if the response cannot be decoded, and a text about the error."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
         try:
             reply: InitProducerIdResponse = yield Call(request)
@@ -181,7 +183,7 @@ class Idempotence:
             return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
         except ConnectError as error:
             if isinstance(error, BootstrapError):
-                # Calls of the program raise this error, so a warning would only repeat it.
+                # Setting waiting_for here prevents the warning in _wait_for(). Calls of the program raise this error anyway.
                 self.waiting_for = _producer_id(f"{ErrorCode.NETWORK_EXCEPTION.name}: {error}")
             return ErrorCode.NETWORK_EXCEPTION, f": {error}"
         except ProtocolError as error:
@@ -192,7 +194,7 @@ class Idempotence:
         return code, " (enable.idempotence=false does without them)" if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
 
     def records_failed(self) -> None:
-        """Clear the error after all records have failed with it: the user may have the permission when later records are sent."""
+        """Clear an authorization error after all records have failed with it, because the user may get the permission later."""
         if self.was_denied:
             self.error = None
 
@@ -205,7 +207,7 @@ class Idempotence:
     # Deleted topics
 
     def forget(self, queues: Iterable[PartitionQueue]) -> None:
-        """Note that a topic was dropped with its sequences. The broker still has them, so they must not begin at 0 under this epoch."""
+        """Note that the sequences of these partitions were dropped. They must not start at 0 in this epoch: the broker still has them."""
         self._has_forgotten |= self.has_numbered(queues)
 
     def has_numbered(self, queues: Iterable[PartitionQueue]) -> bool:
@@ -213,11 +215,11 @@ class Idempotence:
         return any(queue.sequences.identity == self.identity and queue.sequences.next for queue in queues)
 
     def topics_began(self) -> None:
-        """Note that new topics begin at 0. This needs a new epoch if sequences were forgotten under this one."""
+        """Note that new topics start at sequence 0. A new epoch is needed if forget() has dropped sequences under the current epoch."""
         self._bump_for_new_topics |= self._has_forgotten
 
     def topic_recreated(self, queues: Iterable[PartitionQueue]) -> None:
-        """Start these partitions at 0 under a new epoch: the log of a new topic does not know the earlier numbers (KIP-516)."""
+        """Start these partitions at 0 under a new epoch, because the log of a recreated topic has no earlier sequence (KIP-516)."""
         for queue in queues:
             if queue.sequences.identity == self.identity and queue.sequences.next:
                 self._want_bump(queue)
@@ -225,7 +227,7 @@ class Idempotence:
     # Numbering, called while draining
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now without breaking its partition's order."""
+        """Whether a batch may be sent now: the partition's order is kept, and the transaction allows it."""
         queue = batch.queue
         sequences = queue.sequences
         if not self.identity.is_valid or sequences.wants_bump:
@@ -233,15 +235,15 @@ class Idempotence:
         if self._may_send is not None and not self._may_send(batch):
             return False
         if batch.has_sequence:
-            # During a retry, the partition sends one batch at a time until the gap is closed.
+            # The batch is a retry. Send only the oldest batch in flight, one at a time, so that sequence numbers arrive in order.
             return queue.in_flight[0] is batch
-        # A broker without state of this producer accepts any first number, even that of the second batch after it has refused the first.
-        # So a sequence begins with one batch in flight.
+        # A broker without state of this producer accepts any first sequence number. So after it has refused the first batch, it would
+        # accept the second one. Therefore only one batch may be in flight until the first success.
         has_begun = sequences.identity == self.identity and sequences.last_acked >= 0
         return sequences.unresolved is None and (has_begun or not queue.in_flight)
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give a sealed batch its producer id, epoch and sequence number, which are written into it."""
+        """Write the producer id, the epoch and the next sequence number into a sealed batch."""
         sequences = batch.queue.sequences
         if sequences.identity != self.identity:
             sequences.restart(self.identity)
@@ -260,7 +262,7 @@ class Idempotence:
         )
 
     def number_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Give the parts of a split batch the numbers of that batch."""
+        """Give the parts of a split batch the sequence numbers that the batch had."""
         sequence = batch.base_sequence
         for part in parts:
             self._write(part, sequence)
@@ -269,12 +271,15 @@ class Idempotence:
     # Outcomes
 
     def acked(self, batch: ProducerBatch, base_offset: int) -> None:
-        """Note a success."""
+        """Note that the broker has written a batch. base_offset: -1 if unknown."""
         if self._is_current(batch):
             batch.queue.sequences.acked(batch.base_sequence, batch.records_count, base_offset)
 
     def decide(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> Verdict:
-        """Apply the decision table to an error about sequences."""
+        """Return the reaction to OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. Verdict.BUMP also requests a new epoch.
+
+        log_start_offset: from the Produce response; -1 if unknown.
+        """
         if not self._is_current(batch):
             return Verdict.FAIL
         sequences = batch.queue.sequences
@@ -284,7 +289,7 @@ class Idempotence:
         return verdict
 
     def gave_up(self, batch: ProducerBatch, persisted: Persisted) -> None:
-        """Handle the sequence numbers of later batches, before a numbered batch fails."""
+        """Update the sequence state of a partition before one of its batches fails. persisted: whether the batch may have been written."""
         if not self._is_current(batch):
             return
         queue, after = batch.queue, next_sequence(batch.base_sequence, batch.records_count)
@@ -312,7 +317,10 @@ class Idempotence:
     # Recovery, once per poll
 
     def recover(self) -> list[ProducerBatch]:
-        """Resolve partitions and bump the epoch if possible now; return batches that must fail because they cannot be sent again."""
+        """Resolve partitions, and bump the epoch if this is needed and possible now.
+
+        Return the batches that the caller must fail: they may have been written under the old epoch, so they must not be sent again.
+        """
         if not self._troubled and not self._bump_for_new_topics:
             return []
         for queue in list(self._troubled):
@@ -338,7 +346,7 @@ class Idempotence:
             self.changes += 1
 
     def _renumber(self, queue: PartitionQueue) -> list[ProducerBatch]:
-        """Start a partition at 0 under the new epoch, beginning with in-flight batches that were certainly not written."""
+        """Start a partition at 0 under the new epoch. Renumber its sent batches that were certainly not written, and return the others."""
         del self._troubled[queue]
         self.changes += 1
         queue.sequences.restart(self.identity)

@@ -1,8 +1,9 @@
-"""The Sender's reaction to each error code of a produce response: one table for all codes.
+"""The Sender's reaction to each error code of a Produce response: one table for all codes.
 
-`persisted` is the result of this attempt alone. It is NO only for codes that brokers send before they append. A leader that
-has appended, and then waits for its followers, sends REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or
-KAFKA_STORAGE_ERROR when it gives up, and the record may survive. The same is true without a response.
+`persisted` concerns this attempt only. It is NO only for codes that brokers send before they append the batch. Other codes may follow an
+append: a leader that has appended a batch and waits for its followers may end the wait with REQUEST_TIMED_OUT,
+NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR. Then the records may stay in the log. The same is true if
+there is no response.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from levada.errors import Persisted
 
 
 class Action(Enum):
-    """The action for the batch."""
+    """The Sender's action for a batch. ASK_SEQUENCES: Idempotence decides between RETRY and FAIL."""
 
     COMPLETE = "complete"
     RETRY = "retry"
@@ -27,7 +28,7 @@ class Action(Enum):
 
 
 class Reaction(NamedTuple):
-    """A row of the table. refresh_metadata: whether the error shows that metadata is out of date."""
+    """A row of the table. refresh_metadata: whether to request new metadata. persisted: whether this attempt may have been written."""
 
     action: Action
     refresh_metadata: bool
@@ -36,7 +37,7 @@ class Reaction(NamedTuple):
 
 _SPECIAL: Mapping[ErrorCode, Action] = {
     ErrorCode.NONE: Action.COMPLETE,
-    # An earlier attempt, whose response was lost, has written it. The broker does not know the offset any more.
+    # An earlier attempt has written the batch, and its response was lost. The broker does not remember the offset any more.
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Action.COMPLETE,
     ErrorCode.MESSAGE_TOO_LARGE: Action.SPLIT,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Action.ASK_SEQUENCES,

@@ -1,8 +1,8 @@
-"""Sends the batches that the accumulator has ready, and handles the responses (Sender in Java).
+"""Sends batches that are due, and handles the Produce responses (Sender in Java).
 
-One poll handles responses, expired batches and sequence numbers, then sends what can be sent. Responses are only stored when they arrive,
-and handled here, where the time is known and no other component is in the middle of a change. A table (`reactions`) has the reaction to
-each error. Idempotence decides which batch of a partition may be sent next.
+One poll() handles responses, expired batches and sequence numbers, then sends batches. A response is only stored when it arrives, and
+handled in the next poll(), when no other component is in the middle of a change. A table (`reactions`) has the reaction to each error code.
+Idempotence decides which batch of a partition may be sent next.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAGIC_BY_VERSION = {0: 0, 1: 0, 2: 1}
 
 
 class SenderSettings(NamedTuple):
-    """The settings for sending; fields have the names of the options."""
+    """The settings for sending, named after the producer's options. acks: -1 for all. level: compression level; None for the default."""
 
     acks: int
     retries: int
@@ -61,7 +61,7 @@ class SenderSettings(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A request that has ended, its batches, and the names of its topics by the integers of their ids."""
+    """A Produce request that has ended. promise: has the response, or the error. names: topic names by topic id as an integer."""
 
     promise: Promise[ProduceResponse | None]
     node: int
@@ -70,7 +70,7 @@ class Answered(NamedTuple):
 
 
 class Sender:
-    """The Sender of one producer. start: runs a flow on the engine."""
+    """The Sender of one producer. start: runs a flow on the engine; called with the flow and the time in ms."""
 
     def __init__(
         self,
@@ -110,27 +110,27 @@ class Sender:
         }
 
     def poll(self, now_ms: int) -> int:
-        """Do everything that can be done now; return when to be polled again."""
+        """Handle responses and timeouts, and send batches that are due. Return the time of the next poll in ms."""
         self.counters.now_ms = now_ms
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
         for batch in self._accumulator.expired(now_ms):
             self.failures.expire(batch)
-        # After everything that may leave a gap in a sequence: no other event resumes the batches that wait after the gap.
+        # This comes after the steps that may leave a gap in a sequence, because no other event resumes the batches behind the gap.
         if self._idempotence is not None:
             self._keep_sequences(self._idempotence, now_ms)
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
             self._refresh_topics(self._snapshot)
         deadline_ms, sent = NEVER_MS, True
-        while sent and self._accumulator.backlogs.placed:  # A request is written at once, so there is no event for the next one.
+        while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event would trigger the next request.
             deadline_ms, sent = self._send_ready(now_ms)
         if self.transaction_manager is not None:
             deadline_ms = min(deadline_ms, self.transaction_manager.poll(now_ms))
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
     def let_go(self) -> None:
-        """Release the batches of ended requests whose responses poll() will not handle any more."""
+        """Release the batches of ended requests. Called when the engine has ended, because poll() does not run any more."""
         while self._answers:
             for batch in self._answers.popleft().batches:
                 self._accumulator.off_the_wire(batch)
@@ -147,7 +147,10 @@ class Sender:
                     self._idempotence.topic_recreated(topic.partitions)
 
     def _numbered_by_coordinator(self) -> set[str]:
-        """Return the topics whose sequences continue, because only the transaction coordinator can bump the epoch."""
+        """Return the topics of a transactional producer that have sequence numbers under the current epoch.
+
+        Their sequences must be kept, because the producer cannot bump the epoch itself.
+        """
         if self.transaction_manager is None or self._idempotence is None:
             return set()
         return {name for name, topic in self._accumulator.topics.items() if self._idempotence.has_numbered(topic.partitions)}
@@ -155,7 +158,7 @@ class Sender:
     # Sending
 
     def _send_ready(self, now_ms: int) -> tuple[int, bool]:
-        """Send ready batches, one request per node; return when to check again, and whether anything was sent."""
+        """Send batches that are due, at most one request per node. Return when to check again in ms, and whether a request was sent."""
         sent = False
         ready = self._accumulator.ready(now_ms)
         if ready.leaderless:
@@ -172,7 +175,7 @@ class Sender:
                     self._send(node, encoded, now_ms)
                     sent = True
                 if len(encoded) < len(batches):
-                    # Other batches wait after those that cannot be sent, and no response will trigger another poll.
+                    # Some batches could not be sent in the node's format. Poll again for the batches behind them: no response triggers it.
                     deadline_ms = now_ms
         return deadline_ms, sent
 
@@ -182,7 +185,7 @@ class Sender:
         self._metadata.request_update()
 
     def _encode(self, node: int, batches: list[ProducerBatch]) -> dict[ProducerBatch, bytearray]:
-        """Return the batches in the node's format, without those that it does not support."""
+        """Return the batches encoded in the record format of a node. Split or fail the batches that this format cannot hold."""
         magic = self._format.magic(node)
         encoded = {}
         for batch in batches:
@@ -193,7 +196,7 @@ class Sender:
         return encoded
 
     def _unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
-        """Fail the records that the node does not support; the others of the batch are sent without them."""
+        """Split a batch that a message set cannot hold into parts with and without headers; fail it if it cannot be split any more."""
         parts = split_by_headers(batch, self._settings.codec, self._settings.level)
         if len(parts) > 1:
             self._accumulator.put_parts(batch, parts)
@@ -223,7 +226,7 @@ class Sender:
         promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
 
     def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[int, str]]:
-        """Return the request, and the names of its topics by the integers of their ids: newer responses have only ids."""
+        """Return the request, and the topic names by topic id as an integer, because newer Produce responses have only topic ids."""
         topics: dict[str, TopicProduceData] = {}
         for batch, data in batches.items():
             name, partition = batch.tp
@@ -262,7 +265,7 @@ class Sender:
         return answers
 
     def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
-        """Return the response to use for each batch of a request that failed, or whose response lacks the partition."""
+        """Return a response for batches without one: acks=0, the request failed, or its response lacks the partition."""
         error = promise.error
         text = None if error is None else str(error)
         if isinstance(error, DisconnectError) and error.timed_out:
@@ -362,7 +365,7 @@ class Sender:
             self._initialize_at_ms = NEVER_MS
 
     def _initialize(self, idempotence: Idempotence, now_ms: int) -> None:
-        """Run the flow that gets a producer id. If it ends without one, it is started again after a pause."""
+        """Run the flow that gets a producer id. If the flow has ended without a producer id, start it again after a pause."""
         if self._initializing is not None and not self._initializing.done:
             return
         if self._initializing is not None and self._initialize_at_ms == NEVER_MS:
@@ -373,10 +376,10 @@ class Sender:
 
 
 class ProduceFormat:
-    """The record format that each broker takes: record batches, or message sets before Kafka 0.11.
+    """Chooses the record format for each broker: record batches, or message sets for brokers before Kafka 0.11.
 
-    Every batch is built as a record batch and stays one. A message set is made for one request only, so that the batch can still be split,
-    or sent again to a broker of another release.
+    Every batch is built and kept as a record batch. It is converted to a message set for one request only, so that it can still be split,
+    or be sent to a broker of another release.
     """
 
     def __init__(self, network: NetworkClient, *, codec: Codec, level: int | None, is_idempotent: bool) -> None:
@@ -386,7 +389,10 @@ class ProduceFormat:
         self.oldest_version = OLDEST_WITH_ZSTD if codec is Codec.ZSTD else OLDEST_WITH_BATCHES if is_idempotent else 0
 
     def magic(self, node: int) -> int:
-        """Return the record format for a node that is ready; the newest one even if sending will fail."""
+        """Return the record format for a node that is ready, as a magic number: 0 or 1 for message sets, 2 for record batches.
+
+        Returns 2 if the node supports no suitable version of Produce; the request fails later.
+        """
         try:
             version = self._network.version_for(node, ProduceRequest, self.oldest_version)
         except UnsupportedVersionError:
@@ -394,18 +400,18 @@ class ProduceFormat:
         return MAGIC_BY_VERSION.get(version, MAGIC)
 
     def encode(self, batch: ProducerBatch, magic: int) -> bytearray:
-        """Return a sealed batch's bytes. Raises UnsupportedRecordFormatError for records that a message set cannot hold."""
+        """Return a sealed batch in the format `magic`. Raises UnsupportedRecordFormatError for records that a message set cannot hold."""
         assert batch.data is not None
         if magic == MAGIC:
             return batch.data
-        # Only for very old brokers; most programs never load it.
+        # Imported here because only brokers before Kafka 0.11 need this module.
         from levada.record.legacy.conversion import down_convert
 
         return down_convert(RecordBatch(memoryview(batch.data)), magic, self._level)
 
     @property
     def need(self) -> str:
-        """Which option needs oldest_version, as error text for older brokers."""
+        """A text for errors of older brokers: which option needs the version oldest_version of Produce."""
         if self._codec is Codec.ZSTD:
             return "compression.type=zstd needs brokers of Kafka 2.1 or newer"
         if self.oldest_version:

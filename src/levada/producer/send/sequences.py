@@ -1,4 +1,4 @@
-"""The numbers for duplicate detection: producer id, epoch and sequence number, modulo 2^31."""
+"""The numbers with which brokers detect duplicates: producer id, epoch, and sequence numbers modulo 2^31."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_EPOCH = 32767
 
 
 class ProducerIdentity(NamedTuple):
-    """A producer id and its epoch."""
+    """A producer id and its epoch; -1 means none."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -36,8 +36,9 @@ def is_before(a: int, b: int) -> bool:
 class Sequences:
     """The sequence numbers of one partition.
 
-    unresolved: the sequence after a batch that may or may not be written; nothing new is sent until it is known whether there is a gap.
-    wants_bump: the sequence cannot continue under this epoch; the partition starts at 0 under the next one.
+    next: the sequence number of the next new record. last_acked, last_acked_offset: of the last record known to be written; -1 without one.
+    unresolved: the sequence number after a failed batch that may have been written; no new batch is sent until it is known whether there is
+    a gap; None without such a batch. wants_bump: whether the partition has to start at 0 under a new epoch.
     """
 
     __slots__ = ("identity", "last_acked", "last_acked_offset", "next", "unresolved", "wants_bump")
@@ -56,17 +57,17 @@ class Sequences:
 
     @property
     def expected(self) -> int:
-        """The sequence after the last acknowledged one, which the broker expects next."""
+        """The sequence number that the broker expects next: the one after `last_acked`."""
         return next_sequence(self.last_acked, 1) if self.last_acked >= 0 else 0
 
     def take(self, count: int) -> int:
-        """Return the sequence for the next `count` records, and advance by `count`."""
+        """Return the first sequence number for the next `count` records, and advance `next` by `count`."""
         base = self.next
         self.next = next_sequence(base, count)
         return base
 
     def acked(self, base_sequence: int, count: int, base_offset: int) -> None:
-        """Note a success. Responses may arrive out of order, so this only moves forward."""
+        """Note that a batch was written. Responses may arrive out of order, so `last_acked` never goes back. base_offset: -1 if unknown."""
         last = next_sequence(base_sequence, count - 1)
         if self.last_acked < 0 or is_before(self.last_acked, last):
             self.last_acked = last
@@ -75,12 +76,12 @@ class Sequences:
 
 
 class Numbering(Protocol):
-    """Gives sequence numbers to batches."""
+    """Gives sequence numbers to batches (Idempotence)."""
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now without breaking its partition's order."""
+        """Whether a batch may be sent now: the partition's order is kept, and the transaction allows it."""
         ...
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give a sealed batch its sequence number."""
+        """Write the producer id, the epoch and the next sequence number into a sealed batch."""
         ...

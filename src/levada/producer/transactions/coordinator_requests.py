@@ -1,4 +1,4 @@
-"""Requests of a transactional producer to coordinators: look-up, retries by the table of reactions, and lost responses."""
+"""Sends the requests of a transactional producer to coordinators: look-up, retries according to `reactions`, and lost responses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from levada.producer.transactions.requests import Question, worst
 T = TypeVar("T")
 
 SOON_MS = 20
-"""The retry pause for requests of a new transaction while the coordinator completes the previous one (KAFKA-5482)."""
+"""The retry pause, in ms, for requests of a new transaction while the coordinator completes the previous one (KAFKA-5482)."""
 _OF_A_NEW_TRANSACTION = frozenset({Api.ADD_PARTITIONS, Api.ADD_OFFSETS, Api.TXN_OFFSET_COMMIT})
 _OLD_BROKER = "transactions need brokers of Kafka 0.11 or newer, and 2.5 or newer to go on after a lost answer or a failed record"
 
 
 class Answer(NamedTuple):
-    """The result of a request. text: the broker's message and its subject. reply: the response."""
+    """The result of a request. text: details for the error text, such as the partition or a missing permission. reply: None without one."""
 
     reaction: Reaction
     code: ErrorCode
@@ -36,9 +36,9 @@ class Answer(NamedTuple):
 class CoordinatorRequests:
     """Sends the requests of one producer, one at a time or several concurrently.
 
-    lost: whether a request was sent without a response, so that it may still arrive. Reset by the code that makes sure that this does no
-    harm. last: the last failure of the latest request; empty once it has a conclusive response. in_doubt: whether an earlier attempt of the
-    latest request may have been carried out.
+    lost: whether a request got no response, so that it may still arrive at a broker; the TransactionManager resets it after a new epoch.
+    last: text about the last failure of the latest request; "" once that request has a conclusive response. in_doubt: whether an earlier
+    attempt of the latest request may have been carried out.
     """
 
     def __init__(self, coordinators: CoordinatorFinder, backoff: ExponentialBackoff) -> None:
@@ -49,7 +49,10 @@ class CoordinatorRequests:
         self._backoff = backoff
 
     def ask(self, question: Question, is_wanted: Callable[[], bool] = lambda: True) -> Flow[Answer]:
-        """Send a request until there is a conclusive response, or it is not wanted any more; then the reaction is still RETRY."""
+        """Send a request, with retries, until there is a conclusive response. Return the result of the last attempt.
+
+        is_wanted: called before each retry. If it returns False, the flow ends, and the reaction is RETRY or FIND_COORDINATOR.
+        """
         self.last, self.in_doubt = "", False
         attempts = 0
         while True:
@@ -68,7 +71,7 @@ class CoordinatorRequests:
             attempts += 1
 
     def explain(self, call: Flow[T]) -> Flow[T]:
-        """Run a call. If it times out, the TimeoutError has the last failure and its coordinator."""
+        """Run a call. If it times out, the text of the TimeoutError includes `last`."""
         self.last = ""
         try:
             return (yield from call)
@@ -98,18 +101,17 @@ class CoordinatorRequests:
         except UnsupportedVersionError as error:
             return Answer(Reaction.FATAL, ErrorCode.UNSUPPORTED_VERSION, f"{error.reason}; {_OLD_BROKER}")
         except BrokerError as error:
-            # An error of the coordinator look-up: no request was sent to the coordinator.
+            # The coordinator look-up has failed, so no request was sent to the coordinator.
             return self._not_found(question, error)
         except BaseException:
-            # The flow has timed out or was interrupted while the request is in flight.
+            # The flow has timed out, or was interrupted, while the request was in flight.
             self.lost = True
             raise
         subject, code = worst(question.api, question.codes(reply))
         reaction = REACTIONS[question.api][code]
         if reaction is Reaction.DONE and (missing := question.missing(reply)):
             return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
-        # Subjects of errors about topic permissions are partitions.
-        # The subject of an offset begins with the group.
+        # For an error about topic permissions, the subject is "topic-partition", or "group 'g', topic-partition" for offsets.
         names = {ResourceType.TOPIC: subject.rpartition(", ")[2].rpartition("-")[0], **question.names}
         return Answer(reaction, code, "; ".join(filter(None, [subject, needed(question.request.NAME, code, names)])), reply)
 
@@ -117,6 +119,6 @@ class CoordinatorRequests:
     def _not_found(question: Question, error: BrokerError) -> Answer:
         reaction = REACTIONS[Api.FIND_COORDINATOR][error.code]
         if question.api is Api.INIT_PRODUCER_ID and reaction is Reaction.FATAL:
-            # There is no transaction yet: the same call may succeed once the permission is granted.
+            # Do not make the error fatal: there is no transaction yet, and the same call may succeed once the permission is granted.
             reaction = REACTIONS[Api.INIT_PRODUCER_ID][error.code]
         return Answer(reaction, error.code, error.reason)

@@ -1,8 +1,7 @@
-"""The transactions of one producer: its calls as flows, and which batches may be sent when. `states` has the states.
+"""The transactions of one producer: the calls of the program as flows, and when batches may be sent. `states` explains the states.
 
-The calls run on the engine, under its lock, so each sees and leaves a complete state. A call that is interrupted, by its timeout, Ctrl-C or
-a cancelled task, leaves the state that the table defines for that. The Sender asks may_send() before it drains, and reports failures to
-failed().
+The flows run on the engine, under its lock. If a timeout, Ctrl-C or a cancelled task interrupts a call, the table in `states` defines the
+next state. The Sender calls may_send() before it drains a batch, and calls failed() when a batch fails.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartitio
 T = TypeVar("T")
 
 LEAST_CLAMPED_MS = 1000
-"""The shortest timeout to request: no transaction could be ended in a shorter one."""
+"""The shortest transaction timeout to request, in ms. A transaction could hardly be ended within a shorter timeout."""
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
@@ -47,7 +46,7 @@ ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
 class TransactionManager:
-    """The transactions of one producer. start: runs a flow on the engine, from a time on."""
+    """The transactions of one producer. start: runs a flow on the engine; called with the flow and the time in ms."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class TransactionManager:
         self._committing_offsets = False
         self._call_over: Promise[None] | None = None
         self.on_not_committed: Callable[[], None] = lambda: None
-        """Called, perhaps several times, once it is certain that the open transaction will not be committed."""
+        """Called when it is certain that the open transaction will not be committed. May be called several times for one transaction."""
         records.admit(self.refusal)
 
     # State
@@ -108,7 +107,7 @@ class TransactionManager:
         self._tell_call_over()
 
     def refusal(self) -> KafkaError:
-        """Return the error for a record, or a call, that the state does not allow."""
+        """Return the error for a record or a call that the current state does not allow."""
         if self.state is State.FATAL_ERROR and self._error is not None:
             return told_again(self._error)
         if self.state in ENDING_BADLY and self._error is not None:
@@ -119,7 +118,7 @@ class TransactionManager:
         )
 
     def _check(self, call: str) -> None:
-        """Raise unless an open transaction can be committed."""
+        """Raise an error unless a transaction is open that can be committed. call: the call of the program, for the error text."""
         if self.state is State.FATAL_ERROR or (self.state is State.ABORTABLE_ERROR and self._error is not None):
             raise self.refusal()
         if self.state is not State.IN_TRANSACTION or self._committing_offsets:
@@ -145,7 +144,10 @@ class TransactionManager:
     # For the Sender
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now: its partition is in the transaction, or the produce request adds it."""
+        """Whether a batch may be sent now: its partition is in the transaction, or the Produce request adds the partition (KIP-890).
+
+        Otherwise the partition waits for AddPartitionsToTxn, which poll() sends.
+        """
         if self.state not in SENDING or self._pause.holds():
             return False
         if batch.tp in self._partitions:
@@ -157,18 +159,18 @@ class TransactionManager:
         return False
 
     def poll(self, now_ms: int) -> int:
-        """Send AddPartitionsToTxn for waiting partitions; return when to be polled again."""
+        """Send AddPartitionsToTxn for waiting partitions. Return the time of the next poll in ms."""
         if self._new_partitions and self.state in SENDING and (self._announcing is None or self._announcing.done):
             self._announcing = self._start(self._announce(), now_ms)
         return self._pause.poll(now_ms)
 
     @property
     def gives_up_records(self) -> bool:
-        """Whether batches are not retried any more, because the transaction is being aborted."""
+        """Whether the Sender must fail batches instead of retrying them, because the transaction is being aborted or has to be."""
         return self.state in ENDING_BADLY
 
     def failed(self, error: KafkaError) -> None:
-        """Note that a record or a request of the transaction has failed permanently."""
+        """Note that a record or a request of the transaction has failed permanently, so that the transaction has to be aborted."""
         if self.state not in SENDING:
             return
         self._error = error
@@ -176,7 +178,7 @@ class TransactionManager:
         self._records.drop_unsent(error)
 
     def fatal(self, error: KafkaError) -> None:
-        """Note a fatal error. The producer can only be closed."""
+        """Note a fatal error and fail all records with it. Afterwards the producer can only be closed."""
         if self.state is State.FATAL_ERROR:
             return
         error.fatal = True
@@ -206,20 +208,20 @@ class TransactionManager:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a transaction that abort_transaction() would abort."""
+        """Whether a transaction is open that no call is ending, so that abort_transaction() can abort it."""
         return self.state in OPEN
 
     @property
     def holds_anything(self) -> bool:
-        """Whether the coordinator may know partitions or groups of the transaction."""
+        """Whether the coordinator may have partitions or groups of the transaction."""
         return bool(self._partitions or self._groups or self._announcing)
 
     def call(self, call: Callable[[TransactionManager], Flow[T]]) -> Flow[T]:
-        """Run one of the calls below. If it times out, the TimeoutError has the coordinator's last error."""
+        """Run one of the calls below. If it times out, the text of the TimeoutError includes the last error of the coordinator."""
         return self._coordinator.explain(call(self))
 
     def initialize(self) -> Flow[None]:
-        """Get a producer id and epoch. Any other producer with this transactional.id is fenced, and its open transaction aborted."""
+        """Get a producer id and epoch. This fences any other producer with this transactional.id and aborts its open transaction."""
         self._take(Event.INITIALIZE)
         try:
             yield from self._settle()
@@ -236,7 +238,7 @@ class TransactionManager:
     def forget_identity(self) -> Flow[None]:
         """Forget the producer id and epoch, so that init_transactions() fences every other producer, including newer ones.
 
-        With the current producer id and epoch, newer producers would fence this one.
+        If init_transactions() sent the current producer id and epoch, a newer producer would fence this one instead (KIP-360).
         """
         self._take(Event.FORGET, "forget_identity()")
         self.identity = NO_IDENTITY
@@ -257,17 +259,17 @@ class TransactionManager:
 
     def _refused_initialization(self, answer: Answer) -> KafkaError:
         error = self._error_of(answer, "InitProducerId")
-        # The call may succeed once the permission is granted; within a transaction the same error would be fatal.
+        # In init_transactions() this error is not fatal, because a repeated call may succeed once the permission is granted.
         error.fatal = False
         if answer.reaction is not Reaction.REFUSED:
             self.fatal(error)
         return told_again(error)
 
     def _settle(self) -> Flow[Settled]:
-        """After a lost response, abort what may still be open, before the new epoch; return the outcome of the transaction.
+        """If an EndTxn got no response, abort its transaction, before a new epoch is requested. Return the outcome of the transaction.
 
-        The request is like the EndTxn without a response, so the coordinator tells which of the two came first. Brokers before 4.0 would
-        even fence this producer if its transaction was still open when it requests a new epoch.
+        The abort has the producer id, epoch and version of that EndTxn, so the response shows whether a commit was carried out before it.
+        Brokers before 4.0 would fence this producer if it requested a new epoch while its transaction is still open.
         """
         ending = self._unanswered
         if ending is None:
@@ -282,7 +284,7 @@ class TransactionManager:
         return settled
 
     def begin(self) -> Flow[None]:
-        """Begin a transaction. After an EndTxn with a lost response, initialize again first."""
+        """Begin a transaction. If the producer needs a new epoch, for example after an EndTxn without a response, initialize first."""
         if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
             yield from self.initialize()
         self._take(Event.BEGIN)
@@ -294,7 +296,7 @@ class TransactionManager:
         self._announcing = None
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> Flow[None]:
-        """Make offsets of a group part of the transaction."""
+        """Add the offsets of a consumer group to the transaction (TxnOffsetCommit). If this fails, the transaction has to be aborted."""
         self._check("send_offsets_to_transaction()")
         if not offsets:
             return
@@ -315,7 +317,7 @@ class TransactionManager:
             self._committing_offsets = False
             self._tell_call_over()
             if not done:
-                # It is unknown whether they are part of the transaction, so it can only be aborted.
+                # It is unknown whether the offsets are part of the transaction, so the transaction can only be aborted.
                 self.failed(TimeoutError(f"the call that sent the offsets of group {group.group_id!r} was broken off"))
 
     def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
@@ -325,7 +327,10 @@ class TransactionManager:
             raise self.refusal()
 
     def prepare(self, call: str) -> Flow[None]:
-        """Deliver every record. Raises what prevents the commit."""
+        """Wait until all records of the transaction are acknowledged. Raises the error that prevents a commit.
+
+        call: the call of the program, for the error text.
+        """
         self._check(call)
         self._take(Event.PREPARE, call)
         delivered = False
@@ -339,7 +344,7 @@ class TransactionManager:
             raise self.refusal()
 
     def commit(self) -> Flow[None]:
-        """Deliver every record, then commit."""
+        """Wait until all records are acknowledged, then commit. After a commit without a response, send the same EndTxn again."""
         ending = self._unanswered
         if ending is not None and not ending.commits:
             raise IllegalStateError(f"commit_transaction(): {self._name} is being aborted; repeat abort_transaction()")
@@ -352,8 +357,8 @@ class TransactionManager:
     def abort(self) -> Flow[None]:
         """Abort the transaction. Records that are not sent yet fail with TransactionAbortedError.
 
-        After a commit without a response, find out whether it was carried out. If so, raise IllegalStateError. If the coordinator cannot
-        tell any more, raise TransactionOutcomeUnknownError or ProducerFencedError.
+        After a commit without a response, find out whether the commit was carried out. Raises IllegalStateError if it was, and
+        TransactionOutcomeUnknownError or ProducerFencedError if the coordinator's response does not show it.
         """
         if self._unanswered is not None and self._unanswered.commits:
             yield from self._abort_instead()
@@ -376,7 +381,7 @@ class TransactionManager:
             if self.state is State.INITIALIZING:
                 self._take(Event.ANSWER_LOST if self._unanswered is not None else Event.NEW_IDENTITY_NEEDED)
         if settled is Settled.UNKNOWN:
-            # Another producer may have taken over: InitProducerId tells.
+            # Another producer may have fenced this one. Then InitProducerId fails, and initialize() raises ProducerFencedError.
             yield from self.initialize()
             raise TransactionOutcomeUnknownError(f"abort_transaction(): {name}: {settled.value}; begin_transaction() goes on")
         if settled is Settled.COMMITTED:
@@ -395,7 +400,10 @@ class TransactionManager:
                 self._take(Event.NOT_PREPARED)
 
     def hand_over(self) -> Flow[TransactionHandle]:
-        """Deliver every record, and leave the transaction open for another process to end. A second call returns the same handle."""
+        """Wait until all records are acknowledged, and leave the transaction open, so that another process can end it with the handle.
+
+        A second call returns the same handle.
+        """
         if self._handle is None:
             yield from self.prepare("detach_transaction()")
             self._take(Event.HAND_OVER)
@@ -408,22 +416,22 @@ class TransactionManager:
 
     @property
     def last_failure(self) -> str:
-        """The last failure of the latest request to a coordinator; empty once it was answered."""
+        """Text about the last failure of the latest request to a coordinator; "" once that request has a conclusive response."""
         return self._coordinator.last
 
     @property
     def unanswered(self) -> EndTxn | None:
-        """The EndTxn in flight, or without a response."""
+        """The EndTxn that was sent and has no response yet; None without one."""
         return self._unanswered
 
     @property
     def is_in_call(self) -> bool:
-        """Whether a transactional call is running."""
+        """Whether a call is preparing or ending a transaction, sending offsets, or aborting after an EndTxn without a response."""
         settles = self.state is State.INITIALIZING and self._unanswered is not None
         return settles or self.state in ENDING or self._committing_offsets
 
     def call_over(self) -> Promise[None]:
-        """Return a promise that is resolved when no transactional call is running any more."""
+        """Return a promise that is resolved when is_in_call becomes False."""
         self._call_over = self._call_over or Promise()
         return self._call_over
 
@@ -435,8 +443,9 @@ class TransactionManager:
     # EndTxn
 
     def _ending(self, *, commits: bool) -> EndTxn | None:
-        """Return the EndTxn to send; None if the coordinator does not know of a transaction."""
-        # Even if it has just answered that it does not know this producer id: a request for a new epoch would fence the current producer.
+        """Return the EndTxn to send; None if no partition and no group was added to the transaction, so that the coordinator has none."""
+        # Send EndTxn even if the coordinator has just answered that it does not know this producer id. Otherwise the producer would only
+        # request a new epoch, which would fence the producer that has the transactional.id now.
         return EndTxn(commits, self.identity, self.protocol.end) if self.holds_anything else None
 
     def _end(self, ending: EndTxn | None) -> Flow[None]:
@@ -468,12 +477,12 @@ class TransactionManager:
             yield from self._not_aborted(answer)
 
     def _ended(self) -> None:
-        # With the newer protocol a delayed request has an old epoch.
+        # Only the older protocol keeps the epoch, so that a delayed request could affect the next transaction.
         loses = self.protocol.announces and (self._coordinator.lost or self._records.lost_numbers)
         self._take(Event.NEW_IDENTITY_NEEDED if loses or self._is_forgotten_there else Event.ENDED)
 
     def _not_committed(self, answer: Answer) -> None:
-        """Handle a refused commit."""
+        """Handle an error response to a commit. Always raises."""
         error = self._error_of(answer, "EndTxn")
         if answer.reaction is Reaction.ABORT_AND_INITIALIZE and self._in_doubt:
             self._take(Event.NEW_IDENTITY_NEEDED)
@@ -487,12 +496,12 @@ class TransactionManager:
         raise self.refusal()
 
     def _not_aborted(self, answer: Answer) -> Flow[None]:
-        """Handle a refused abort: no transaction is open at the coordinator, or it has aborted the transaction itself."""
+        """Handle an error response to an abort. It is no error if the coordinator has no open transaction, or has aborted it already."""
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
             self._take(Event.NEW_IDENTITY_NEEDED)
             if answer.reaction is Reaction.FENCED:
-                # Aborted by the coordinator, after transaction.timeout.ms, or by another producer: InitProducerId tells. Without a
-                # response, begin() sends it again: nothing is left to abort.
+                # The coordinator has aborted the transaction, after transaction.timeout.ms or for another producer. The response to
+                # InitProducerId shows which. If it times out, begin() sends it again, because there is nothing left to abort.
                 with suppress(TimeoutError):
                     yield from self.initialize()
             return
@@ -507,7 +516,7 @@ class TransactionManager:
             self._records.identify(self.identity)
 
     def _fail(self, answer: Answer) -> None:
-        """Handle a refused request within a transaction; no effect if the transaction has failed meanwhile."""
+        """Handle an error response within a transaction. A retriable error has no effect: the state has changed, which ended the retries."""
         if answer.reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
             return
         error = self._error_of(answer, "")

@@ -1,4 +1,4 @@
-"""How long the first batch of a transaction waits for the markers of the transaction before."""
+"""Decides how long the first batches of a transaction wait for the markers of the previous transaction."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from levada.protocol.messages.describe_transactions import DescribeTransactionsR
 
 BROKERS_PAUSE_MS: Final = 20
 _SHORTEST_MS: Final = 2
-"""Time is in whole milliseconds, so a pause of one millisecond may end at once."""
+"""Added to the duration of EndTxn. Time is in whole milliseconds, so a pause of one millisecond might end at once."""
 _LONGEST_SLEEP_MS: Final = 500
-"""The longest pause between two requests: without enough in-sync replicas, markers may be delayed for minutes, for many producers."""
+"""The longest pause between two requests. Without enough in-sync replicas, the markers of many producers may be delayed for minutes."""
 _WRITING_MARKERS: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 
 
 class MarkerPause:
-    """Delays batches while the markers of the transaction before are being written (KIP-890).
+    """Delays batches while the markers of the previous transaction are being written (KIP-890).
 
-    The coordinator answers EndTxn before it has written them. A batch that arrives earlier waits on the broker, which retries only after
-    add.partitions.to.txn.retry.backoff.ms, 20 ms by default. Writing the markers takes about as long as EndTxn took. So for a batch that
-    follows within that time the producer asks the coordinator whether they are written. A later batch is sent without asking. The requests
-    stop when the transaction of the waiting batch ends. Without a response the pause ends by itself, no later than the broker's would.
-    start: runs a flow on the engine, from a time on. over: called when batches need not wait any longer.
+    The coordinator answers EndTxn before it has written the markers. A batch that arrives before the markers waits on the broker, which
+    retries only after add.partitions.to.txn.retry.backoff.ms, 20 ms by default. Writing the markers takes about as long as EndTxn took. So
+    if a batch is ready within that time, the producer sends DescribeTransactions until the markers are written. A later batch is sent
+    without this request. The requests stop when the transaction of the waiting batch ends. If there is no response, the pause ends by
+    itself, no later than the pause of the broker would.
+    start: runs a flow on the engine; called with the flow and the time in ms. over: called when batches need not wait any more.
     """
 
     def __init__(
@@ -47,28 +48,28 @@ class MarkerPause:
         self._asked_ms = self._now.ms
 
     def end_answered(self) -> None:
-        """Note that the transaction has ended; delay batches from now on."""
+        """Note that EndTxn was answered, and delay batches from now on, for 20 ms at most unless markers are still missing then."""
         took_ms = self._now.ms - self._asked_ms
         self._until_ms = self._now.ms + min(took_ms + _SHORTEST_MS, BROKERS_PAUSE_MS)
 
     def holds(self) -> bool:
-        """Whether a batch has to wait; then poll() asks the coordinator."""
+        """Whether a batch has to wait now. If so, poll() asks the coordinator whether the markers are written."""
         self._holds_batches = self._until_ms != NEVER_MS
         return self._holds_batches
 
     @property
     def waits_for(self) -> str:
-        """What batches wait for, as text; empty if they do not wait."""
+        """Text about the reason why batches wait; "" if no batch waits."""
         if not self._holds_batches:
             return ""
         return "the markers of the transaction before, which cannot be written while a partition of it lacks a leader or replicas in sync"
 
     def let_go(self) -> None:
-        """Note that no batch waits any more: they were dropped with their transaction."""
+        """Note that no batch waits any more, because the waiting batches were dropped with their transaction."""
         self._holds_batches = False
 
     def poll(self, now_ms: int) -> int:
-        """Ask the coordinator for waiting batches; return when to be polled again."""
+        """End a pause that is over, or ask the coordinator if a batch waits. Return the time of the next poll in ms."""
         if now_ms >= self._until_ms:
             self._end()
             return now_ms
@@ -91,7 +92,7 @@ class MarkerPause:
             self._end()
 
     def _are_being_written(self) -> Flow[bool]:
-        """Ask the coordinator. If the request fails, return False: the batch is sent, and the broker waits if necessary."""
+        """Ask the coordinator whether markers are being written. If the request fails, return False: then the broker waits if necessary."""
         coordinator = Coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
         try:
             reply = yield Call(DescribeTransactionsRequest(transactional_ids=[self._transactional_id]), coordinator)

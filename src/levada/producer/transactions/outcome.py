@@ -1,7 +1,7 @@
-"""What the responses to EndTxn prove about a transaction after a commit without a response.
+"""Finds the outcome of a transaction from the responses to EndTxn, after a commit without a response.
 
-The coordinator keeps the last result of a producer id and epoch. Only while it does, a response can tell a committed transaction from an
-aborted one. After another producer was initialized, or the transactional.id has expired, both look alike.
+The coordinator keeps the last result of a producer id and epoch. While it does, its response shows whether the transaction was committed or
+aborted. After another producer was initialized, or the transactional.id has expired, the response is the same in both cases.
 """
 
 from __future__ import annotations
@@ -23,22 +23,26 @@ class Settled(Enum):
 
 
 def settled_by_abort(code: ErrorCode) -> Settled:
-    """Return the outcome that the response to an abort shows, after a commit by the same producer id and epoch without a response."""
+    """Return the outcome of a transaction whose commit got no response, from the error code of a later abort with the same epoch."""
     if code is ErrorCode.NONE:
         return Settled.ABORTED
     return Settled.COMMITTED if code is ErrorCode.INVALID_TXN_STATE else Settled.UNKNOWN
 
 
 def may_be_carried_out(code: ErrorCode) -> bool:
-    """Whether a request may have been carried out although its response is a retriable error.
+    """Whether a request may have been carried out although its response has a retriable error.
 
-    A coordinator that cannot write to its log in time, or is moved meanwhile, sends such an error, and what it has written may still count.
+    A coordinator sends such an error if it could not write to its log in time, or is no longer the coordinator. The change that it has
+    written may still become valid.
     """
     return code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def not_known(name: str, ending: EndTxn, broken_off: KafkaError, last: str) -> TransactionOutcomeUnknownError:
-    """Return the error for an interrupted EndTxn. last: the last failure; empty without one."""
+    """Return the error for an interrupted EndTxn.
+
+    name: the transaction. broken_off: the error that interrupted the call. last: text about the last failed attempt; "" without one.
+    """
     call = "commit_transaction()" if ending.commits else "abort_transaction()"
     advice = f"repeat {call} to learn it, or begin_transaction() to go on with another one"
     if isinstance(broken_off, ClosedError):
@@ -50,7 +54,7 @@ def not_known(name: str, ending: EndTxn, broken_off: KafkaError, last: str) -> T
 
 
 def fenced(what: str, timeout_ms: int, doubt: str) -> ProducerFencedError:
-    """Return the error for a fenced producer. doubt: what is unknown about its transaction; empty for nothing."""
+    """Return the error for a fenced producer. doubt: text if it is unknown whether its transaction was committed; "" if it was not."""
     return ProducerFencedError(
         f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
         f"transaction.timeout.ms={timeout_ms} and the coordinator aborted it; {doubt or 'nothing of it is committed'}; close this producer"
@@ -58,7 +62,7 @@ def fenced(what: str, timeout_ms: int, doubt: str) -> ProducerFencedError:
 
 
 def told_again(error: KafkaError) -> KafkaError:
-    """Return a copy of an error that was raised before, because raising changes it."""
+    """Return a copy of an error that was raised before, because raising an error changes it."""
     again = copy(error)
     again.__cause__ = error.__cause__
     return again

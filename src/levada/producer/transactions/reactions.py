@@ -1,7 +1,7 @@
 """The reaction of a transactional producer to each error code: one table per API, with all codes (KIP-1050).
 
-A code that is not in a table is retried if Kafka classifies it as retriable. Else it is fatal, because the state of the transaction is
-unknown then. Errors of the coordinator look-up have a row, too.
+Codes that are not listed below are retried if Kafka classifies them as retriable. Other codes that are not listed are fatal, because the
+state of the transaction is unknown then. Api.FIND_COORDINATOR has the reactions to errors of the coordinator look-up.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SPECIAL: Mapping[Api, Mapping[ErrorCode, Reaction]] = {
     },
     Api.ADD_PARTITIONS: {
         _C.TOPIC_AUTHORIZATION_FAILED: _R.ABORT,
-        # Another partition of the request was refused.
+        # The coordinator has not added this partition, because it refused another partition of the request.
         _C.OPERATION_NOT_ATTEMPTED: _R.ABORT,
     },
     Api.ADD_OFFSETS: {_C.GROUP_AUTHORIZATION_FAILED: _R.ABORT},
@@ -69,19 +69,19 @@ _SPECIAL: Mapping[Api, Mapping[ErrorCode, Reaction]] = {
         _C.REQUEST_TIMED_OUT: _R.FIND_COORDINATOR,
         _C.GROUP_AUTHORIZATION_FAILED: _R.ABORT,
         _C.TOPIC_AUTHORIZATION_FAILED: _R.ABORT,
-        # The consumer has lost its membership: another member reads these partitions now.
+        # The consumer is no longer the member that owns these partitions; another member may read them now.
         _C.ILLEGAL_GENERATION: _R.ABORT,
         _C.UNKNOWN_MEMBER_ID: _R.ABORT,
         _C.FENCED_INSTANCE_ID: _R.ABORT,
         _C.STALE_MEMBER_EPOCH: _R.ABORT,
-        # An error of the metadata, not of the producer.
+        # These errors concern the offsets or the group, so the producer can be used for another transaction.
         _C.OFFSET_METADATA_TOO_LARGE: _R.ABORT,
         _C.INVALID_COMMIT_OFFSET_SIZE: _R.ABORT,
         _C.INVALID_GROUP_ID: _R.ABORT,
         _C.GROUP_ID_NOT_FOUND: _R.ABORT,
     },
     Api.END_TXN: {
-        # The coordinator has aborted the transaction before the commit, after transaction.timeout.ms.
+        # The coordinator has aborted the transaction after transaction.timeout.ms, before the commit arrived.
         _C.INVALID_TXN_STATE: _R.ABORT,
     },
 }
@@ -105,4 +105,4 @@ MEANING: Mapping[ErrorCode, str] = {
     _C.OFFSET_METADATA_TOO_LARGE: "the metadata of an offset is longer than the brokers' offset.metadata.max.bytes",
     _C.INVALID_PRODUCER_ID_MAPPING: "the coordinator has forgotten the id, as it does after transactional.id.expiration.ms without use",
 }
-"""What a code means for the author of the program."""
+"""Explanations of error codes, appended to the error text."""

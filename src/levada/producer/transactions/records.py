@@ -1,4 +1,4 @@
-"""The records of the producer, for its transactions."""
+"""The operations of transactions on the records of the producer."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class Records(Protocol):
 
     @property
     def lost_numbers(self) -> bool:
-        """Whether failed records had sequence numbers, so that later records would leave a gap."""
+        """Whether records of the transaction have failed whose sequence numbers cannot be used again, so that a new epoch is needed."""
         ...
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Use this producer id and epoch from now on."""
+        """Use this producer id and epoch for batches from now on."""
         ...
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Accept records from now on, or refuse them with an error."""
+        """Accept records from now on (None), or refuse them. refusal: makes the error for a refused record."""
         ...
 
     def begin(self) -> None:
-        """Begin a new transaction: later records belong to it. A send() that began before is not part of it."""
+        """Begin a new transaction. Records of later calls belong to it; a send() call that is already running does not."""
         ...
 
     def deliver(self) -> Flow[None]:
-        """Return when all records so far are acknowledged or have failed."""
+        """Return when all records so far are acknowledged or have failed, and their callbacks have run."""
         ...
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail records that are not in flight. cause: the error of the transaction; None if the program aborts it."""
+        """Fail the records that are not in flight. cause: the error that made the transaction fail; None if the program aborts it."""
         ...
 
     def fail_all(self, error: KafkaError) -> None:
@@ -48,11 +48,11 @@ class Records(Protocol):
         ...
 
     def raised_by_call(self, cause: KafkaError) -> None:
-        """Note that a call raises this error, with which records failed."""
+        """Do not warn about records that failed with this error or because of it, because a call raises it to the program."""
         ...
 
     def look_again(self) -> None:
-        """Check partitions again that could not be sent."""
+        """Check again whether the partitions that could not be sent can be sent now."""
         ...
 
 
@@ -67,7 +67,7 @@ class ProducerRecords:
 
     @property
     def lost_numbers(self) -> bool:
-        """Whether failed records had sequence numbers."""
+        """Whether records have failed whose sequence numbers cannot be used again."""
         return self._idempotence.lost_numbers
 
     def identify(self, identity: ProducerIdentity) -> None:
@@ -75,7 +75,7 @@ class ProducerRecords:
         self._idempotence.identify(identity)
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Accept records from now on, or refuse them."""
+        """Accept records from now on (None), or refuse them."""
         self._accumulator.admit(refusal)
 
     def begin(self) -> None:
@@ -87,15 +87,15 @@ class ProducerRecords:
         yield from Flushing(self._accumulator, self._failed_sends).run()
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail records that are not in flight."""
+        """Fail the records that are not in flight."""
         self._accumulator.adopt()
-        # The newest first, so that unused sequence numbers can be used again.
+        # The newest batch first: the sequence numbers of an unwritten batch can be used again only if no later number is in use.
         for batch in reversed(list(self._accumulator.incomplete)):
             if not batch.on_the_wire:
                 self._failures.abort(batch, cause)
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail all records."""
+        """Fail all records because of a fatal error, also those that are appended later."""
         self._idempotence.error = error
         self._accumulator.abort(self._failures.fatal)
 
@@ -104,5 +104,5 @@ class ProducerRecords:
         self._accumulator.unread_failures.raised_by_call(cause)
 
     def look_again(self) -> None:
-        """Check partitions again that could not be sent."""
+        """Check again whether the partitions that could not be sent can be sent now."""
         self._accumulator.backlogs.place_parked()

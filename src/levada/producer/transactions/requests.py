@@ -1,9 +1,10 @@
-"""The requests of a transactional producer, as values: the coordinator, the versions, and where the response has its error codes.
+"""The requests of a transactional producer, as values: with the coordinator, the versions, and a function that finds error codes.
 
-There are two transaction protocols (KIP-890). In the older one the producer adds each partition and group to the transaction at the
-coordinator before it writes. In the newer one the partition's leader and the group's coordinator do that, which the version of the request
-tells them; and the end of a transaction returns a new epoch. Versions must not be mixed within a transaction: a delayed Produce of the
-newer protocol would open a transaction by itself, and only the new epoch of the newer EndTxn prevents that.
+There are two transaction protocols (KIP-890). In the older protocol, the producer sends AddPartitionsToTxn and AddOffsetsToTxn to the
+coordinator before it writes to a partition or commits offsets of a group. In the newer protocol, the partition's leader and the group's
+coordinator do this when they get the newer version of Produce or TxnOffsetCommit, and the response to EndTxn has a new epoch. Versions must
+not be mixed within a transaction. A delayed Produce request of the newer protocol would open a new transaction, and only the new epoch from
+the newer EndTxn prevents that.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ FEATURE = "transaction.version"
 class Protocol(NamedTuple):
     """One of the two transaction protocols, with its request versions.
 
-    announces: whether partitions and groups are added at the coordinator. produce, offsets, end: oldest and newest version of Produce,
-    TxnOffsetCommit and EndTxn.
+    announces: whether the producer has to send AddPartitionsToTxn and AddOffsetsToTxn. produce, offsets, end: the oldest and newest version
+    of Produce, TxnOffsetCommit and EndTxn.
     """
 
     announces: bool
@@ -50,18 +51,18 @@ IMPLICIT = Protocol(announces=False, produce=(12, 32767), offsets=(5, 5), end=(5
 FIRST_LEVEL_OF_IMPLICIT = 2
 
 NEWEST_ADD_PARTITIONS = 3
-"""Later versions are for brokers only."""
+"""The newest version of AddPartitionsToTxn for clients. Later versions are for brokers only."""
 FIRST_INIT_WITH_IDENTITY = 3
 FIRST_OFFSETS_WITH_MEMBER = 3
 
 
 def protocol_for(transaction_version: int) -> Protocol:
-    """Return the protocol for a level of the feature transaction.version."""
+    """Return the protocol for a level of the finalized feature transaction.version."""
     return IMPLICIT if transaction_version >= FIRST_LEVEL_OF_IMPLICIT else ANNOUNCING
 
 
 class EndTxn(NamedTuple):
-    """The contents of one EndTxn. A retry must have exactly the same contents."""
+    """The contents of one EndTxn request. A retry must have the same contents, version included. commits: False aborts."""
 
     commits: bool
     identity: ProducerIdentity
@@ -69,9 +70,10 @@ class EndTxn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A request to a coordinator. codes: returns the error codes in the response by subject: the name of a partition or group.
+    """A request to a coordinator. versions: the oldest and newest version to use.
 
-    missing: returns what a response without an error lacks, as text; empty if it is complete.
+    codes: returns the error codes of a response by subject; the subject names a partition or group, or is "". missing: returns a text about
+    the results that a response without an error lacks; "" if it is complete.
     """
 
     api: Api
@@ -83,7 +85,7 @@ class Question(NamedTuple):
 
     @property
     def names(self) -> dict[ResourceType, str]:
-        """The group and the transactional id that the request names."""
+        """The names of the group and the transactional id in the request, for errors about permissions."""
         fields = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_ID: "transactional_id"}
         found = {resource_type: getattr(self.request, field, None) for resource_type, field in fields.items()}
         return {ResourceType.TRANSACTIONAL_ID: self.whom.key} | {one: name for one, name in found.items() if name is not None}
@@ -102,9 +104,10 @@ SEVERITY = (
 
 
 def worst(api: Api, codes: Mapping[str, int]) -> tuple[str, ErrorCode]:
-    """Return the most severe error code of a response, and the subject that has it. The producer reacts to this code (SEVERITY).
+    """Return the most severe error code of a response, with its subject. The producer reacts to this code only.
 
-    OPERATION_NOT_ATTEMPTED is less severe than another code with the same reaction, because it does not name the cause.
+    SEVERITY orders the reactions. OPERATION_NOT_ATTEMPTED is less severe than other codes with the same reaction, because it does not name
+    the cause.
     """
 
     def weight(subject: str) -> tuple[int, bool]:
@@ -120,7 +123,10 @@ def _one_code(reply: Any) -> Mapping[str, int]:
 
 
 def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentity) -> Question:
-    """Return InitProducerId. identity: the current producer id and epoch, so that the coordinator detects other producers (KIP-360)."""
+    """Return an InitProducerId request. timeout_ms: transaction.timeout.ms.
+
+    identity: the current producer id and epoch, with which the coordinator detects a newer producer (KIP-360); NO_IDENTITY without any.
+    """
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -136,7 +142,7 @@ def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentit
 
 
 def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions: Collection[TopicPartition]) -> Question:
-    """Return AddPartitionsToTxn."""
+    """Return an AddPartitionsToTxn request."""
     asked = [str(tp) for tp in partitions]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
@@ -160,7 +166,7 @@ def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions
 
 
 def add_offsets(transactional_id: str, identity: ProducerIdentity, group_id: str) -> Question:
-    """Return AddOffsetsToTxn."""
+    """Return an AddOffsetsToTxn request."""
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id, producer_id=identity.producer_id, producer_epoch=identity.epoch, group_id=group_id
     )
@@ -176,7 +182,7 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     versions: tuple[int, int],
 ) -> Question:
-    """Return TxnOffsetCommit. The offsets of the group become valid when the transaction is committed."""
+    """Return a TxnOffsetCommit request. The group's offsets become valid when the transaction is committed. versions: oldest and newest."""
     topics = [
         TxnOffsetCommitRequestTopic(name=name, partitions=[_offset(tp.partition, offsets[tp]) for tp in members])
         for name, members in by_topic(offsets).items()
@@ -208,7 +214,7 @@ def commit_offsets(
 
 
 def end(transactional_id: str, ending: EndTxn) -> Question:
-    """Return EndTxn, which commits or aborts."""
+    """Return an EndTxn request, which commits or aborts a transaction."""
     request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=ending.identity.producer_id,
@@ -219,7 +225,7 @@ def end(transactional_id: str, ending: EndTxn) -> Question:
 
 
 def _left_out(asked: Collection[str], codes: Callable[[Any], Mapping[str, int]]) -> Callable[[Any], str]:
-    """Return a function that finds subjects without an error code in the response: their result is unknown."""
+    """Return a function that names the subjects in `asked` without an error code in a response, because their result is unknown."""
 
     def missing(reply: Any) -> str:
         answered = codes(reply)

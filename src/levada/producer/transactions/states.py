@@ -3,24 +3,24 @@
     UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> PREPARING -> COMMITTING -> READY
                                                      |                            (or -> ABORTING -> READY)
 
-Three parties move the state. The program does with its calls: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER. The responses of the
-coordinator do. And a record that fails does, at any moment (FAILED): the transaction has lost it, so it can only be aborted. A call that
-the table does not have for the current state is a mistake of the program: it raises IllegalStateError and changes nothing.
+Three causes change the state. First, the calls of the program: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER. Second, the responses
+of the coordinator. Third, a record that fails, at any moment (FAILED): the transaction is incomplete then, so it can only be aborted. If
+the table has no transition for a call in the current state, the call raises IllegalStateError and changes nothing.
 
-A commit has two phases. PREPARING waits until every record is acknowledged. Nothing is decided then. So a commit that is interrupted there
-leaves the transaction open (NOT_PREPARED), and a prepared transaction can be handed over to another process instead. COMMITTING sends
-EndTxn. From then on, without a response, it may be carried out now, later or never: OUTCOME_UNKNOWN. The same call may be repeated then,
-because it sends the same EndTxn with the same version, producer id and epoch, which the coordinator carries out once. Any other call first
-initializes again: that ends what may be open, and gets a new epoch, so that a delayed request of the old epoch cannot affect a later
-transaction.
+A commit has two phases. In PREPARING, the producer waits until every record is acknowledged. If the call is interrupted in this phase, the
+transaction stays open (NOT_PREPARED). After this phase, the transaction can also be handed over to another process. In COMMITTING, the
+producer sends EndTxn. If there is no response, the commit may be carried out now, later or never: OUTCOME_UNKNOWN. Then the program may
+repeat the same call, which sends the same EndTxn with the same version, producer id and epoch; the coordinator carries it out only once.
+Any other call first initializes the producer again. This ends a transaction that may be open, and gets a new epoch, so that a delayed
+request with the old epoch cannot affect a later transaction.
 
-The older transaction protocol keeps the epoch from one transaction to the next. There a request without a response may arrive late, during
-the next transaction. So after a transaction with such a request, even if it ended well, the producer MUST_INITIALIZE_AGAIN. With the newer
-protocol (KIP-890) each end brings a new epoch.
+The older transaction protocol keeps the epoch for the next transaction. A request without a response may arrive late, during the next
+transaction. So after a transaction with such a request, the producer MUST_INITIALIZE_AGAIN, even if the transaction was ended. In the newer
+protocol (KIP-890), the end of each transaction brings a new epoch.
 
-What can never happen: a transaction begins while the one before may still be open; a transaction that has lost a record is committed; a
-fenced producer writes again (nothing leaves FATAL_ERROR); a producer that has handed over its transaction ends it, or requests a new epoch,
-which would abort it (nothing leaves HANDED_OVER).
+What can never happen: a transaction begins while the previous one may still be open; a transaction with a failed record is committed; a
+fenced producer writes again (no transition leaves FATAL_ERROR); a producer that has handed over its transaction ends the transaction, or
+requests a new epoch, which would abort the transaction (no transition leaves HANDED_OVER).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """An event that changes the state. The first six are steps of calls, and their values name these calls."""
+    """An event that may change the state. The first six are steps of the program's calls, and their values name these calls."""
 
     INITIALIZE = "init_transactions()"
     BEGIN = "begin_transaction()"
@@ -91,7 +91,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
         _E.FAILED: _S.ABORTABLE_ERROR,
     },
     _S.ABORTING: {
-        # It is being aborted already.
+        # The transaction is being aborted already, so a failed record changes nothing.
         _E.FAILED: _S.ABORTING,
         _E.NOT_PREPARED: _S.ABORTABLE_ERROR,
         _E.ENDED: _S.READY,
@@ -104,7 +104,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     _S.HANDED_OVER: {},
     _S.FATAL_ERROR: {_E.FAILED: _S.FATAL_ERROR},
 }
-"""FAILED_FOR_EVER leads from every state to FATAL_ERROR."""
+"""The next state for each state and event. FAILED_FOR_EVER, which is not in the table, leads from every state to FATAL_ERROR."""
 
 ADVICE: Mapping[State, str] = {
     _S.UNINITIALIZED: "call init_transactions() first",
@@ -120,7 +120,7 @@ ADVICE: Mapping[State, str] = {
     _S.HANDED_OVER: "detach_transaction() returns its handle again; make another producer for the next transaction",
     _S.FATAL_ERROR: "close this producer and make another one",
 }
-"""What a program can do about a record or call that the state does not allow; some calls have advice of their own."""
+"""Advice for the error text if a state does not allow a record or a call. _OF_CALLS has better advice for some calls."""
 
 _INITIALIZED = "once is enough: init_transactions() was done before"
 _NOTHING_OPEN = "there is nothing to end: begin_transaction() begins a transaction, which this call then ends"
@@ -135,10 +135,10 @@ _OF_CALLS: Mapping[tuple[State, Event], str] = {
 
 
 def advice(state: State, call: Event) -> str:
-    """Return what a program can do about a call that the state does not allow."""
+    """Return the advice for the error text if a state does not allow a call."""
     return _OF_CALLS.get((state, call), ADVICE[state])
 
 
 def after(state: State, event: Event) -> State | None:
-    """Return the next state; None if the table has no such transition."""
+    """Return the state after an event; None if the state does not allow the event."""
     return State.FATAL_ERROR if event is Event.FAILED_FOR_EVER else TRANSITIONS[state].get(event)
