@@ -1,4 +1,4 @@
-"""Dead-letter topics, for records that a program cannot process, as in Kafka Connect (KIP-298) and Kafka Streams (KIP-1034)."""
+"""Dead-letter topics for records that a program cannot process, as in Kafka Connect (KIP-298) and Kafka Streams (KIP-1034)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from levada.interceptors import ProducerRecord
 from levada.types import AnyRecord
 
 HEADER_PREFIX = "__levada.errors."
-"""The prefix of the headers that describe a dead letter, like `__connect.errors.` of Connect."""
+"""The prefix of the headers that describe why a record is in a dead-letter topic, like `__connect.errors.` in Kafka Connect."""
 MAX_HEADER_BYTES = 4096
-"""The most bytes of one such header. An exception's text may quote its record, and would make the dead letter too large for its topic."""
+"""The largest size of one such header in bytes. Without a limit, the text of an exception could make the copy too large for its topic."""
 
 
 class DeadLetter(NamedTuple):
-    """A dead-letter topic. The consumer writes records there, and continues after a record once it is acknowledged.
+    """A dead-letter topic. The consumer copies records to this topic, and continues after a record when its copy is acknowledged.
 
-    It gets the records that do not deserialize (`on_decode_error`), and those that are rejected (`consumer.acks(dead_letter=...)`,
-    `consumer.process(...)`).
+    The consumer copies records that cannot be deserialized (`on_decode_error`), and records that the program rejects
+    (`consumer.acks(dead_letter=...)`, `consumer.process(...)`).
 
     producer: a KafkaProducer of the same API as the consumer, blocking or asyncio, without serializers and without transactional.id. The
-    program closes it after the consumer. topic: gets the records with unchanged key, value and headers. These headers are added as text:
-    `__levada.errors.topic`, `.partition`, `.offset` and `.timestamp` of the record; `.part` ("key" or "value") if it does not deserialize,
-    or `.attempts` if it is rejected; `.exception`, the type of the exception if there is one; and `.message`. Each header is limited to
-    4096 bytes. If a record is so large that not all headers fit into the producer's max.request.size, the last ones are omitted.
+    program closes the producer after the consumer. topic: the name of the topic. The copy has the key, value and headers of the record,
+    and these headers as text: `__levada.errors.topic`, `.partition`, `.offset` and `.timestamp` of the record; `.part` ("key" or "value")
+    if the record cannot be deserialized, or `.attempts` if it is rejected; `.exception`, the type of the exception if there is one; and
+    `.message`. Each of these is limited to 4096 bytes. If they do not all fit into the producer's max.request.size, the last ones are
+    omitted.
     """
 
     producer: Any
@@ -34,19 +35,19 @@ class DeadLetter(NamedTuple):
 
 
 def letter(topic: str, error: RecordDeserializationError) -> ProducerRecord:
-    """Return the dead letter for a record that does not deserialize."""
+    """Return the record to send to a dead-letter topic for a record that cannot be deserialized."""
     cause = error.__cause__ or error
     return _letter(topic, error.record, {"part": error.part, "exception": type(cause).__qualname__, "message": cause})
 
 
 def letter_of_rejected(topic: str, record: AnyRecord, reason: BaseException | str, attempts: int) -> ProducerRecord:
-    """Return the dead letter for a record that a program has rejected after `attempts` deliveries."""
+    """Return the record to send to a dead-letter topic for a record that the program has rejected after `attempts` deliveries."""
     why = {"exception": type(reason).__qualname__} if isinstance(reason, BaseException) else {}
     return _letter(topic, record, {"attempts": attempts, **why, "message": reason})
 
 
 def _letter(topic: str, record: AnyRecord, why: Mapping[str, object]) -> ProducerRecord:
-    # The dead letter has a new timestamp: with that of the record, the topic's retention could delete it at once.
+    # The copy does not keep the record's timestamp, because retention could then delete the copy at once.
     told = {
         "topic": record.topic,
         "partition": record.partition,
@@ -59,7 +60,7 @@ def _letter(topic: str, record: AnyRecord, why: Mapping[str, object]) -> Produce
 
 
 def _cut(text: str) -> bytes:
-    """Return a header's text in UTF-8. If it is too long, its end is replaced by its length."""
+    """Return the text of a header as UTF-8. If it exceeds MAX_HEADER_BYTES, replace the end of the text by a note about its length."""
     data = text[: MAX_HEADER_BYTES + 1].encode("utf-8", "backslashreplace")
     if len(data) <= MAX_HEADER_BYTES:
         return data

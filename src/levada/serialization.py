@@ -1,7 +1,7 @@
 """Serializes keys and values.
 
-A serializer is any callable from an object to bytes, a deserializer any callable from bytes to an object. Without a serializer bytes-like
-objects are sent unchanged and text in UTF-8; without a deserializer a consumer returns bytes.
+A serializer is any function that converts an object to bytes. A deserializer is any function that converts bytes to an object. Without a
+serializer, a producer sends bytes-like objects unchanged, and text as UTF-8. Without a deserializer, a consumer returns bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from levada.errors import SerializationError
 from levada.types import HeadersIn
 
 Sendable: TypeAlias = bytes | bytearray | memoryview | str
-"""The types that need no serializer."""
+"""The types of keys and values that need no serializer."""
 
 if TYPE_CHECKING:
-    # The defaults are those of levada.types. With the default Sendable, a type checker would take the parameter of
-    # `value_serializer=lambda order: ...` for bytes.
+    # Only type checkers need the defaults, so typing_extensions is not imported at run time. The default is Any: with Sendable, a type
+    # checker would infer that the parameter of `value_serializer=lambda order: ...` is bytes.
     from typing_extensions import TypeVar
 
     K_in = TypeVar("K_in", default=Any, contravariant=True)
@@ -30,14 +30,14 @@ else:
     V_in = TypeVar("V_in", contravariant=True)
 
 Plain: TypeAlias = tuple[K_in | None, V_in | None] | tuple[K_in | None, V_in | None, HeadersIn | None] | V_in
-"""A record of send_many(): a value, (key, value) or (key, value, headers)."""
+"""A record for send_many(): a value, (key, value) or (key, value, headers)."""
 
 Serializer: TypeAlias = Callable[[Any], Sendable | None]
 Deserializer: TypeAlias = Callable[[bytes], Any]
 
 
 def to_bytes(data: Any, what: str, serializer: Serializer | None = None) -> bytes | None:
-    """Serialize a key or value. what: "key" or "value", for the text of a SerializationError."""
+    """Serialize a key or a value. what: "key" or "value", for the text of a SerializationError. None is returned as None."""
     if serializer is not None:
         data = _call(serializer, data, what)
     if data is None or type(data) is bytes:

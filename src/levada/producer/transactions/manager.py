@@ -516,7 +516,7 @@ class TransactionManager:
             self._records.identify(self.identity)
 
     def _fail(self, answer: Answer) -> None:
-        """Handle an error response within a transaction. A retriable error has no effect: the state has changed, which ended the retries."""
+        """Handle an error response within a transaction. A retriable error has no effect: the state has changed, so the retries ended."""
         if answer.reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
             return
         error = self._error_of(answer, "")

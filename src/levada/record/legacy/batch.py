@@ -1,12 +1,12 @@
-"""Presents message sets as record batches, so that readers need not know how old a broker is.
+"""Reads message sets as if they were record batches, so that other code handles only record batches.
 
-Messages are converted to the bytes that they would have in a batch of magic 2, and are read like such a batch: reading is up-conversion.
-Magic 0 has no timestamps: its records and columns have the timestamp -1, like any record without one, and the type NO_TIMESTAMP_TYPE.
+Messages are converted to the bytes that they would have in a batch of magic 2, and these bytes are then read (up-conversion). Magic 0 has
+no timestamps: its records and columns have the timestamp -1 and the type NO_TIMESTAMP_TYPE.
 
-Messages that are not compressed are single entries. Consecutive messages with the same magic and attributes are read as one batch here, as
-long as their checksums match, so that a corrupt message is a batch of its own and does not spoil valid messages. A wrapper is a batch, too.
-Its offset is that of its last message. Its first offset and number of messages are known only after decompression, which happens when they
-are first needed.
+Each uncompressed message is an entry of its own in the message set. Consecutive messages with the same magic and attributes are read as one
+batch, as long as their checksums match. A corrupt message is a batch of its own, so that the other messages stay readable. A wrapper, a
+message that contains compressed messages, is a batch, too. The offset of a wrapper is the offset of its last message. Its first offset and
+its number of messages require decompression, which happens when one of them is first used.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from levada.types import TimestampType
 from levada.wire.varint import encode_varint
 
 _ATTRIBUTES_AT = MAGIC_AT + 1
-# The size that a broker accepts for one batch by default. It limits the bytes that are converted at once.
+# Limits the bytes that are converted at once. Brokers accept about this size for one batch by default (message.max.bytes).
 _MAX_RUN_BYTES = 1 << 20
 _MAX_OFFSET_DELTA = 2**31 - 1
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
 # -1, as a varint.
 _NULL = b"\x01"
-# The same deltas and sizes occur often, and a lookup takes a sixth of the time.
+# Cached, because the same deltas and sizes occur often, and a cache hit takes a sixth of the time of encoding.
 _varint = lru_cache(1 << 13)(encode_varint)
 _TOLD_INSIDE = frozenset(("base_offset", "base_timestamp", "last_offset_delta", "max_timestamp", "records_count"))
 
 
 class ConvertedRecords:
-    """Messages, converted to the payload of a batch of magic 2."""
+    """Messages that are converted to records of magic 2. payload: the encoded records. Offsets and timestamps are -1 without messages."""
 
     __slots__ = ("base_offset", "base_timestamp", "count", "last_offset", "max_timestamp", "payload")
 
@@ -48,7 +48,10 @@ class ConvertedRecords:
         self.base_offset = self.last_offset = self.base_timestamp = self.max_timestamp = -1
 
     def add(self, offset: int, timestamp: int, key: memoryview | None, value: memoryview | None) -> None:
-        """Add a message whose offset is higher than that of the last one. If it raises CorruptRecordError, nothing has been added."""
+        """Convert and add a message; its offset must be higher than the offset of the previous message. timestamp: ms, -1 for none.
+
+        Raises CorruptRecordError if the timestamp is out of range; then nothing is added.
+        """
         if not self.count:
             self.base_offset = offset
             self.base_timestamp = self.max_timestamp = timestamp
@@ -60,7 +63,7 @@ class ConvertedRecords:
         head = b"".join((b"\0", _varint(delta), _varint(offset - self.base_offset), key_size, key or b"", value_size))
         self.payload += _varint(len(head) + (len(value) if value else 0) + 1)
         self.payload += head
-        # The value, which may be large, is copied only once.
+        # Not part of `head`, so that a large value is copied only once.
         if value:
             self.payload += value
         self.payload += b"\0"
@@ -71,7 +74,7 @@ class ConvertedRecords:
 
 
 class MessageSet(RecordBatch):
-    """Base of both kinds of message sets. `data` has the entries; `crc` and `attributes` are those of the first entry."""
+    """Base class of PlainMessages and CompressedMessages. data: the entries. crc, attributes: from the first entry."""
 
     __slots__ = ()
 
@@ -87,7 +90,7 @@ class MessageSet(RecordBatch):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps; NO_TIMESTAMP_TYPE with magic 0, which has none."""
+        """CREATE_TIME or LOG_APPEND_TIME; NO_TIMESTAMP_TYPE for magic 0, which has no timestamps."""
         return super().timestamp_type if self.magic else TimestampType.NO_TIMESTAMP_TYPE
 
     def _hold(self, records: ConvertedRecords, last_offset: int) -> None:
@@ -100,7 +103,10 @@ class MessageSet(RecordBatch):
 
 
 class PlainMessages(MessageSet):
-    """Consecutive messages of one kind that are not compressed. If there are several, all their checksums match."""
+    """Consecutive uncompressed messages with the same magic and attributes. If there are several messages, all checksums match.
+
+    is_sound: whether the checksum of the first message matches.
+    """
 
     __slots__ = ("_is_sound",)
 
@@ -110,15 +116,15 @@ class PlainMessages(MessageSet):
         self._is_sound = is_sound
 
     def verify_crc(self) -> None:
-        """Raise CorruptRecordError unless the checksum matches."""
+        """Raise CorruptRecordError if a checksum does not match."""
         if not self._is_sound:
             raise corrupt(self.base_offset, 0, f"its checksum does not fit; the message says {self.crc:#010x}")
 
 
 class CompressedMessages(MessageSet):
-    """A wrapper: a message with compressed messages inside. Fields that depend on these messages are decompressed at first use.
+    """A wrapper: a message that contains compressed messages. The first use of a field such as records_count decompresses them.
 
-    A caller that needs a limit of decompressed bytes calls payload() or walker() first.
+    To limit the number of decompressed bytes, call payload() or walker() with the limit before using such a field.
     """
 
     __slots__ = ("_append_time", "_checks_inside", "_offset", "_value")
@@ -129,12 +135,12 @@ class CompressedMessages(MessageSet):
         if value is None:
             raise corrupt(self._offset, 0, "compressed, but the value is null")
         self._value = value
-        # With LogAppendTime the wrapper's timestamp is that of every message.
+        # With LogAppendTime, the timestamp of the wrapper applies to all its messages.
         self._append_time = timestamp if self.attributes & LOG_APPEND_TIME else None
         self._checks_inside = False
 
     def __getattr__(self, name: str) -> Any:
-        """Decompress the messages to set a field that depends on them."""
+        """Decompress the messages, which sets the fields in _TOLD_INSIDE, and return the field."""
         if name not in _TOLD_INSIDE:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.payload()
@@ -145,35 +151,38 @@ class CompressedMessages(MessageSet):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last message, which is the wrapper's own offset.
+        """The offset of the last message: before decompression, the offset of the wrapper.
 
-        Some producers left the wrapper's offset at 0. Then it is too low until the messages are decompressed.
+        Some producers left the offset of the wrapper at 0. Then this value is too low before decompression.
         """
         return self._offset if self._payload is None else self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset from which reading continues after this batch."""
+        """The offset after the last message, at which reading continues."""
         return self.last_offset + 1
 
     @property
     def earliest_offset(self) -> int:
-        """An offset that no message is below: 0 before decompression, then the first offset."""
+        """A lower bound of the offsets in this batch: 0 before decompression, then the first offset."""
         return 0 if self._payload is None else self.base_offset
 
     @property
     def is_empty(self) -> bool:
-        """Always False: a wrapper without messages is corrupt."""
+        """Always False, because a wrapper without messages is corrupt."""
         return False
 
     def verify_crc(self) -> None:
-        """Raise CorruptRecordError unless the wrapper's checksum matches. Those of the messages inside are verified at decompression."""
+        """Raise CorruptRecordError if the checksum of the wrapper does not match. A later decompression also verifies inner checksums."""
         if not has_checksum(self.data, 0, len(self.data)):
             raise corrupt(self._offset, 0, f"its checksum does not fit; the message says {self.crc:#010x}")
         self._checks_inside = True
 
     def payload(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
-        """Return the messages as records of magic 2; raises CorruptRecordError, DecompressionError beyond `max_bytes`."""
+        """Return the messages as encoded records of magic 2.
+
+        Raises CorruptRecordError, and DecompressionError if the messages take more than `max_bytes` after decompression.
+        """
         if self._payload is None:
             try:
                 self._unpack(max_bytes)
@@ -189,7 +198,7 @@ class CompressedMessages(MessageSet):
             if self._checks_inside and not has_checksum(inside, at, end):
                 raise CorruptRecordError(f"the checksum of the message at byte {at} does not fit")
             offset, timestamp, key, value = read_message(inside, at, end)
-            # An old log may have a message twice (KAFKA-4298). The second one is skipped, because a consumer's position is already past it.
+            # An old log may have a message twice (KAFKA-4298). Skip the second copy: a consumer's position is already beyond its offset.
             if offset + shift > records.last_offset:
                 records.add(offset + shift, timestamp if self._append_time is None else self._append_time, key, value)
         self._hold(records, max(records.last_offset, self._offset))
@@ -201,7 +210,10 @@ class CompressedMessages(MessageSet):
         return decompress(self.codec, value, max_bytes)
 
     def _shift(self, inside: memoryview) -> int:
-        """Return the number to add to the offsets inside: with magic 1 they are relative."""
+        """Return the number to add to the offsets of the inner messages. Raises CorruptRecordError if there are none.
+
+        It is 0 for magic 0, whose inner offsets are absolute, and if the offset of the wrapper is 0.
+        """
         last_offset = -1
         for at, _ in self._entries(inside):
             (last_offset, _) = OFFSET_AND_SIZE.unpack_from(inside, at)
@@ -214,7 +226,7 @@ class CompressedMessages(MessageSet):
         return self._offset - last_offset
 
     def _entries(self, inside: memoryview) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each entry inside; raises CorruptRecordError at an entry that is incomplete or invalid."""
+        """Yield the start and end of each inner entry. Raises CorruptRecordError for an entry that is incomplete or invalid."""
         at = 0
         while at < len(inside):
             if len(inside) - at <= MAGIC_AT:
@@ -236,7 +248,7 @@ class CompressedMessages(MessageSet):
 
 
 def read_message_set(view: memoryview, at: int) -> MessageSet:
-    """Return the batch that begins with the entry at `at`, which must be complete; raises CorruptRecordError."""
+    """Return the batch that begins with the entry at position `at`. This entry must be complete. Raises CorruptRecordError."""
     offset, size = OFFSET_AND_SIZE.unpack_from(view, at)
     check_entry(offset, size, view[at + MAGIC_AT], at)
     end = at + AFTER_LENGTH + size
@@ -246,7 +258,7 @@ def read_message_set(view: memoryview, at: int) -> MessageSet:
 
 
 def _read_plain(view: memoryview, at: int, end: int) -> PlainMessages:
-    """Return the message whose entry lies from `at` to `end`, and the messages after it that can be read as one batch with it."""
+    """Return a batch of the message with the entry view[at:end], and of the following messages that can be in the same batch."""
     records = ConvertedRecords()
     records.add(*read_message(view, at, end))
     is_sound = has_checksum(view, at, end)
@@ -256,7 +268,7 @@ def _read_plain(view: memoryview, at: int, end: int) -> PlainMessages:
 
 
 def _add_neighbours(records: ConvertedRecords, view: memoryview, start: int, at: int) -> int:
-    """Add the messages from `at` on that can be read as one batch with the one at `start`; return the position after them."""
+    """Add the messages from position `at` on that can be in one batch with the message at `start`. Return the position after them."""
     kind = bytes(view[start + MAGIC_AT : start + MAGIC_AT + 2])
     append_time = records.base_timestamp if kind[0] and kind[1] & LOG_APPEND_TIME else None
     stop = min(len(view), start + _MAX_RUN_BYTES)
@@ -272,7 +284,7 @@ def _add_neighbours(records: ConvertedRecords, view: memoryview, start: int, at:
                 break
             records.add(*message)
         except CorruptRecordError:
-            # The next batch begins with this message, and raises the error.
+            # Not an error here: the next batch begins with this message, and reading that batch raises the error.
             break
         at = end
     return at

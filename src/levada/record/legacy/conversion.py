@@ -1,7 +1,7 @@
-"""Converts record batches to message sets and back. A producer does this for an old broker, and a broker for an old client.
+"""Converts record batches to message sets and back: a producer for an old broker, and a broker for an old client.
 
-Message sets have no headers, producer ids, control records or zstd. In a producer this is an error before anything is sent. A broker omits
-headers and control batches, because it has no other way to answer.
+Message sets cannot have headers, producer ids, control records or zstd. For a producer, such a batch is an error, and is not sent. A broker
+omits headers and control batches, because an old client could not read the response otherwise.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAX_OFFSET_DELTA = 2**31 - 1
 
 
 def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> bytearray:
-    """Return a built batch as a message set of `magic` 0 or 1, for a broker that takes nothing newer (Produce 2 and before).
+    """Return a producer's batch as a message set, for a broker that supports only Produce version 2 or older.
 
-    level: the compression level. Magic 0 loses the timestamps. Raises UnsupportedRecordFormatError for headers, zstd, and the ids of an
-    idempotent or transactional producer, which a message set cannot hold. See down_convert_fetched() for batches from a log.
+    magic: 0 or 1; with 0, the timestamps are lost. level: the compression level; None for the default. Raises UnsupportedRecordFormatError
+    if the batch has headers, zstd, or the id of an idempotent or transactional producer.
     """
     if magic not in (0, 1):
         raise ValueError(f"message sets are of magic 0 or 1, got {magic!r}")
@@ -36,10 +36,10 @@ def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> by
 
 
 def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offset: int = 0) -> bytearray:
-    """Return batches of a log as message sets of at most `magic`, like brokers up to 3.x for a Fetch of an old version.
+    """Return batches from a log as message sets of at most `magic`, as brokers up to 3.x do for an old version of Fetch.
 
-    Headers and control batches are omitted. first_offset: uncompressed messages before it are omitted, too; some old clients cannot skip
-    them. Raises UnsupportedRecordFormatError for zstd.
+    Headers and control batches are omitted. first_offset: uncompressed messages with lower offsets are omitted as well, because some old
+    clients cannot skip them. Raises UnsupportedRecordFormatError for zstd.
     """
     found = bytearray()
     for batch in batches:
@@ -56,9 +56,10 @@ def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offse
 
 
 def up_convert(data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> bytearray:
-    """Return all complete batches in `data` as batches of magic 2 with the same codec. Batches of magic 2 are not changed.
+    """Return all complete batches in `data` as batches of magic 2, with the same codec. Batches of magic 2 are not changed.
 
-    Messages of magic 0 get the timestamp -1. Raises CorruptRecordError, and DecompressionError beyond `max_bytes` per batch.
+    Messages of magic 0 get the timestamp -1. Raises CorruptRecordError, and DecompressionError if a batch takes more than `max_bytes` after
+    decompression.
     """
     found = bytearray()
     for batch in read_batches(data):
@@ -67,7 +68,7 @@ def up_convert(data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> bytea
 
 
 def _batch(batch: RecordBatch, max_bytes: int) -> bytearray:
-    """Return the payload of a message set, which is already in the form of magic 2, with a batch header before it."""
+    """Return a message set as a batch of magic 2. Its payload() is already in this format, so only a header is added."""
     payload = compress(batch.codec, batch.payload(max_bytes))
     fields = (batch.last_offset_delta, batch.base_timestamp, batch.max_timestamp, -1, -1, -1, batch.records_count)
     if batch.last_offset_delta > _MAX_OFFSET_DELTA:
@@ -89,12 +90,12 @@ def _needs(batch: RecordBatch, records: Sequence[Record]) -> Iterator[str]:
 
 
 def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int, level: int | None) -> bytearray:
-    """Return records as uncompressed messages, or with a codec as one wrapper with the offset of the last record."""
+    """Return records as a message set: separate messages without a codec, or one wrapper with the codec of the batch."""
     is_append_time = bool(batch.attributes & LOG_APPEND_TIME)
     found = bytearray()
     if not records:
         return found
-    # With magic 1 the offsets inside a wrapper are relative to the first message.
+    # With magic 1, the offsets of the messages in a wrapper are relative to the first message.
     base = records[0].offset if batch.codec and magic else 0
     for record in records:
         write_message(found, magic, record.offset - base, record.timestamp, record.key, record.value, is_append_time=is_append_time)

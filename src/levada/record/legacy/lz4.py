@@ -1,9 +1,9 @@
 """The lz4 frames of magic 0 (KIP-57).
 
-A frame begins with a magic number, a descriptor of flags and sizes, and one byte of checksum of the descriptor. Kafka's first lz4 writer
-computed the checksum over the magic number, too, and its readers expected this. So a writer of magic 0 must still do the same, and a reader
-of magic 0 must not verify the checksum. The lz4 library verifies it and writes a correct one. Therefore the checksum is corrected before
-frames are decompressed, and made wrong after they are compressed.
+An lz4 frame begins with a magic number, a descriptor of flags and sizes, and a checksum of one byte over the descriptor. Kafka's first lz4
+writer included the magic number in the checksum, and its readers expected this. So messages of magic 0 must still be written with that
+wrong checksum, and their checksum must not be verified. But the lz4 library verifies the checksum, and writes a correct one. Therefore this
+module corrects the checksum before the library decompresses a frame, and writes the wrong checksum after the library has compressed one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MASK = 0xFFFFFFFF
 
 
 def mend_frame(frame: Buffer) -> Buffer:
-    """Return the frame with the checksum that the lz4 standard requires. Bytes that are too short for a frame are returned unchanged."""
+    """Return a frame with the checksum that the lz4 standard requires. If the bytes are too short for a frame, return them unchanged."""
     return _with_checksum(frame, LZ4_FLAGS_AT)
 
 
 def spoil_frame(frame: Buffer) -> Buffer:
-    """Return the frame with the checksum that readers of magic 0 expect."""
+    """Return a frame with the checksum that readers of magic 0 expect."""
     return _with_checksum(frame, 0)
 
 
 def _with_checksum(frame: Buffer, start: int) -> Buffer:
-    """Return the frame with a checksum over its bytes from `start` to the end of the descriptor."""
+    """Return a frame with a checksum over the bytes from `start` to the end of its descriptor."""
     if len(frame) < _LEAST_HEADER:
         return frame
     end = _LEAST_HEADER - 1 + (_CONTENT_SIZE if frame[LZ4_FLAGS_AT] & LZ4_HAS_CONTENT_SIZE else 0)
@@ -43,7 +43,7 @@ def _with_checksum(frame: Buffer, start: int) -> Buffer:
 
 
 def xxh32_of_few(data: bytes) -> int:
-    """Return the xxHash32 with seed 0 of fewer than 16 bytes. The algorithm works differently for more bytes."""
+    """Return the xxHash32, with seed 0, of fewer than 16 bytes. For more bytes, the algorithm has steps that are missing here."""
     value = _PRIME_5 + len(data)
     whole = len(data) // 4 * 4
     for (word,) in struct.iter_unpack("<I", data[:whole]):

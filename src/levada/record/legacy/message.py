@@ -1,8 +1,8 @@
 """Reads and writes one message of magic 0 or 1, the formats before Kafka 0.11.
 
-A message set is a sequence of entries without a count. An entry is an offset, a size and one message. A checksum covers each message from
-its magic on.
-Magic 1 added a timestamp. A message with a codec in its attributes is a wrapper: its value is a whole message set, compressed.
+A message set is a sequence of entries; the number of entries is not stored. An entry is an offset, a size and one message. Each message
+begins with a checksum over its other fields. Magic 1 added a timestamp. A message with a codec in its attributes is a wrapper: its value is
+a compressed message set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Message = tuple[int, int, memoryview | None, memoryview | None]
 
 
 def corrupt(offset: int, at: int, fault: str) -> CorruptRecordError:
-    """Return the error for the message at this offset, `at` bytes into its message set."""
+    """Return the error for a message. offset: the Kafka offset. at: the position of the entry in its message set, in bytes."""
     return CorruptRecordError(f"message at offset {offset} (byte {at}): {fault}")
 
 
@@ -39,9 +39,9 @@ def check_entry(offset: int, size: int, magic: int, at: int) -> None:
 
 
 def read_message(view: memoryview, at: int, end: int) -> Message:
-    """Return (offset, timestamp, key, value) of the message whose entry lies from `at` to `end` and has passed check_entry().
+    """Return (offset, timestamp, key, value) of the message with the entry view[at:end], which has passed check_entry().
 
-    Raises CorruptRecordError if key and value do not fill the message. The timestamp is -1 with magic 0.
+    The timestamp is in ms, and -1 for magic 0. Raises CorruptRecordError if the sizes of key and value do not match the size of the entry.
     """
     if view[at + MAGIC_AT]:
         offset, _, _, _, _, timestamp, key_size = _HEAD[1].unpack_from(view, at)
@@ -61,13 +61,13 @@ def read_message(view: memoryview, at: int, end: int) -> Message:
 
 
 def has_checksum(view: memoryview, at: int, end: int) -> bool:
-    """Whether the checksum matches the message whose entry lies from `at` to `end`. It is CRC-32, not the CRC-32C of magic 2."""
+    """Whether the checksum of the message with the entry view[at:end] matches. The checksum is CRC-32; magic 2 has CRC-32C."""
     stored: int = struct.unpack_from(">I", view, at + _CRC_AT)[0]
     return crc32(view[at + MAGIC_AT : end]) == stored
 
 
 def codec_of(attributes: int, offset: int, at: int) -> Codec:
-    """Return the codec in a message's attributes; raises CorruptRecordError for a codec that messages cannot have."""
+    """Return the codec in a message's attributes. Raises CorruptRecordError for zstd and unknown codecs. offset, at: for the error."""
     number = attributes & CODEC_BITS
     if number >= Codec.ZSTD:
         name = "zstd, which magic 2 introduced" if number == Codec.ZSTD else f"unknown codec {number}"
@@ -86,7 +86,7 @@ def write_message(
     codec: Codec = Codec.NONE,
     is_append_time: bool = False,
 ) -> None:
-    """Append one entry to `target`. codec: the codec with which `value` has been compressed."""
+    """Append one entry to `target`. codec: the codec of a wrapper, whose `value` is already compressed. timestamp: not used for magic 0."""
     attributes = codec | LOG_APPEND_TIME if is_append_time and magic else codec
     key_size = _NULL if key is None else len(key)
     value_size = _NULL if value is None else len(value)
