@@ -1,6 +1,7 @@
 """A client of the Schema Registry (Confluent's REST API), and serializers and deserializers that use it.
 
-Each name is loaded when first used: AvroSerializer needs fastavro, ProtobufSerializer protobuf, the client neither.
+Each name is imported when it is first used, because AvroSerializer needs fastavro and ProtobufSerializer needs protobuf. The client needs
+neither.
 """
 
 from __future__ import annotations

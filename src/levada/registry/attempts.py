@@ -1,10 +1,12 @@
 """Decides which address of the registry to try next, how long to pause, and when to give up.
 
-`attempts` is a generator without I/O and without a clock of its own. It yields an Attempt and is resumed with an Answer or NoAnswer. Or it
-yields a Pause and is resumed after it. It returns the last answer. A blocking and an asyncio client can run the same generator.
+attempts() is a generator without I/O and without a clock of its own, so that a blocking and an asyncio client can run the same generator.
+If it yields an Attempt, the caller sends an Answer or a NoAnswer to the generator. If it yields a Pause, the caller waits and then resumes
+it. It returns the last Answer.
 
-A round tries all addresses. Within a round the next address is tried at once: another node of the registry may answer. If no address
-answers in a round, a pause and the next round follow. A final answer (200, 404, 409, ...) of any address ends the attempts.
+One round tries all addresses. If an address does not answer, the next address is tried at once, because another node of the registry may
+answer. If no address has answered in a round, a pause and another round follow. A final answer (status 200, 404, 409, ...) from any address
+ends the attempts.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _MAX_DOUBLINGS = 30
 
 @dataclass(frozen=True)
 class Attempt:
-    """Send the request to this address, and wait at most timeout_ms for the answer."""
+    """A step: send the request to this address, and wait at most timeout_ms for the answer."""
 
     url: RegistryUrl
     timeout_ms: int
@@ -30,7 +32,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """The request failed. sent: whether the registry may have received and executed it."""
+    """An attempt that got no answer. reason: text for errors. sent: whether the registry may have executed the request."""
 
     reason: str
     sent: bool
@@ -39,14 +41,14 @@ class NoAnswer:
 
 @dataclass(frozen=True)
 class Pause:
-    """Wait before the next round."""
+    """A step: wait before the next round."""
 
     delay_ms: int
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The settings about retries, which levada.config.registry declares."""
+    """The settings for retries (see levada.config.registry). max_retries: rounds after the first. timeout_ms: limit of all attempts."""
 
     max_retries: int
     wait_ms: int
@@ -58,7 +60,10 @@ Attempts = Generator[Attempt | Pause, Answer | NoAnswer | None, tuple[RegistryUr
 
 
 class Addresses:
-    """The addresses of the registry, beginning with the last one that answered. Several threads may change this; any order is valid."""
+    """The addresses of the registry. Each round begins with the address that answered last.
+
+    No lock is needed if several threads use this object, because any order is valid.
+    """
 
     def __init__(self, urls: Sequence[RegistryUrl]) -> None:
         self._urls = tuple(urls)
@@ -70,17 +75,18 @@ class Addresses:
         return [*self._urls[first:], *self._urls[:first]]
 
     def answered(self, url: RegistryUrl) -> None:
-        """Begin with this address in later rounds."""
+        """Let later rounds begin with this address."""
         self._first = self._urls.index(url)
 
 
 def attempts(
     what: str, *, repeatable: bool, addresses: Addresses, policy: RetryPolicy, now_ms: Callable[[], int], random: Random
 ) -> Attempts:
-    """Yield the steps of a request; return the address that answered, and its answer.
+    """Yield the steps of a request. Return the address that answered, and its answer, which may have an error status.
 
-    what: the request, for errors. repeatable: whether it may be sent again although the registry may have executed it. Raises
-    RegistryUnavailableError if no address answers in time.
+    what: the name of the request in errors. repeatable: whether the request may be sent again although the registry may have executed it.
+    random: for the random part of pauses. Raises RegistryUnavailableError if no address answers in time, or if a request that is not
+    repeatable was sent and got no answer.
     """
     deadline_ms = now_ms() + policy.timeout_ms
     causes: dict[str, str] = {}
@@ -111,9 +117,9 @@ def attempts(
 
 
 def _delay_ms(policy: RetryPolicy, round_number: int, answer: Answer | None, random: Random) -> int:
-    """Return the pause that the registry asked for, or an exponential pause; at most retries.max.wait.ms.
+    """Return the pause from the Retry-After header, or else an exponential backoff, in ms; at most retries.max.wait.ms.
 
-    Up to half of an exponential pause is random, so that clients that failed together do not retry together.
+    Up to half of the backoff is random, so that clients that failed at the same time do not retry at the same time.
     """
     if answer is not None and answer.retry_after_ms is not None:
         return min(answer.retry_after_ms, policy.max_wait_ms)

@@ -35,15 +35,15 @@ Read = Callable[[bytes], Any]
 
 
 class AvroSerializer(ObjectSerializer[T]):
-    """Turns objects into Avro, for `value_serializer` or `key_serializer`::
+    """Serializes objects as Avro, for `value_serializer` or `key_serializer`::
 
         KafkaProducer(value_serializer=AvroSerializer(registry, schema, topic="orders"), ...)
 
-    schema: its text, or a Schema if it references other schemas; may be left out with use.latest.version and use.schema.id.
-    topic: the topic of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
-    to_dict: converts an object to a value that fastavro writes, for a record a mapping. Without it fastavro gets the object itself.
+    schema: the JSON text of the Avro schema, or a Schema if it references other schemas. It is optional with use.latest.version and
+    use.schema.id. topic: the topic of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
+    to_dict: converts an object to a value that fastavro can write; for an Avro record, this is a mapping. None passes objects unchanged.
 
-    None stays None: a record without a value deletes its key in a compacted topic.
+    None is returned as None, because a record with the value null deletes its key in a compacted topic.
     """
 
     def __init__(
@@ -78,12 +78,13 @@ class AvroSerializer(ObjectSerializer[T]):
 
 
 class AvroDeserializer(Generic[T]):
-    """Turns Avro into objects, for `value_deserializer` or `key_deserializer`::
+    """Deserializes Avro, for `value_deserializer` or `key_deserializer`::
 
         KafkaConsumer("orders", value_deserializer=AvroDeserializer(registry), ...)
 
-    Each value is read with its writer's schema, which its schema id names. schema: the reader's schema, as text or Schema. Values are
-    resolved to it, so that all have its fields, with its defaults. from_dict: converts a value of fastavro to an object.
+    Each value contains the schema id of its writer's schema, and is read with that schema. schema: the reader's schema, as text or Schema;
+    if given, every value gets the fields and defaults of this schema (schema resolution). from_dict: converts a value from fastavro to an
+    object.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class AvroDeserializer(Generic[T]):
         self._read = PerSchemaId(self._compile)
 
     def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError if it is invalid, RegistryError if its schema cannot be fetched."""
+        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched."""
         value = self._read.get(schema_id_of(data))(data)
         return value if self._from_dict is None else self._from_dict(value)
 
@@ -138,7 +139,7 @@ class AvroDeserializer(Generic[T]):
 
 
 def _own_schema(schema: str | Schema | None) -> Schema | None:
-    """Return the user's schema as a Schema. It is checked here, so that a mistake raises ConfigError at construction."""
+    """Return the program's schema as a Schema; None without one. Raises ConfigError if it is invalid, so that a mistake is found early."""
     if schema is None:
         return None
     own = Schema(schema) if isinstance(schema, str) else schema
@@ -154,7 +155,7 @@ def _own_schema(schema: str | Schema | None) -> Schema | None:
 
 
 def _parse(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any] | None = None) -> Parsed:
-    """Parse a schema, after the schemas that it references. names: the named types of all schemas are added to it."""
+    """Parse a schema after the schemas that it references. names: the named types of all these schemas are added to this dict."""
     try:
         used = registry.get_referenced_schemas(schema).values()
         return parse((document(one.schema_str) for one in (*used, schema)), names)

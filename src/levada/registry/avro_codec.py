@@ -17,23 +17,23 @@ except ImportError as missing:
     raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
 
 Parsed = Any
-"""A schema as fastavro's parser returns it."""
+"""A schema in the form that fastavro's parser returns."""
 
 MOST_EMPTY_PARTS = 1 << 16
 EMPTY_PARTS_PER_BYTE = 4
-"""The most parts that take no bytes in one value: MOST_EMPTY_PARTS, plus EMPTY_PARTS_PER_BYTE for each byte of the value.
+"""The limit for the empty parts of one value: MOST_EMPTY_PARTS, plus EMPTY_PARTS_PER_BYTE for each byte of the value.
 
-Such parts are nulls, fixed of size 0, and records, which have no bytes besides their fields. Ten bytes can encode an array of 2**63 empty
-parts, and a record that takes a byte can have as many empty parts as its schema has fields.
+An empty part takes no bytes: a null, a fixed of size 0, and a record, because only its fields take bytes. Without a limit, ten bytes could
+encode an array of 2**63 empty parts, and a record that takes a byte could have as many empty parts as its schema has fields.
 """
 MOST_FIELDS = 100_000
-"""The most fields of a schema, if each record is written out wherever it is used. Thirty small records can expand to 2**30 fields."""
+"""The limit for the fields of a schema, counted as if every use of a record repeated its fields. Thirty small records can reach 2**30."""
 RECORDS = ("record", "error")
 NAMED = (*RECORDS, "enum", "fixed")
 SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
 """The exceptions that json and fastavro raise for a schema that they cannot read."""
 MOST_DECIMAL_BYTES = 4096
-"""The most bytes of a decimal. The time to decode one grows with the square of its bytes: 295 s for a megabyte."""
+"""The largest size of a decimal in bytes. Decoding takes time proportional to the square of the size: 295 s for a megabyte."""
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONGEST_LONG_BITS = 70
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
@@ -45,26 +45,26 @@ def document(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        # A registry may return a primitive type without quotes.
+        # Not JSON, but a registry may return the name of a primitive type without quotes.
         if text.strip().isidentifier():
             return text.strip()
         raise
 
 
 def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Parsed:
-    """Parse a schema. documents: the schemas that it references, then the schema itself. names: fastavro adds the named types of all to it.
+    """Parse a schema. documents: the schemas that it references, then the schema itself.
 
-    Raises one of SCHEMA_ERRORS.
+    names: fastavro adds the named types of all documents to this dict. Raises one of SCHEMA_ERRORS.
     """
     known: dict[str, Any] = {} if names is None else names
     parsed: Parsed = None
     for one in documents:
         parsed = fastavro.parse_schema(one, named_schemas=known)
     if isinstance(parsed, list | str):
-        # fastavro stores named types in the record that uses them. A union cannot store them, so they are written out.
+        # fastavro stores the named types of a schema in its record. A union cannot store them, so write out their definitions in the union.
         parsed = fastavro.parse_schema(_spelt_out(parsed, known, set()))
     for one in known.values():
-        # fastavro accepts any size. With a negative size the reader would go backwards in the data.
+        # fastavro accepts any size. With a negative size, its reader would move backwards in the data.
         if kind_of(one) == "fixed" and (type(one["size"]) is not int or one["size"] < 0):
             raise ValueError(f"fixed '{one['name']}' has no valid size: {one['size']!r}")
     if (count := _fields(parsed, known, {})) > MOST_FIELDS:
@@ -73,7 +73,7 @@ def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Pars
 
 
 def _fields(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> int:
-    """Count the fields and branches of a schema. known: the counts of records, by name. A record within itself adds none."""
+    """Count the fields and union branches of a schema. known: the counts of records, by name. A record inside itself counts 0."""
     if isinstance(schema, list):
         return sum(_fields(branch, names, known) for branch in schema)
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
@@ -89,7 +89,10 @@ def _fields(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> 
 
 
 def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
-    """Return a parsed schema that contains all its named types. Each is written out where it is first used."""
+    """Return a parsed schema that contains the definitions of all its named types, each at the first use of the type.
+
+    defined: the names of the types that are defined so far.
+    """
     if isinstance(schema, list):
         return [_spelt_out(branch, names, defined) for branch in schema]
     if isinstance(schema, str):
@@ -105,7 +108,7 @@ def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
 
 
 def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
-    """Return the bytes `before`, followed by a value as Avro. Raises one of WRITE_ERRORS if the value does not fit the schema."""
+    """Return the bytes `before` followed by a value in Avro. Raises one of WRITE_ERRORS if the value does not match the schema."""
     out = BytesIO(before)
     out.seek(len(before))
     fastavro.schemaless_writer(out, parsed, value)
@@ -113,10 +116,10 @@ def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
 
 
 class ValueReader:
-    """Reads the values of one schema.
+    """Reads values that were written with one schema.
 
-    writer: the schema of the writer. names: its named types. reader: the schema to resolve values to; None for the writer's schema.
-    names_branches: whether to return (name, value) for a value of a named type in a union.
+    writer: the writer's schema. names: its named types. reader: the reader's schema, to which values are resolved; None for the writer's
+    schema. names_branches: whether to return (type name, value) for a value of a named type in a union.
     """
 
     def __init__(self, writer: Parsed, names: Mapping[str, Any], reader: Parsed = None, *, names_branches: bool = False) -> None:
@@ -124,8 +127,8 @@ class ValueReader:
         self._names = names
         self._reader = reader
         self._names_branches = names_branches
-        # With a schema that contains itself, the depth of a value is limited only by its size. fastavro's C code overflows the stack then,
-        # which ends the process. Its Python code raises RecursionError, but is many times slower.
+        # If a record contains itself, the depth of a value is limited only by its size. A deep value makes fastavro's C code overflow the
+        # stack, which ends the process. fastavro's Python code raises RecursionError, but is many times slower.
         is_recursive = contains_itself(writer, names)
         self._read = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
         of_records: dict[str, float] = {}
@@ -136,9 +139,9 @@ class ValueReader:
             _empty_parts(name, names, self._of_empty)
 
     def __call__(self, data: bytes, begin: int) -> Any:
-        """Read the value in the bytes from `begin` to the end.
+        """Read the value in data[begin:].
 
-        Raises an exception of any type if the bytes are not such a value; LeftOverError if the value ends before the bytes.
+        Raises an exception of any type if the bytes are not a value of the schema, and LeftOverError if bytes remain after the value.
         """
         if self._counts_empty_parts:
             _EmptyParts(data, self._names, self._of_empty).skip(self._writer, begin)
@@ -151,10 +154,10 @@ class ValueReader:
 
 
 def _surplus(schema: Parsed, names: Mapping[str, Any], known: dict[str, float]) -> float:
-    """Return how many empty parts a value may have beyond EMPTY_PARTS_PER_BYTE for its bytes. Infinite if the data give the number.
+    """Return how many empty parts a value can have beyond EMPTY_PARTS_PER_BYTE for each of its bytes. inf if there is no limit.
 
-    Items of an array or a map are left out if their bytes allow their empty parts. known: the results for records, by name. It holds 0 for
-    records that contain the type, which is right if no record of the schema has more than 0.
+    There is no limit if the items of an array or a map have more empty parts than their bytes allow; other items are ignored. known: the
+    results for records, by name. While a record is being computed, its entry is 0, which is right if no record of the schema exceeds 0.
     """
     if isinstance(schema, list):
         return max((_surplus(branch, names, known) for branch in schema), default=0) - EMPTY_PARTS_PER_BYTE
@@ -174,7 +177,7 @@ def _surplus(schema: Parsed, names: Mapping[str, Any], known: dict[str, float]) 
 
 
 def _empty_parts(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> int:
-    """Count the parts of a type whose values take no bytes; 0 if its values take bytes. known: the results for records, by name."""
+    """Return how many empty parts a value of a type has, if the value takes no bytes; otherwise 0. known: results for records, by name."""
     if isinstance(schema, list):
         return 0
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
@@ -202,7 +205,7 @@ class _EmptyParts:
         self._count = 0
 
     def skip(self, schema: Parsed, at: int) -> int:
-        """Return the end of the value that begins at `at`. Raises ValueError if it has too many empty parts, or the data are too short."""
+        """Return the position after the value at `at`. Raises ValueError if it has too many empty parts, or the data are too short."""
         if at > len(self._data):
             raise ValueError("the data end within the value")
         if isinstance(schema, list):
@@ -279,7 +282,7 @@ def contains_itself(schema: Parsed, names: Mapping[str, Any]) -> bool:
 
 
 def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
-    """Whether a type contains one of the records that contain it. within: these records. seen: records that were checked already."""
+    """Whether a type contains a record that contains the type. within: the records around the type. seen: the records already checked."""
     if isinstance(schema, list):
         return any(_contains(branch, names, within, seen) for branch in schema)
     schema = names.get(schema, schema) if isinstance(schema, str) else schema
@@ -302,7 +305,7 @@ def kind_of(schema: Any) -> str:
 
 
 def convert_when_read(avro_type: str, logical_type: str, convert: Callable[[Any, Any, Any], Any]) -> None:
-    """Make fastavro call convert(value, writer's type, reader's type or None) for a logical type. This applies to the whole process."""
+    """Make fastavro call convert(value, writer's type, reader's type or None) when it reads a logical type, in the whole process."""
     fastavro.read.LOGICAL_READERS[f"{avro_type}-{logical_type}"] = convert
 
 
@@ -320,7 +323,7 @@ for _type in ("bytes", "fixed"):
 
 
 class LeftOverError(ValueError):
-    """Bytes remain after the value: it was written with another schema."""
+    """Bytes remain after the value, so the value was written with another schema. count: the number of these bytes."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} bytes are left over")
@@ -328,16 +331,16 @@ class LeftOverError(ValueError):
 
 
 def is_plain_bytes(parsed: Parsed) -> bool:
-    """Whether a schema is "bytes". Confluent's serializers write such a value without Avro's length before it."""
+    """Whether a schema is just "bytes". Confluent's serializers write a value of this schema without Avro's length prefix."""
     return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
 
 
 def with_length(data: bytes) -> bytes:
-    """Return bytes with Avro's length before them, so that they can be resolved to a reader's schema."""
+    """Return bytes with Avro's length prefix, so that fastavro can resolve them to a reader's schema."""
     return write_value(b"", "bytes", data)
 
 
 def told(fault: Exception) -> str:
-    """Return the text of an error of fastavro, with its class: the text alone is often empty, or only the name of a key."""
+    """Return the class and the text of an error of fastavro. The text alone is often empty, or only the name of a key."""
     text = as_text(fault)
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__

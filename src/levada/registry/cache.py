@@ -1,4 +1,4 @@
-"""A thread-safe cache for answers of a registry, with a capacity. Answers that can change have a lifetime."""
+"""A thread-safe cache for answers of a registry, with a limited number of entries, which may expire."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Holds up to `capacity` values and removes the least recently used value first. ttl_ms: how long a value is valid, None for no limit.
+    """Holds up to `capacity` values, and removes the least recently used value first. ttl_ms: how long a value is valid; None for ever.
 
-    The cache asks for values outside of the lock, so a slow registry delays only the threads that need its answer. Two threads that miss
-    the same key at the same time both ask.
+    The cache requests values without holding its lock, so that a slow registry delays only the threads that need the value. If two threads
+    need the same missing value at the same time, both request it.
     """
 
     def __init__(self, capacity: int, ttl_ms: int | None, now_ms: Callable[[], int]) -> None:
@@ -29,7 +29,7 @@ class Cache(Generic[K, V]):
         self._generation = 0
 
     def get(self, key: K, ask: Callable[[], V]) -> V:
-        """Return the value of a key. Call `ask` if the cache does not have it, or if it has expired."""
+        """Return the value of a key. If the cache has no valid value, call `ask` to request the value, and store it."""
         with self._lock:
             expires_ms, value = self._values.get(key, (-1, None))
             generation = self._generation
@@ -38,18 +38,18 @@ class Cache(Generic[K, V]):
                 return value
         value = ask()
         with self._lock:
-            # A value that was asked for before clear() may be outdated.
+            # Do not store a value that was requested before clear(), because it may be outdated.
             if generation == self._generation:
                 self._keep(key, value)
         return value
 
     def forget(self, key: K) -> None:
-        """Remove the value of this key."""
+        """Remove the value of a key, if there is one."""
         with self._lock:
             self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Remove all values. Values that are being asked for at this moment are not stored either."""
+        """Remove all values. A value that is being requested now is not stored when it arrives."""
         with self._lock:
             self._values.clear()
             self._generation += 1

@@ -34,11 +34,12 @@ USER_AGENT = "levada"
 
 
 class SchemaRegistryClient:
-    """A client of a schema registry, thread-safe::
+    """A thread-safe client of a schema registry::
 
         registry = SchemaRegistryClient(schema_registry_url="http://localhost:8081")
 
-    settings: keys with dots, like in Confluent's clients, or keywords with underscores. docs/CONFIGURATION.md lists them.
+    settings: option names with dots, as in Confluent's clients. Options can also be keyword arguments, with underscores instead of dots.
+    docs/CONFIGURATION.md lists the options.
 
     Calls block until the registry has answered, with retries for up to `default.api.timeout.ms`. They raise RegistryUnavailableError if no
     address answers, and a RegistryAnswerError if the registry answers with an error. Methods have the names of Confluent's client.
@@ -52,7 +53,7 @@ class SchemaRegistryClient:
         self._addresses = Addresses(config.schema_registry_url)
         self._policy = RetryPolicy(config.max_retries, config.retries_wait_ms, config.retries_max_wait_ms, config.default_api_timeout_ms)
         self._transport = Transport(config, self._now_ms, USER_AGENT)
-        # When a client is dropped without close(), its connections are closed.
+        # Close the connections even if the program drops the client without close().
         self._finalizer = weakref.finalize(self, self._transport.close)
         self._closed = Event()
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
@@ -63,12 +64,12 @@ class SchemaRegistryClient:
         self._lookups: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
 
     def close(self) -> None:
-        """Close the connections. Calls that need the registry raise ClosedError afterwards. Cached values are still returned."""
+        """Close the connections. Later calls raise ClosedError if they need the registry; they still return cached values."""
         self._closed.set()
         self._finalizer()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings, with credentials. The copy, for example in a Spark worker, has its own connections and caches."""
+        """Pickle the settings, including credentials. The copy, for example in a Spark worker, has connections and caches of its own."""
         return type(self), (self._settings,)
 
     def __enter__(self) -> Self:
@@ -80,9 +81,10 @@ class SchemaRegistryClient:
     # Schemas.
 
     def register_schema(self, subject: str, schema: Schema, normalize_schemas: bool = False) -> int:
-        """Register a schema under a subject and return its id; cached. A schema that is registered already keeps its id.
+        """Register a schema under a subject and return its id, which is cached. A schema that is registered already keeps its id.
 
-        Raises IncompatibleSchemaError and InvalidSchemaError.
+        normalize_schemas: whether the registry ignores differences of form between schemas. Raises IncompatibleSchemaError and
+        InvalidSchemaError.
         """
 
         def ask() -> int:
@@ -93,40 +95,46 @@ class SchemaRegistryClient:
         return self._ids.get((subject, schema, normalize_schemas), ask)
 
     def lookup_schema(self, subject: str, schema: Schema, normalize_schemas: bool = False, deleted: bool = False) -> RegisteredSchema:
-        """Find the id and version of a schema under a subject. Raises RegistryNotFoundError if it is not registered."""
+        """Return the id and version under which a schema is registered for a subject. deleted: include softly deleted versions.
+
+        Raises RegistryNotFoundError if it is not registered. The result is cached unless deleted=True.
+        """
         request = endpoints.lookup(subject, schema, normalize_schemas, deleted)
         if deleted:
             return self._call(request)
         return self._lookups.get((subject, schema, normalize_schemas), lambda: self._call(request))
 
     def get_schema(self, schema_id: int, fmt: str | None = None) -> Schema:
-        """Return the schema of an id; cached, because it never changes. fmt: the form of the text, such as "serialized" (Protobuf)."""
+        """Return the schema with an id. It is cached, because it never changes. fmt: the format of the text; Protobuf has "serialized"."""
         return self._schemas.get((schema_id, fmt), lambda: self._call(endpoints.schema_by_id(schema_id, fmt)))
 
     def get_schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
-        """Return the subjects and versions under which the schema of an id is registered."""
+        """Return (subject, version) pairs: where the schema with an id is registered."""
         return self._call(endpoints.schema_versions(schema_id))
 
     def get_schema_types(self) -> list[str]:
-        """Return the types of schemas that the registry supports."""
+        """Return the schema types that the registry supports, such as "AVRO"."""
         return self._call(endpoints.schema_types())
 
     # Subjects and versions.
 
     def get_subjects(self, subject_prefix: str | None = None, deleted: bool = False) -> list[str]:
-        """Return the names of all subjects, or of those with a prefix. deleted: include softly deleted subjects."""
+        """Return the names of all subjects, or of the subjects with a prefix. deleted: include softly deleted subjects."""
         return self._call(endpoints.subjects(subject_prefix, deleted))
 
     def get_versions(self, subject: str, deleted: bool = False) -> list[int]:
-        """Return the versions of a subject."""
+        """Return the version numbers of a subject. deleted: include softly deleted versions."""
         return self._call(endpoints.versions(subject, deleted))
 
     def get_latest_version(self, subject: str) -> RegisteredSchema:
-        """Return the latest version of a subject; cached for `cache.latest.ttl.sec`."""
+        """Return the latest version of a subject, which is cached for `cache.latest.ttl.sec`."""
         return self._latest.get(subject, lambda: self._call(endpoints.version(subject, LATEST, False)))
 
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
-        """Return a version of a subject. version: a number or "latest". A numbered version is cached, because it never changes."""
+        """Return a version of a subject. version: a number or "latest". deleted: also find a softly deleted version.
+
+        A version with a number is cached, because it never changes, unless deleted=True.
+        """
         request = endpoints.version(subject, version, deleted)
         if deleted or not isinstance(version, int):
             return self._call(request)
@@ -135,8 +143,8 @@ class SchemaRegistryClient:
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
         """Delete a subject and return the numbers of its versions.
 
-        By default it is deleted softly: its schemas can still be read by id. permanent: delete it permanently; it must be deleted softly
-        before.
+        By default the subject is deleted softly: its schemas can still be read by id. permanent: delete the subject permanently, after it
+        was deleted softly.
         """
         try:
             return self._call(endpoints.delete_subject(subject, permanent))
@@ -144,7 +152,7 @@ class SchemaRegistryClient:
             self.clear_caches()
 
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
-        """Delete a version of a subject and return its number. permanent: see delete_subject()."""
+        """Delete a version of a subject and return its number. version: a number or "latest". permanent: as for delete_subject()."""
         try:
             return self._call(endpoints.delete_version(subject, version, permanent))
         finally:
@@ -157,7 +165,7 @@ class SchemaRegistryClient:
         return found
 
     def get_referenced_by(self, subject: str, version: int | str) -> list[int]:
-        """Return the ids of the schemas that reference a version of a subject."""
+        """Return the ids of the schemas that reference a version of a subject. version: a number or "latest"."""
         return self._call(endpoints.referenced_by(subject, version))
 
     # Compatibility and modes.
@@ -165,36 +173,36 @@ class SchemaRegistryClient:
     def test_compatibility(self, subject: str, schema: Schema, version: int | str | None = LATEST) -> Compatibility:
         """Test whether a schema is compatible with a version of a subject.
 
-        version: a number or "latest"; None for all versions that the subject's compatibility level covers. The result can be used as a
-        bool, and has the registry's reasons in `messages`.
+        version: a number or "latest"; None tests all versions that the subject's compatibility level requires. The result can be used as a
+        bool; its `messages` explain why the schema is not compatible.
         """
         return self._call(endpoints.compatibility(subject, schema, version))
 
     def get_compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject; the registry's level if the subject has none, or if subject is None."""
+        """Return the compatibility level of a subject. Return the registry's level if the subject has none, or if `subject` is None."""
         return self._call(endpoints.get_level(subject))
 
     def set_compatibility(self, subject: str | None, level: str) -> str:
-        """Set the compatibility level of a subject, or with None of the registry.
+        """Set the compatibility level of a subject; None sets the registry's level. Return the new level.
 
-        level: BACKWARD, FORWARD or FULL, each also with _TRANSITIVE, or NONE.
+        level: NONE, BACKWARD, FORWARD, FULL, BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE or FULL_TRANSITIVE.
         """
         return self._call(endpoints.set_level(subject, level))
 
     def delete_compatibility(self, subject: str) -> None:
-        """Remove a subject's compatibility level. The registry's level applies again."""
+        """Remove a subject's compatibility level, so that the registry's level applies again."""
         self._call(endpoints.delete_level(subject))
 
     def get_mode(self, subject: str | None = None) -> str:
-        """Return the mode of a subject: READWRITE, READONLY or IMPORT; the registry's mode if it has none, or if subject is None."""
+        """Return the mode of a subject (READWRITE, READONLY, IMPORT), or the registry's mode if it has none or `subject` is None."""
         return self._call(endpoints.get_mode(subject))
 
     def update_mode(self, subject: str | None, mode: str, force: bool = False) -> str:
-        """Set the mode of a subject, or with None of the registry."""
+        """Set the mode of a subject; None sets the registry's mode. Return the new mode. force: set IMPORT even if schemas exist."""
         return self._call(endpoints.set_mode(subject, mode, force))
 
     def delete_mode(self, subject: str) -> None:
-        """Remove a subject's mode. The registry's mode applies again."""
+        """Remove a subject's mode, so that the registry's mode applies again."""
         self._call(endpoints.delete_mode(subject))
 
     def clear_caches(self) -> None:
@@ -203,9 +211,9 @@ class SchemaRegistryClient:
             cache.clear()
 
     def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
-        """Add the schemas that a schema references to `found`. within: the references that led to it.
+        """Add the schemas that a schema references, directly or indirectly, to `found`.
 
-        Raises RegistryProtocolError for a cycle, and for too many references.
+        within: the references from the first schema to this schema. Raises RegistryProtocolError for a cycle, and for too many references.
         """
         for reference in schema.references:
             if reference in within:

@@ -1,6 +1,6 @@
-"""The requests to a registry, and how their answers are read. Pure functions, without I/O and state.
+"""Makes the requests to a registry, and reads their answers. Pure functions, without I/O and state.
 
-`what` names a request in errors. Paths are relative to the registry's address.
+`what` is the name of a request in errors. Paths are relative to the registry's address.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ Query = Mapping[str, str | int | bool | None]
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 LONGEST_QUOTE = 200
 LARGEST_NUMBER = 2**31 - 1
-"""Ids take four bytes before each value."""
+"""The largest valid id or version. Four bytes before each value hold the id."""
 
 
 @dataclass(frozen=True)
 class Request(Generic[R]):
-    """One request. read: converts the JSON of its answer. repeatable: whether it is idempotent, so that it may be sent again."""
+    """One request. read: converts the JSON of the answer to the result. query: parameters; those that are None or False are not sent.
+
+    repeatable: whether the request is idempotent, so that it may be sent again.
+    """
 
     what: str
     method: str
@@ -37,19 +40,19 @@ class Request(Generic[R]):
 
     @property
     def target(self) -> str:
-        """The path with its query, encoded for a URL."""
+        """The path and the query, encoded for a URL."""
         given = {key: _text(value) for key, value in self.query.items() if value not in (None, False)}
         return f"{self.path}?{urlencode(given)}" if given else self.path
 
     @property
     def payload(self) -> bytes | None:
-        """The body as JSON. None without a body."""
+        """The body as JSON; None without a body."""
         return None if self.body is None else json.dumps(self.body).encode()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer. location: for a redirect. retry_after_ms: the pause that the registry asks for; None without one."""
+    """An HTTP response. location: the Location header, "" without one. retry_after_ms: from the Retry-After header; None without one."""
 
     status: int
     body: bytes
@@ -66,7 +69,10 @@ def _path(*parts: str | int) -> str:
 
 
 def read_answer(request: Request[R], answer: Answer, url: str) -> R:
-    """Return the result in an answer. Raises RegistryAnswerError, or RegistryProtocolError if the answer is not that of a registry."""
+    """Return the result of a request from its answer. Raises RegistryAnswerError for an error of the registry.
+
+    Raises RegistryProtocolError for a redirect, or if the answer is not in the format of a registry. url: for errors.
+    """
     if answer.location and 300 <= answer.status < 400:
         raise RegistryProtocolError(f"{request.what}: {url} redirects to {answer.location}; give the address where the registry is")
     document = _parse(answer.body)
@@ -95,7 +101,7 @@ def _quoted(body: bytes) -> str:
 
 
 def _said(schema: Schema) -> dict[str, Any]:
-    """Return a schema in the form of a request. The type AVRO is left out: registries before 5.5 do not know this field."""
+    """Return a schema as the body of a request. The schema type AVRO is omitted, because registries before 5.5 do not have this field."""
     said: dict[str, Any] = {"schema": schema.schema_str}
     if schema.schema_type != AVRO:
         said["schemaType"] = schema.schema_type
@@ -111,7 +117,7 @@ def _string(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """Return an id or a version. Raises TypeError for another value, also for a bool, which is an int in Python."""
+    """Return an id or a version of an answer. Raises TypeError for any other value, and for a bool, although it is an int in Python."""
     if type(value) is not int or not 0 <= value <= LARGEST_NUMBER:
         raise TypeError(f"expected a number from 0 to {LARGEST_NUMBER}, got {value!r}")
     return value
@@ -144,7 +150,7 @@ def _list_of(kind: Callable[[Any], R]) -> Callable[[Any], list[R]]:
 
 
 def _field(*names: str) -> Callable[[Any], str]:
-    """Return a function that reads the first of these fields that an answer has."""
+    """Return a function that reads a text field of an answer: the first field in `names` that the answer has."""
     return lambda document: _string(document[next((name for name in names if name in document), names[0])])
 
 
@@ -171,7 +177,7 @@ def schema_by_id(schema_id: int, format: str | None = None) -> Request[Schema]:
 
 
 def schema_versions(schema_id: int) -> Request[list[tuple[str, int]]]:
-    """GET /schemas/ids/{id}/versions: the subjects and versions under which a schema is registered."""
+    """GET /schemas/ids/{id}/versions. Returns the subjects and versions under which a schema is registered."""
     read = _list_of(lambda item: (_string(item["subject"]), _number(item["version"])))
     return Request(f"subjects of schema id {schema_id}", "GET", _path("schemas", "ids", schema_id, "versions"), read)
 
@@ -182,7 +188,7 @@ def schema_types() -> Request[list[str]]:
 
 
 def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
-    """GET /subjects/{subject}/versions/{version}/referencedby: the ids of the schemas that reference a version."""
+    """GET /subjects/{subject}/versions/{version}/referencedby. Returns the ids of the schemas that reference a version."""
     path = _path("subjects", subject, "versions", number, "referencedby")
     return Request(f"list schemas that reference version {number} of '{subject}'", "GET", path, _list_of(_number))
 
@@ -195,13 +201,13 @@ def register(subject: str, schema: Schema, normalize: bool) -> Request[int]:
 
 
 def lookup(subject: str, schema: Schema, normalize: bool, deleted: bool) -> Request[RegisteredSchema]:
-    """POST /subjects/{subject}: the id and version under which a schema is registered."""
+    """POST /subjects/{subject}. Returns the id and version under which a schema is registered."""
     query = {"normalize": normalize, "deleted": deleted}
     return Request(f"look a schema up under '{subject}'", "POST", _path("subjects", subject), _registered, _said(schema), query)
 
 
 def compatibility(subject: str, schema: Schema, number: int | str | None) -> Request[Compatibility]:
-    """POST /compatibility/subjects/{subject}/versions/{version}; without a version, for all versions that the subject's level covers."""
+    """POST /compatibility/subjects/{subject}/versions/{version}. number: None for all versions that the compatibility level requires."""
     path = _path("compatibility", "subjects", subject, "versions", *([] if number is None else [number]))
     return Request(f"test a schema against '{subject}'", "POST", path, _compatibility, _said(schema), {"verbose": True})
 
@@ -223,21 +229,21 @@ def _whose(subject: str | None) -> str:
 
 
 def get_level(subject: str | None) -> Request[str]:
-    """GET /config or /config/{subject}: the compatibility level of a subject; the registry's level if it has none."""
+    """GET /config or /config/{subject}. Returns the compatibility level of a subject, or the registry's level if the subject has none."""
     path = _path("config", *([subject] if subject else []))
     query = {"defaultToGlobal": subject is not None}
     return Request(f"compatibility level {_whose(subject)}", "GET", path, _field("compatibilityLevel"), query=query)
 
 
 def set_level(subject: str | None, level: str) -> Request[str]:
-    """PUT /config or /config/{subject}. Apicurio answers with the same field as for GET."""
+    """PUT /config or /config/{subject}. The answer of Apicurio Registry has the field name of GET, so both names are accepted."""
     path = _path("config", *([subject] if subject else []))
     read = _field("compatibility", "compatibilityLevel")
     return Request(f"set the compatibility level {_whose(subject)}", "PUT", path, read, {"compatibility": level})
 
 
 def delete_level(subject: str) -> Request[None]:
-    """DELETE /config/{subject}: the registry's level applies again. The answer differs between releases, so it is ignored."""
+    """DELETE /config/{subject}. The answer is ignored, because it differs between releases."""
     what = f"delete the compatibility level of '{subject}'"
     return Request(what, "DELETE", _path("config", subject), lambda _: None, repeatable=False)
 
@@ -255,5 +261,5 @@ def set_mode(subject: str | None, mode: str, force: bool) -> Request[str]:
 
 
 def delete_mode(subject: str) -> Request[None]:
-    """DELETE /mode/{subject}: the registry's mode applies again. The answer differs between releases, so it is ignored."""
+    """DELETE /mode/{subject}. The answer is ignored, because it differs between releases."""
     return Request(f"delete the mode of '{subject}'", "DELETE", _path("mode", subject), lambda _: None, repeatable=False)

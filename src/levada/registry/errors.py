@@ -1,4 +1,4 @@
-"""The errors of a schema registry. One table maps the registry's answers to error classes."""
+"""The errors of a schema registry. A table maps error codes and HTTP statuses to error classes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from levada.errors import AuthenticationError, ConnectError, KafkaError, Persist
 
 RETRIABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
 NOTHING_DONE: Final = frozenset({429, 503})
-"""The retriable statuses with which the request was not executed. So even a request that must not be executed twice is retried."""
+"""The retriable statuses that mean that the request was not executed. Even requests that must not be executed twice are retried then."""
 
 
 class RegistryError(KafkaError):
-    """Base class of the errors of a schema registry. No record was written: serializers run before a record is sent."""
+    """Base class of the errors of a schema registry. `persisted` is NO, because serializers run before a record is sent."""
 
     persisted = Persisted.NO
 
 
 class RegistryUnavailableError(RegistryError, ConnectError, TimeoutError):
-    """No address of the registry gave an answer, with all retries, within `default.api.timeout.ms`.
+    """No address of the registry answered within `default.api.timeout.ms` and the allowed number of retries.
 
-    causes: the last failure of each address.
+    Also raised if the answer to a request was lost that must not be sent twice, such as delete_subject(). causes: text about the last
+    failure of each address, by address.
     """
 
     retriable = True
@@ -35,8 +36,8 @@ class RegistryUnavailableError(RegistryError, ConnectError, TimeoutError):
 class RegistryAnswerError(RegistryError):
     """The registry answered with an error.
 
-    status: the HTTP status. error_code: the registry's error code, such as 40401; the status if the answer has none. reason: the registry's
-    message. url: the URL of the request, without credentials.
+    status: the HTTP status. error_code: the registry's error code, such as 40401, or the HTTP status if the answer has no code. reason: the
+    message of the registry. url: the URL of the request, without credentials.
     """
 
     def __init__(self, what: str, *, status: int, error_code: int, reason: str, url: str) -> None:
@@ -49,7 +50,7 @@ class RegistryAnswerError(RegistryError):
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """Whether the same request may succeed later."""
+        """Whether the same request may succeed later, judged by the HTTP status."""
         return self.status in RETRIABLE_STATUSES
 
 
@@ -58,23 +59,23 @@ class RegistryNotFoundError(RegistryAnswerError):
 
 
 class IncompatibleSchemaError(RegistryAnswerError):
-    """The schema is not compatible with the registered schemas of its subject, by the subject's compatibility level."""
+    """The schema is not compatible with the registered schemas of its subject, as the subject's compatibility level requires."""
 
 
 class InvalidSchemaError(RegistryAnswerError):
-    """The registry cannot read the schema, or refuses it."""
+    """The registry cannot parse the schema, or refuses it."""
 
 
 class RegistryAuthenticationError(RegistryAnswerError, AuthenticationError):
-    """The registry requires credentials, or refused the given ones."""
+    """The registry requires credentials, or has refused the configured credentials."""
 
 
 class RegistryAuthorizationError(RegistryAnswerError):
-    """The user does not have the permission."""
+    """The user does not have the permission for this request."""
 
 
 class RegistryProtocolError(RegistryError):
-    """The answer is not that of a schema registry: probably another server listens at this address."""
+    """The answer is not valid for a schema registry. Probably another server listens at this address."""
 
 
 ADVICE: Final[Mapping[int, str]] = {
@@ -99,6 +100,6 @@ _BY_CODE: Final[Mapping[int, type[RegistryAnswerError]]] = {
 
 
 def answer_error(what: str, status: int, error_code: int, reason: str, url: str) -> RegistryAnswerError:
-    """Return the error for an answer, of the most specific class."""
+    """Return the error for an answer. Its class depends on the error code, or on the HTTP status if the code has no class."""
     kind = _BY_CODE.get(error_code) or _BY_CODE.get(status, RegistryAnswerError)
     return kind(what, status=status, error_code=error_code, reason=reason, url=url)

@@ -1,4 +1,4 @@
-"""Validator classes for jsonschema whose work for a value is limited by the value's size, whatever the schema is."""
+"""Validator classes for jsonschema that limit the time to validate a value. The limit depends only on the size of the value."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ import jsonschema
 
 MOST_STEPS = 10_000
 STEPS_PER_PART = 1_000
-"""How often parts of a schema may be applied to parts of one value: MOST_STEPS, plus STEPS_PER_PART for each part of the value.
+"""The limit of steps for one value: MOST_STEPS, plus STEPS_PER_PART for each part of the value.
 
-The limit is needed because thirty small schemas that each use the next one twice lead to 2**30 steps.
+A step applies a part of the schema to a part of the value. Without a limit, thirty small schemas, each with two references to the next,
+would take 2**30 steps.
 """
 
 
 class Budget(local):
-    """The steps that are left for the value that a thread validates."""
+    """How many steps are left for the value that the current thread validates."""
 
     left = 0
 
     def begin(self, value: Any) -> None:
-        """Set the budget for the next value. One step is spent each time a part of a schema is applied to a part of the value."""
+        """Set the budget for the next value of the current thread."""
         self.left = MOST_STEPS + STEPS_PER_PART * _parts(value)
 
 
 class BoundedKinds:
-    """Makes validator classes for jsonschema that spend a budget, one class for each JSON Schema draft.
+    """Makes validator classes for jsonschema that count their steps, one class for each JSON Schema draft.
 
-    A schema may need several classes, because each of its parts may name another draft with $schema.
+    One schema may need several classes, because each of its parts may name another draft with $schema.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -38,7 +39,7 @@ class BoundedKinds:
         self._known: dict[Any, Any] = {}
 
     def of(self, kind: Any) -> Any:
-        """Return the class with a budget that replaces this validator class of jsonschema."""
+        """Return the class that replaces a validator class of jsonschema and counts its steps."""
         if kind not in self._known:
             bounded = jsonschema.validators.extend(kind, {"uniqueItems": _unique_items})
             self._known[kind] = self._known[bounded] = bounded
@@ -49,14 +50,14 @@ class BoundedKinds:
         budget = self._budget
 
         def counted(validator: Any, **changes: Any) -> Any:
-            """Return the validator of a part of the schema: jsonschema asks for one whenever it applies a part."""
+            """Return the validator for a part of the schema. jsonschema calls this each time it applies a part, so it counts as a step."""
             budget.left -= 1
             if budget.left < 0:
                 raise ValueError("it takes too many steps for a value of this size")
             found = evolve(validator, **changes)
             if type(found) is type(validator):
                 return found
-            # The part names another draft, so jsonschema has used its own class, without a budget.
+            # The part names another draft, so jsonschema has chosen its own class, which does not count steps. Replace it.
             return self.of(type(found))(**{field.alias: getattr(found, field.name) for field in type(found).__attrs_attrs__ if field.init})
 
         return counted
@@ -69,13 +70,13 @@ def _parts(value: Any) -> int:
 
 
 def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-    """Check uniqueItems by the items' texts. jsonschema's own check compares each item with every other one, which can take too long."""
+    """Check uniqueItems by comparing the items as text. jsonschema's own check compares each pair of items, which can take too long."""
     if wanted and validator.is_type(value, "array") and len(set(map(_text, value))) < len(value):
         yield jsonschema.ValidationError(f"{value!r} has non-unique elements")
 
 
 def _text(value: Any) -> str:
-    """Return a text that is the same for equal values. 1 equals 1.0, but not true."""
+    """Return a text that is the same for equal JSON values. 1 equals 1.0, but not true."""
     if isinstance(value, dict):
         return "{" + ",".join(sorted(f"{json.dumps(name)}:{_text(inner)}" for name, inner in value.items())) + "}"
     if isinstance(value, list | tuple):

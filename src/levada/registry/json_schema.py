@@ -1,4 +1,4 @@
-"""Serializer and deserializer for JSON in Confluent's wire format. They validate values by the schema only if configured to do so."""
+"""Serializer and deserializer for JSON in Confluent's wire format. They check values against the schema only if this is configured."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Check = Callable[[Any], None]
 
 
 class JSONSerializer(ObjectSerializer[T]):
-    """Turns objects into JSON, for `value_serializer` or `key_serializer`. The other arguments are those of AvroSerializer.
+    """Serializes objects as JSON, for `value_serializer` or `key_serializer`.
 
-    schema: JSON Schema, as text or as a Schema; may be left out with use.latest.version and use.schema.id. With
-    json.fail.invalid.schema=true values that do not fit the schema are refused; this needs levada[jsonschema].
+    schema: a JSON Schema, as text or as a Schema; optional with use.latest.version and use.schema.id. With json.fail.invalid.schema=true,
+    a value that does not match the schema raises SerializationError; this needs levada[jsonschema]. Other arguments: as for AvroSerializer.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class JSONSerializer(ObjectSerializer[T]):
             if check is not None:
                 check(data)
             try:
-                # NaN and Infinity are not JSON, although Python would write them.
+                # allow_nan=False, because NaN and Infinity are not JSON, although Python would write them.
                 return before + json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
             except (TypeError, ValueError) as fault:
                 raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
@@ -66,10 +66,10 @@ class JSONSerializer(ObjectSerializer[T]):
 
 
 class JSONDeserializer(Generic[T]):
-    """Turns JSON in Confluent's wire format into objects, for `value_deserializer` or `key_deserializer`.
+    """Deserializes JSON in Confluent's wire format, for `value_deserializer` or `key_deserializer`.
 
-    from_dict: converts the JSON value to an object. validate: check each value by `schema`, or by its writer's schema if `schema` is None;
-    needs levada[jsonschema]. Without validation no registry is needed, and `registry` may be None.
+    from_dict: converts a JSON value to an object. validate: whether to check each value against `schema`, or against its writer's schema if
+    `schema` is None; this needs a registry and levada[jsonschema]. Without validation, `registry` may be None.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class JSONDeserializer(Generic[T]):
         self._checks = _checks(registry, _own_schema(schema)) if validate else None
 
     def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError if it is invalid."""
+        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if a schema cannot be fetched."""
         schema_id = schema_id_of(data)
         try:
             value = json.loads(data[HEADER_SIZE:])
@@ -133,7 +133,7 @@ def _validators() -> Any:
 
 
 def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> Check:
-    """Return a function that raises SerializationError for a value that does not fit a schema."""
+    """Return a function that raises SerializationError for a value that does not match a schema."""
     jsonschema = _validators()
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
@@ -158,7 +158,7 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
             budget.begin(value)
             fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
         except Exception as unusable:
-            # Some faults of a schema, such as a reference to nothing or to itself, appear only when it is applied.
+            # Some faults of a schema, such as a reference to a missing schema or to itself, appear only when the schema is applied.
             raise SerializationError(f"the JSON schema of id {schema_id} cannot be applied: {_first_line(unusable)}") from unusable
         if fault is not None:
             raise SerializationError(f"it does not fit the JSON schema of id {schema_id}: {fault.json_path}: {fault.message}")

@@ -1,4 +1,4 @@
-"""Code that the serializers of Avro and JSON share: they convert any objects to bytes by a schema."""
+"""Code that the Avro and JSON serializers share."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ else:
 
 
 class ObjectSerializer(Generic[T]):
-    """Base class of the serializers of Avro and JSON.
+    """Base class of the Avro and JSON serializers.
 
-    own: the user's schema; None without one. record_name: the record's name in this schema, for subject.name.strategy. topic, field,
-    to_dict: see AvroSerializer.
+    own: the program's schema; None without one. record_name: the name of the record in this schema, for subject.name.strategy; None without
+    one. topic, field, to_dict: as for AvroSerializer.
     """
 
     def __init__(
@@ -45,7 +45,10 @@ class ObjectSerializer(Generic[T]):
         self._schema = WriterSchema(registry, config, own_schema, subject=subject, compile=self._compile)
 
     def __call__(self, value: T | None) -> bytes | None:
-        """Serialize one object. Raises SerializationError if it does not fit the schema, RegistryError if the registry gives no schema."""
+        """Serialize one object; None is returned as None.
+
+        Raises SerializationError if the object does not match the schema, and RegistryError if the schema cannot be registered or fetched.
+        """
         if value is None:
             return None
         return self._schema.get()(value if self._to_dict is None else self._to_dict(value))
@@ -60,14 +63,17 @@ MOST_KEPT = 1_000
 
 
 class PerSchemaId(Generic[C]):
-    """Compiles a schema once for each id. There is no lock: two threads that need a new id at the same time both compile its schema."""
+    """Compiles the schema of each id once, and keeps the results of up to MOST_KEPT ids.
+
+    There is no lock: if two threads need a new id at the same time, both compile its schema.
+    """
 
     def __init__(self, compile: Callable[[int], C]) -> None:
         self._compile = compile
         self._known: dict[int, C] = {}
 
     def get(self, schema_id: int) -> C:
-        """Return the compiled schema for this id."""
+        """Return the compiled schema for an id."""
         known = self._known.get(schema_id)
         if known is None:
             known = self._compile(schema_id)

@@ -1,4 +1,4 @@
-"""Serializer and deserializer for Protobuf messages in Confluent's wire format. They use the package protobuf."""
+"""Serializer and deserializer for Protobuf messages in Confluent's wire format. They use the Python package protobuf."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ else:
     M = TypeVar("M")
 
 BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
-"""Paths of files that every registry has."""
+"""The beginnings of file names that every registry has, so that these files need not be registered."""
 
 
 class ProtobufSerializer(Generic[M]):
-    """Turns messages of one type into bytes, for `value_serializer` or `key_serializer`::
+    """Serializes messages of one type, for `value_serializer` or `key_serializer`::
 
         KafkaProducer(value_serializer=ProtobufSerializer(registry, Order, topic="orders"), ...)
 
-    message_type: a class that protoc generated. topic, field, settings: see AvroSerializer. The message's file is the schema. Files that it
-    imports are registered first, under their own names, and the schema references them.
+    message_type: a class that protoc generated. topic, field, settings: as for AvroSerializer. The schema is the .proto file of the
+    message, with references to the files that it imports. The subject of an imported file is its file name. With auto.register.schemas,
+    imported files are registered first.
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class ProtobufSerializer(Generic[M]):
         )
 
     def __call__(self, value: M | None) -> bytes | None:
-        """Serialize one message. Raises SerializationError for another type of message, RegistryError if the registry gives no id."""
+        """Serialize one message; None is returned as None.
+
+        Raises SerializationError for a message of another type, and RegistryError if the schema cannot be registered or found.
+        """
         if value is None:
             return None
         if not isinstance(value, self._type):
@@ -83,7 +87,7 @@ class ProtobufSerializer(Generic[M]):
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])
 
     def _reference(self, file: Any) -> SchemaReference:
-        """Return the reference to an imported file. With auto.register.schemas, register the file after the files that it imports."""
+        """Return the reference to an imported file. With auto.register.schemas, first register its imports, then the file."""
         schema, normalize = self._schema(file), self._config.normalize_schemas
         if self._config.auto_register_schemas:
             self._registry.register_schema(file.name, schema, normalize)
@@ -91,12 +95,12 @@ class ProtobufSerializer(Generic[M]):
 
 
 class ProtobufDeserializer(Generic[M]):
-    """Turns bytes into messages of one type, for `value_deserializer` or `key_deserializer`::
+    """Deserializes messages of one type, for `value_deserializer` or `key_deserializer`::
 
         KafkaConsumer("orders", value_deserializer=ProtobufDeserializer(Order), ...)
 
-    message_type: a class that protoc generated, from the writer's version of the file or another version. Protobuf identifies fields by
-    their numbers, so this class needs no registry.
+    message_type: a class that protoc generated, from the same version of the .proto file as the writer's or from another version. Protobuf
+    identifies fields by their numbers, so no registry is needed.
     """
 
     def __init__(self, message_type: type[M]) -> None:
@@ -104,7 +108,7 @@ class ProtobufDeserializer(Generic[M]):
         self._type = message_type
 
     def __call__(self, data: bytes) -> M:
-        """Deserialize one message. Raises SerializationError if it is invalid."""
+        """Deserialize one message. Raises SerializationError if the data are invalid."""
         schema_id = schema_id_of(data)
         _, position = read_message_path(data, HEADER_SIZE)
         message = self._type()
@@ -123,7 +127,7 @@ def _descriptor(message_type: Any) -> Any:
 
 
 def _indexes(descriptor: Any) -> list[int]:
-    """Return a message's path in its file: the index of each enclosing message, outermost first, then its own index."""
+    """Return the path of a message type in its file: the index of each enclosing message type, outermost first, then its own index."""
     file = FileDescriptorProto.FromString(descriptor.file.serialized_pb)
     siblings, indexes = file.message_type, []
     for name in descriptor.full_name.removeprefix(f"{file.package}.").split("."):
@@ -138,5 +142,5 @@ def _imports(file: Any) -> list[Any]:
 
 
 def _text(file: Any) -> str:
-    """Return a file as text for a registry: its descriptor in base64."""
+    """Return a .proto file as text for a registry: its file descriptor in base64."""
     return base64.b64encode(file.serialized_pb).decode()

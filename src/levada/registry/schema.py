@@ -1,4 +1,4 @@
-"""The schemas of a registry. Names of classes and attributes are those of Confluent's Python client."""
+"""The schemas of a registry. Classes and attributes have the names that they have in Confluent's Python client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROTOBUF = "PROTOBUF"
 
 
 class SchemaReference(NamedTuple):
-    """A reference to a schema. name: the name that the referencing schema uses. subject, version: where the schema is registered."""
+    """A reference to another schema. name: its name in the referencing schema. subject, version: where it is registered."""
 
     name: str
     subject: str
@@ -33,7 +33,7 @@ class Schema:
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema that is registered under a subject, with its id and its version there."""
+    """A schema that is registered under a subject. schema_id: its id in the registry. version: its version number in the subject."""
 
     schema_id: int
     schema: Schema
@@ -45,7 +45,7 @@ class RegisteredSchema(NamedTuple):
 class Compatibility:
     """Whether a schema is compatible with the schemas of a subject. Can be used as a bool.
 
-    messages: the registry's reasons if it is not compatible.
+    messages: the registry's explanations if the schema is not compatible.
     """
 
     is_compatible: bool

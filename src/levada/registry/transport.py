@@ -1,4 +1,4 @@
-"""HTTP to a registry. Only this module of the package does I/O. Idle connections are kept; any thread may reuse one."""
+"""Sends HTTP requests to a registry. Only this module of the package does I/O. Idle connections are kept, and any thread may reuse them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from levada.registry.errors import RegistryProtocolError
 MOST_KEPT = 8
 PIECE = 1 << 16
 LONGEST_RETRY_AFTER_DIGITS = 9
-"""Limits the number that is parsed, to some thirty years in seconds. The pause is limited by retries.max.wait.ms."""
+"""How many digits of a Retry-After header are parsed: some thirty years in seconds. retries.max.wait.ms limits the pause."""
 
 
 class _Reader(io.RawIOBase):
-    """Reads from a socket until a deadline. So a server that sends a byte now and then cannot block a call for longer."""
+    """Reads from a socket until a deadline, so that a server that sends single bytes slowly cannot block a call for longer.
+
+    remaining_s: returns the seconds to wait for the next bytes, and raises TimeoutError after the deadline.
+    """
 
     def __init__(self, sock: socket.socket, remaining_s: Callable[[], float]) -> None:
         super().__init__()
@@ -38,13 +41,13 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Receive the available bytes. Raises TimeoutError if none arrive within the read timeout, or before the deadline."""
+        """Receive available bytes. Raises TimeoutError if no byte arrives within http.read.timeout.ms, or before the deadline."""
         self._socket.settimeout(self._remaining_s())
         received: int | None = self._received.readinto(buffer)
         return received
 
     def close(self) -> None:
-        """Close this view of the socket."""
+        """Close this reader, but not the socket."""
         self._received.close()
         super().close()
 
@@ -56,12 +59,12 @@ class _ReadSide:
         self._reader = _Reader(sock, remaining_s)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """Return the file from which a response is read."""
+        """Return the file object from which HTTPResponse reads."""
         return io.BufferedReader(self._reader)
 
 
 class Transport:
-    """Sends a request to an address. Returns the answer, or the reason why there is none."""
+    """Sends requests to the addresses of a registry, over connections that are kept for reuse. Thread-safe."""
 
     def __init__(self, config: RegistryConfig, now_ms: Callable[[], int], user_agent: str) -> None:
         self._now_ms = now_ms
@@ -77,20 +80,24 @@ class Transport:
         self._closed = False
 
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
-        """Send a request once."""
+        """Send a request to one address. Return the answer, or a NoAnswer with the reason if the request fails.
+
+        If the request fails on a connection that was idle, it is sent again on a new connection, unless it has timed out. Raises
+        RegistryProtocolError if the answer exceeds max.response.bytes.
+        """
         deadline_ms = self._now_ms() + attempt.timeout_ms
         content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
         headers = {**self._headers, **content, **self._authorization(attempt.url)}
         kept = self._take(attempt.url) if request.repeatable else None
         if kept is not None:
             outcome = self._exchange(kept, attempt, request, headers, deadline_ms)
-            # The registry or a proxy may have closed the idle connection. Then the request is sent again, on a new connection.
+            # No answer: the registry or a proxy may have closed the idle connection. So the request is sent again on a new connection.
             if isinstance(outcome, Answer) or outcome.timed_out:
                 return outcome
         return self._on_new_connection(attempt, request, headers, deadline_ms)
 
     def close(self) -> None:
-        """Close the idle connections. Connections in use are closed after their answer."""
+        """Close the idle connections. A connection that is in use is closed after its answer."""
         with self._lock:
             self._closed = True
             kept, self._kept = self._kept, {}
@@ -134,7 +141,7 @@ class Transport:
                 connection.close()
 
     def _read_body(self, response: HTTPResponse, request: Request[Any], attempt: Attempt) -> bytes:
-        """Read the answer piece by piece, to stop as soon as it exceeds max.response.bytes."""
+        """Return the body of an answer. Read it in pieces, and raise RegistryProtocolError as soon as it exceeds max.response.bytes."""
         body = bytearray()
         while piece := response.read1(PIECE):
             body += piece
@@ -145,7 +152,7 @@ class Transport:
         return bytes(body)
 
     def _remaining_s(self, most_s: float, deadline_ms: int) -> float:
-        """Return the seconds to wait: until the deadline, at most most_s. Raises TimeoutError after the deadline."""
+        """Return how many seconds to wait: until the deadline, but at most most_s. Raises TimeoutError after the deadline."""
         remaining_ms = deadline_ms - self._now_ms()
         if remaining_ms <= 0:
             raise TimeoutError
@@ -159,7 +166,7 @@ class Transport:
 
     def _take(self, url: RegistryUrl) -> HTTPConnection | None:
         with self._lock:
-            # A forked child inherits its parent's connections, but must not use them.
+            # A child process after fork() has the connections of its parent, but must not use them.
             if self._pid != os.getpid():
                 self._kept, self._pid = {}, os.getpid()
             kept = self._kept.get(url)
@@ -199,7 +206,7 @@ def _tls_context(config: RegistryConfig) -> ssl.SSLContext:
         raise ConfigError(f"'ssl.ca.location': {config.ssl_ca_location} cannot be read as PEM: {fault}") from fault
     if config.ssl_certificate_location is not None:
         try:
-            # Without a password OpenSSL would ask for one on the terminal.
+            # Pass "" instead of None, because OpenSSL would otherwise ask for a password on the terminal.
             context.load_cert_chain(config.ssl_certificate_location, config.ssl_key_location, config.ssl_key_password or "")
         except OSError as fault:
             files = " and ".join(filter(None, [config.ssl_certificate_location, config.ssl_key_location]))
@@ -208,7 +215,7 @@ def _tls_context(config: RegistryConfig) -> ssl.SSLContext:
 
 
 def _retry_after_ms(response: HTTPResponse) -> int | None:
-    """Return the value of Retry-After. None without it, or if it is a date; registries do not use dates."""
+    """Return the value of the Retry-After header in ms. None without this header, or if it has a date, which registries do not send."""
     value = response.getheader("Retry-After", "").strip()
     return int(value[:LONGEST_RETRY_AFTER_DIGITS]) * 1000 if value.isascii() and value.isdecimal() else None
 

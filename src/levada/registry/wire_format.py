@@ -1,7 +1,7 @@
-"""Confluent's wire format: a zero byte, the schema's id in four bytes, big-endian, and then the data.
+"""Confluent's wire format: a zero byte, the schema id in four bytes (big-endian), and then the data.
 
-Protobuf data begins with the path to the message within its file: the number of indexes, then each index, as zigzag varints. The path [0],
-to the first message of the file, is the single byte 0.
+With Protobuf, the data begin with the path of the message type in its file: the number of indexes, then each index, as zigzag varints. The
+path [0], of the first message type in the file, is written as the single byte 0.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LONGEST_VARINT = 5
 
 
 def header(schema_id: int) -> bytes:
-    """Return the zero byte and the schema's id, which precede the data."""
+    """Return the zero byte and the schema id that precede the data."""
     return _HEADER.pack(MAGIC, schema_id)
 
 
 def schema_id_of(data: bytes) -> int:
-    """Return the schema id before the data. Raises SerializationError if there is none."""
+    """Return the schema id from a key or value. Raises SerializationError if it does not begin with a zero byte and a schema id."""
     if len(data) < HEADER_SIZE:
         raise SerializationError(f"{len(data)} bytes are too few for a schema id: was it written by a serializer of a schema registry?")
     magic, schema_id = _HEADER.unpack_from(data)
@@ -38,14 +38,14 @@ def schema_id_of(data: bytes) -> int:
 
 
 def message_path(indexes: Sequence[int]) -> bytes:
-    """Return the path to a message within its file, as bytes."""
+    """Return the path of a message type in its file, encoded."""
     if tuple(indexes) == FIRST_MESSAGE:
         return b"\x00"
     return b"".join(_zigzag(number) for number in (len(indexes), *indexes))
 
 
 def read_message_path(data: bytes, position: int) -> tuple[tuple[int, ...], int]:
-    """Return the path to a message, and the position of the data after it. Raises SerializationError."""
+    """Return the path of a message type at a position, and the position after it. Raises SerializationError if the path is invalid."""
     count, position = _read_zigzag(data, position)
     if count == 0:
         return FIRST_MESSAGE, position

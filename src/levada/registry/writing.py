@@ -1,4 +1,4 @@
-"""Code that the serializers of all formats share: finding the subject, and the schema to write with and its id."""
+"""Code that the serializers of all formats share: finding the subject, the schema to write with, and its id."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ C = TypeVar("C")
 
 
 class WriterSchema(Generic[C]):
-    """Finds the schema to write with and compiles it, once per schema id.
+    """Finds the schema to write with, and compiles it when its id changes.
 
-    own: returns the user's schema. It is called, and the schema registered or looked up, when the first value is written, so that making a
-    serializer needs no registry. subject: not used with use.schema.id. compile: converts a schema and its id to the object with which the
-    format writes.
+    own: returns the program's schema; None without one. It is called when the first value is written. Only then is the schema registered or
+    looked up, so that making a serializer needs no registry. subject: not used with use.schema.id. compile: converts a schema id and its
+    schema to the object with which the serializer writes values. Raises ConfigError if `own` is None, and neither use.latest.version nor
+    use.schema.id is set.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class WriterSchema(Generic[C]):
     def get(self) -> C:
         """Return the compiled schema for the next value."""
         current = self._current
-        # Only the latest version of a subject can change. The client caches it for cache.latest.ttl.sec.
+        # Only the latest version of a subject can change. The registry client caches it for cache.latest.ttl.sec.
         if current is not None and not self._config.use_latest_version:
             return current[1]
         schema_id, schema = self._find()
@@ -72,13 +73,13 @@ class WriterSchema(Generic[C]):
 
 
 def subject_for(config: SerializerConfig, topic: str | None, field: str, record_name: str | None) -> str:
-    """Return the subject. Empty with use.schema.id, which needs no subject."""
+    """Return the subject of a serializer's schema. "" with use.schema.id, which needs no subject."""
     return "" if config.use_schema_id is not None else subject_of(config.subject_name_strategy, topic, field, record_name)
 
 
 Field: TypeAlias = Literal["key", "value"]
 Strategy: TypeAlias = Callable[[str | None, str, str | None], str]
-"""strategy(topic, field, record_name) -> subject."""
+"""A function that returns the subject of a schema: strategy(topic, field, record_name) -> subject."""
 
 
 def topic_name(topic: str | None, field: str, record_name: str | None) -> str:
@@ -100,7 +101,10 @@ STRATEGIES: dict[str, Strategy] = {"TopicName": topic_name, "RecordName": record
 
 
 def subject_of(strategy: Any, topic: str | None, field: str, record_name: str | None) -> str:
-    """Return a schema's subject. strategy: the value of `subject.name.strategy`."""
+    """Return the subject of a schema. strategy: the value of `subject.name.strategy`, a name or a function. field: "key" or "value".
+
+    Raises ConfigError if `field` is invalid, if the strategy needs a topic or a record name that is None, or returns no subject.
+    """
     if field not in ("key", "value"):
         raise ConfigError(f"field is 'key' or 'value', got {field!r}")
     subject = STRATEGIES.get(strategy, strategy)(topic, field, record_name)
