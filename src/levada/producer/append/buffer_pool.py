@@ -102,7 +102,7 @@ class BufferPool:
         self.release(granted)
 
     def close(self, error: KafkaError) -> None:
-        """Fail waiting and future tickets with this error."""
+        """Reject the promises of waiting tickets with an error. Later calls of try_allocate() and enqueue() raise the same error."""
         self._closed = error
         waiters, self._waiters = self._waiters, deque()
         for ticket in waiters:

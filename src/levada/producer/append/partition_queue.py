@@ -42,9 +42,10 @@ class Backlog:
 class PartitionQueue:
     """The batches of one partition.
 
-    batches: the batches to send, the next one at the left. tail: the open batch; None without one. in_flight: the batches that were drained
-    and have no outcome yet, in order of sequence numbers; a batch that waits for a retry is also in `batches`. muted: whether the partition
-    must wait until its request has ended. place: the group of levada.producer.append.backlogs with this partition; None without one.
+    batches: the batches to send, the next one at the left, the open one at the right. tail: the open batch; None without one. in_flight:
+    the batches that were drained and have no outcome yet, in order of sequence numbers; a batch that waits for a retry is also in
+    `batches`. muted: whether the partition must wait until its request has ended. place: the group of levada.producer.append.backlogs with
+    this partition; None without one.
     """
 
     __slots__ = (

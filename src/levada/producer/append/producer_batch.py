@@ -206,9 +206,9 @@ class ProducerBatch:
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Make the outcome that the caller has stored final, and settle the AckBuffer sequences. Return False if there is a final outcome.
+        """Make the outcome that the caller has stored final, and settle the AckBuffer sequences.
 
-        Raises IllegalStateError if the batch has succeeded already.
+        Returns False without effect if the batch has failed or was split before. Raises IllegalStateError if it has succeeded before.
         """
         if self.final is not None:
             if self.final is Final.SUCCEEDED:

@@ -44,7 +44,7 @@ def when_settled(promises: Iterable[Promise[Any]], then: Callable[[], None]) -> 
 
 
 def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
-    """Like settle_together(), for the records of send_many()."""
+    """Once all records of a send_many() call are done, acknowledge an AckBuffer sequence, or fail it with the first error."""
 
     def first_error() -> KafkaError | None:
         # Read all errors, not only the first: the AckBuffer reports the failure, so flush() must not warn about the others.
@@ -62,7 +62,7 @@ def fail_refused(ack: Any, error: BaseException) -> None:
     """
     if is_ack(ack):
         buffer, sequence = ack
-        # In a forked child the call raises ForkedError itself, and the buffer of the parent is not changed.
+        # In a forked child process, buffer.fail() raises ForkedError. The error of the call itself is raised instead.
         with suppress(ForkedError):
             buffer.fail(sequence, error)
 

@@ -40,7 +40,10 @@ ADVICE = {
 
 
 class Failures:
-    """Fails batches. Each method makes the error, updates sequence numbers and counters, and gives the records their outcome."""
+    """Fails batches: makes the error, updates sequence numbers and counters, and gives the records their outcome.
+
+    fatal() and closed() only return an error; RecordAccumulator.abort() fails the batches then.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Failures:
         self._end(batch, DeliveryTimeout(text, batch.persisted()))
 
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
-        """Fail a batch with a permanent error of the broker."""
+        """Fail a batch with a permanent error of the broker. answer: the response for its partition. node: the id of the broker."""
         code = ErrorCode.of(answer.error_code)
         # Some brokers begin the message with the partition, which the text below has already.
         name = f"{batch.tp}: "

@@ -43,7 +43,7 @@ NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
 
 class Verdict(Enum):
-    """The reaction to a batch that the broker found out of sequence."""
+    """The reaction to an error about the sequence of a batch. BUMP: retry the batch under a new epoch."""
 
     RETRY = "retry"
     BUMP = "bump"
@@ -51,7 +51,10 @@ class Verdict(Enum):
 
 
 class Rule(NamedTuple):
-    """A row of a decision table. The first row whose condition `holds` decides. holds: called with the log start offset of the response."""
+    """A row of a decision table. The first row whose condition holds decides.
+
+    holds: called with the sequences of the partition, the batch, and the log start offset in the response (-1 if unknown).
+    """
 
     why: str
     holds: Callable[[Sequences, ProducerBatch, int], bool]

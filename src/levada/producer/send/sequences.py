@@ -21,7 +21,7 @@ class ProducerIdentity(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it has a producer id."""
+        """Whether there is a producer id."""
         return self.producer_id >= 0
 
 

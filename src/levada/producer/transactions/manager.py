@@ -477,7 +477,7 @@ class TransactionManager:
             yield from self._not_aborted(answer)
 
     def _ended(self) -> None:
-        # Only the older protocol keeps the epoch, so that a delayed request could affect the next transaction.
+        # Only in the older protocol, a delayed request could affect the next transaction, because the epoch stays the same.
         loses = self.protocol.announces and (self._coordinator.lost or self._records.lost_numbers)
         self._take(Event.NEW_IDENTITY_NEEDED if loses or self._is_forgotten_there else Event.ENDED)
 

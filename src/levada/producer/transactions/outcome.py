@@ -15,7 +15,7 @@ from levada.producer.transactions.requests import EndTxn
 
 
 class Settled(Enum):
-    """The outcome of a transaction."""
+    """What the coordinator's responses show about the outcome of a transaction."""
 
     ABORTED = "it is aborted"
     COMMITTED = "it was committed"

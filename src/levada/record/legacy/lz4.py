@@ -12,7 +12,7 @@ import struct
 
 from levada.record.compression import LZ4_FLAGS_AT, LZ4_HAS_CONTENT_SIZE, Buffer
 
-# Magic number, flags, block size, and the checksum of the two.
+# The magic number (4 bytes), the flags, the block size, and the checksum (1 byte each).
 _LEAST_HEADER = 7
 _CONTENT_SIZE = 8
 
