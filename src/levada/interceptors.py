@@ -55,10 +55,11 @@ class ProducerInterceptor:
         raise NotImplementedError
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, headers: Headers) -> None:
-        """Is called when every row of one send_arrow() call was acknowledged or has failed. Called in the same thread as on_delivery.
+        """Is called when the rows of one send_arrow() call were acknowledged or have failed. Called in the same thread as on_delivery.
 
-        rows: the number of rows. error: the error of one failed row; None if no row failed. headers: the headers that on_send_arrow()
-        returned.
+        rows: the number of rows with an outcome; if send_arrow() has raised an error, not all of its rows may have one. error: the error
+        that send_arrow() raised, or else the error of one failed row; None if all rows were written. headers: the headers that
+        on_send_arrow() returned.
         """
 
     def close(self) -> None:
