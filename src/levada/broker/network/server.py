@@ -156,7 +156,10 @@ class BrokerServer:
             self._thread.join()
 
     def close(self) -> None:
-        """Close all connections and ports, and end the thread. Further calls have no effect."""
+        """Close all connections and ports, and end the thread. Further calls have no effect.
+
+        Raises TimeoutError if the thread does not end in time.
+        """
         self._stopping = True
         if self._thread is None:
             self._close_sockets()

@@ -1,1 +1,1 @@
-"""Setting up a connection, from TCP to the first request of a user."""
+"""Sets up a connection: ApiVersions and authentication, before the first request of the program."""

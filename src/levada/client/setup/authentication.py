@@ -1,7 +1,7 @@
 """SASL authentication of a connection: SaslHandshake agrees on the mechanism, then SaslAuthenticate carries its messages.
 
-Brokers before 1.0 take the messages as bare frames. levada does not support that: they have no SaslAuthenticate response to say what was
-wrong.
+Brokers before 1.0 have no SaslAuthenticate; they expect the messages as bare frames. levada does not support that, because without a
+response no error text tells why a login failed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from levada.protocol.schema import Request, Response
 R = TypeVar("R", bound=Response)
 
 _WITH_REQUESTS = 1
-"""The version of SaslHandshake after which messages travel in SaslAuthenticate."""
+"""From this version of SaslHandshake on, the messages of the mechanism are sent in SaslAuthenticate."""
 
 
 AnyExchange: TypeAlias = Generator[bytes | BlockingStep | Promise[Any], Any, None]
-"""An Exchange that may also yield a promise of the engine's own, and is resumed with its result."""
+"""An Exchange that may also yield a promise of the engine. The exchange is resumed with the promise's result."""
 
 
 class Mechanism(Protocol):
-    """A SASL mechanism: one of levada's, or one of the program."""
+    """A SASL mechanism, of levada or of the program."""
 
     @property
     def name(self) -> str:
@@ -47,24 +47,27 @@ class Mechanism(Protocol):
 
 
 class SaslAuthentication:
-    """Authenticates connections by one mechanism. helpers: run the steps that the mechanism declares as blocking."""
+    """Authenticates connections by one mechanism. helpers: runs each BlockingStep of the mechanism in another thread."""
 
     def __init__(self, mechanism: Mechanism, helpers: Helpers) -> None:
         self._mechanism = mechanism
         self._helpers = helpers
 
     def __call__(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
-        """Authenticate a connection. Return the lifetime of the session in ms; 0 if it does not end. Raises AuthenticationError."""
+        """Authenticate a connection. Return the lifetime of the session in ms; 0 if the session does not end.
+
+        Raises AuthenticationError, and BrokerError for other error codes of SaslHandshake and SaslAuthenticate.
+        """
         yield from self._agree(versions)
         try:
             return (yield from self._exchange(versions, host))
         except SaslError as error:
-            # Without its traceback: what logs the variables of one would log keys that were made of a password.
+            # The traceback is removed, because tools that log its variables would log keys that are derived from a password.
             raise SaslAuthenticationError(f"{self._mechanism.name}: {as_text(error)}") from error.with_traceback(None)
         except KafkaError:
             raise
         except Exception as error:
-            # A mechanism of the user's, or a library that it works with: a bug there must not end the client.
+            # A bug in a mechanism of the program, or in a library, must not end the client.
             raise SaslAuthenticationError(f"{self._mechanism.name} failed: {type(error).__name__}: {as_text(error)}") from error
 
     def _exchange(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:

@@ -1,8 +1,8 @@
 """Sets up a connection once its transport is ready: ApiVersions, then authentication.
 
-A set-up flow is a generator: it yields a request, is resumed with the bytes of the response, and returns the broker's versions. It does not
-use the versions of other requests, because it is what finds them out. Where it needs something that no broker answers, such as a token, it
-yields a wait for it. When a session ends (KIP-368), only the authentication part of the flow runs again.
+A set-up flow is a generator. It yields a request (Ask) and is resumed with the bytes of the response, or it yields a wait for something
+other than the broker, such as a token (Await). It returns the broker's versions and the lifetime of the session. Before the session ends
+(KIP-368), only the authentication part of the flow runs again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNANSWERED_AT_A_VERSION = 2
 
 
 class Ask(NamedTuple):
-    """A request of the set-up. event: the event that belongs to sending it, in the table of connection states."""
+    """A request of the set-up. event: changes the state of the connection when the request is sent (setup.states)."""
 
     request: Request
     version: int
@@ -51,14 +51,17 @@ class Ask(NamedTuple):
 
 
 class Await(NamedTuple):
-    """A wait for something other than the broker. Its error is thrown into the flow. what: names it in error messages."""
+    """A wait for a promise of something other than the broker, such as a token. what: names it in error messages.
+
+    The flow is resumed with the value of the promise. The error of the promise, or TimeoutError, is thrown into the flow.
+    """
 
     promise: Promise[Any]
     what: str
 
 
 class SetUp(NamedTuple):
-    """The result of a set-up: the broker's versions, and the lifetime of the session in ms (0: it does not end)."""
+    """The result of a set-up: the broker's versions, and the lifetime of the session in ms (0: the session does not end)."""
 
     versions: BrokerVersions
     session_lifetime_ms: int = 0
@@ -67,18 +70,19 @@ class SetUp(NamedTuple):
 SetupStep: TypeAlias = Ask | Await
 SetupFlow: TypeAlias = Generator[SetupStep, Any, T]
 Authenticate: TypeAlias = Callable[[BrokerVersions, str], SetupFlow[int]]
-"""The flow that authenticates a connection, called with the broker's versions and host. It returns the session's lifetime in ms (0: it does
-not end), and raises when authentication fails.
+"""The flow that authenticates a connection. It is called with the broker's versions and host name.
+
+It returns the lifetime of the session in ms (0: the session does not end). It raises if authentication fails.
 """
 
 
 def set_up(
     fallback: BrokerVersions | None, authenticate: Authenticate | None, host: str, first: int = ApiVersionsRequest.MAX_VERSION
 ) -> SetupFlow[SetUp]:
-    """Negotiate versions and authenticate, which is all that is needed before other requests may be sent.
+    """Negotiate versions and authenticate. Then other requests may be sent.
 
-    fallback: the versions of brokers that cannot be asked for them; None asks. authenticate: None without SASL. first: the version of
-    ApiVersions to begin with.
+    fallback: configured versions, for brokers without ApiVersions; None sends ApiVersions. authenticate: None without SASL. host: the
+    broker's host name. first: the version of ApiVersions to begin with.
     """
     versions = fallback if fallback is not None else (yield from negotiate(first))
     return SetUp(versions) if authenticate is None else (yield from prove(versions, authenticate, host))
@@ -109,9 +113,10 @@ def _ask_versions(version: int) -> Ask:
 
 
 class _Unanswered(NamedTuple):
-    """Counts the connections to an address that ended without an answer.
+    """The connections to an address that ended without a response to ApiVersions.
 
-    ends: how many did so in a row. ended_ms: when the last one ended. has_untried: whether a version was left that had not failed twice.
+    ends: how many ended so at the current version, 0 or 1; a second one changes the version. ended_ms: when the last one ended, in ms.
+    has_untried: whether a version is left that has not failed twice.
     """
 
     ends: int
@@ -126,10 +131,10 @@ class FirstVersions:
     """The version of ApiVersions to begin with at each address: the newest, unless the broker closes the connection because of that
     version.
 
-    Brokers answer UNSUPPORTED_VERSION to a version that they do not know (KIP-511), but some servers that speak the protocol do not: Azure
-    Event Hubs resets the connection. If an address ends two connections in a row without an answer, the next version to try is 3, then 0,
-    then the newest again. One connection proves nothing, because a broker that stops ends its connections as well. It ends all of them at
-    once, so the second connection must begin after the first has ended.
+    Kafka brokers answer UNSUPPORTED_VERSION to a version that they do not support (KIP-511). Azure Event Hubs resets the connection
+    instead. If two connections in a row to an address end without a response, the next version to try is 3, then 0, then the newest again.
+    One connection proves nothing, because a broker that stops closes its connections, too. It closes all of them at once, so the second
+    connection must begin after the first has ended.
     """
 
     def __init__(self) -> None:
@@ -141,7 +146,7 @@ class FirstVersions:
         return _FIRST_VERSIONS[self._steps.get(address, 0)]
 
     def unanswered(self, address: str, began_ms: int, now_ms: int) -> bool:
-        """Record that the broker ended a connection instead of answering. Return whether a version is left that has not failed twice.
+        """Record that a connection ended without a response to ApiVersions. Return whether a version is left that has not failed twice.
 
         began_ms: when the connection was begun, in ms.
         """
@@ -157,10 +162,10 @@ class FirstVersions:
         return has_untried
 
     def answered(self, address: str, versions: BrokerVersions) -> BrokerVersions:
-        """Record a broker's answer. Return its versions, without the versions of ApiVersions at which it closes the connection.
+        """Record the response of a broker. Return its versions, without the versions of ApiVersions at which it closes the connection.
 
-        Version 0 does not have the cluster's features, which transactions need. If a broker answers version 0 and supports version 3, the
-        next connection begins with the newest version again.
+        Responses of version 0 do not have the cluster's features, which transactions need. If a broker answers version 0 and supports
+        version 3, the next connection begins with the newest version again.
         """
         self._ends.pop(address, None)
         first = self.of(address)
@@ -180,7 +185,7 @@ class FirstVersions:
 
 
 class _Running:
-    """An unfinished set-up. waits_for: its wait for something other than the broker, such as a token. deadline_ms: the end of this wait."""
+    """An unfinished set-up. waits_for: the Await that its flow has yielded, if any. deadline_ms: when this wait ends."""
 
     __slots__ = ("deadline_ms", "flow", "waits_for")
 
@@ -249,7 +254,7 @@ class Setups:
         return 0 if any(run.waits_for and run.waits_for.promise.done for run in waits) else min(run.deadline_ms for run in waits)
 
     def forget(self, key: ConnectionKey) -> None:
-        """Drop the set-up flow of a connection that has ended."""
+        """Close the set-up flow of a connection that has ended."""
         self._waiting.pop(key, None)
         if (running := self._running.pop(key, None)) is not None:
             running.flow.close()

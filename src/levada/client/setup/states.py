@@ -1,22 +1,22 @@
-"""Where a connection stands. The table below is the behaviour; nothing else changes a state.
+"""The states of a connection. Only the events in the table below change the state.
 
     DISCONNECTED -> CONNECTING -> CHECKING_API_VERSIONS -> AUTHENTICATING -> READY <-> REAUTHENTICATING
 
-CONNECTING lasts until the transport carries application bytes: TCP is connected and, where there is TLS, its handshake is done. The
-Selector moves it, and the connection's set-up timeout bounds it. From there on the set-up flow (`setup.flow`) moves the state, with one
-event for each request that it sends; each of these is bounded by the request timeout. A step that is not needed is left out: a broker
-whose versions are configured is not asked for them, and without SASL there is no authentication. READY is reached by the answer to the last
-step and never before: with TLS 1.3 a server refuses a client's certificate after the client's handshake is done, so a finished handshake
-proves nothing yet.
+CONNECTING lasts until the transport can send application bytes: TCP is connected, and the TLS handshake, if there is one, is done. The
+Selector does this, within the set-up timeout (socket.connection.setup.timeout.ms, which grows after failures). Then the set-up flow
+(`setup.flow`) changes the state, with one event for each request that it sends; the request timeout limits each request. Steps that are not
+needed are left out: ApiVersions if the versions are configured, authentication without SASL. READY follows the response to the last request
+of the flow, because a finished handshake proves nothing: with TLS 1.3 a server refuses a client's certificate after the client's handshake
+is done.
 
-While AUTHENTICATING the flow may wait for something that no broker answers, such as a token; the request timeout bounds that, too. Where a
-broker believes who we are only for some time (KIP-368), the first request after most of that time has to wait: the connection goes from
-READY to REAUTHENTICATING. Requests that were sent before are answered meanwhile, as answers come in the order of requests, and nothing is
-sent between the messages of the login.
+In AUTHENTICATING the flow may wait for something other than the broker, such as a token; the request timeout limits this wait, too. If a
+broker limits the lifetime of a session (KIP-368), the first request after most of the lifetime has to wait: the connection changes from
+READY to REAUTHENTICATING. Requests that were sent before still get their responses, because responses come in the order of requests. No
+other request is sent between the messages of the authentication.
 
-ENDED leads back from everywhere: closed by either side, timed out, refused. It cannot happen that a user's request goes out before
-READY or while REAUTHENTICATING, or that a connection is being set up while neither a request is on its way nor a wait has a deadline (it
-could hang there for ever).
+ENDED leads from every state to DISCONNECTED: either side closed the connection, a timeout ended it, or the broker refused it. What can
+never happen: a request of the program is sent before READY or in REAUTHENTICATING; a connection is being set up without a request in flight
+or a wait with a deadline, so that it hangs without end.
 """
 
 from __future__ import annotations

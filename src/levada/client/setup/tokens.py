@@ -1,17 +1,17 @@
-"""The OAUTHBEARER token of a client: all connections share it, and it is fetched anew before it ends.
+"""The OAUTHBEARER token of a client: all connections share it, and a new one is fetched before it expires.
 
-A connection that logs in asks for the current token. The first one starts the fetch, and the others wait with it. From then on a flow
-fetches the next token when most of its lifetime is over, as Java's client does (KIP-255, sasl.login.refresh.*), so that no login has to
-wait again. While fetching fails, the old token is used until it ends. If no token is left, logins fail with the cause, and the next fetch
-waits for its back-off: a token service that is down is not asked by every connection attempt.
+The first login starts a fetch, and logins meanwhile wait for the same fetch. From then on a flow fetches the next token when most of the
+lifetime of the current token is over, as Java's client does (KIP-255, sasl.login.refresh.*), so that no login has to wait again. While
+fetches fail, the current token is used until it expires. Without a valid token, logins fail with the error of the last fetch until the
+back-off is over, so that not every connection attempt sends a request to a token server that is down.
 
-A fetch may never return, for example when a user's function hangs. It is abandoned after some time, so that a later login can start another
-one. If it returns a token after all, that token is used.
+A fetch may never return, for example when a function of the program hangs. It is abandoned after some time, so that a later login can start
+another fetch. If an abandoned fetch returns a token after all, and there is no valid token, that token is used.
 
-The monotonic clock stands still while a machine sleeps, but the token expires all the same. So before a login uses it, the wall clock is
-checked as well: a token that has expired by either clock is replaced at once.
+The monotonic clock may stop while a machine sleeps, but the token expires all the same. So a login also checks the wall clock: a token that
+has expired by either clock is replaced at once.
 
-A token without an expiry time serves the logins that wait for it when it comes, and no later one.
+A token without an expiry time is used only by the logins that wait for it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
 
 _LEAST_PAUSE_MS = 100
-"""The shortest time between two fetches, whatever lifetime a token has."""
+"""The shortest time from a token to the next fetch, unless the end of a very short lifetime comes before."""
 _MOST_LATE = 4
-"""No further fetch is started while this many have not returned, because each of them may block a thread without end."""
+"""No further fetch is started while this many abandoned fetches have not returned, because each may block a thread without end."""
 
 
 class Runs(Protocol):
@@ -44,7 +44,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A fetched token. lifetime_ms: how long it is valid from its arrival on; None if that is not known."""
+    """A fetched token. lifetime_ms: how many ms it is valid after the fetch; None if it has no known expiry time."""
 
     value: str = field(repr=False)
     lifetime_ms: int | None
@@ -52,10 +52,11 @@ class Token:
 
 
 class RefreshWindow(NamedTuple):
-    """Tells when to fetch the next token, by the settings sasl.login.refresh.* of Java's client.
+    """Computes when to fetch the next token, by the settings sasl.login.refresh.* of Java's client.
 
-    factor, jitter: after this part of the lifetime, plus a random part of up to `jitter`. min_period_ms: the shortest time after a fetch.
-    buffer_ms: the shortest time before the end of the lifetime. If the last two together exceed the lifetime, neither applies.
+    factor, jitter: the next fetch begins after `factor` of the lifetime, plus a random part of it, up to `jitter`. min_period_ms: the
+    shortest time after the last fetch. buffer_ms: the shortest time before the end of the lifetime. If min_period_ms and buffer_ms together
+    exceed the lifetime, neither applies.
     """
 
     factor: float
@@ -72,9 +73,11 @@ class RefreshWindow(NamedTuple):
 
 
 class TokenKeeper:
-    """The token of one client. fetch: starts to fetch a token. A KafkaError of it is retried if the error is `retriable`.
+    """The token of one client.
 
-    patience_ms: how long a fetch may take before another one may be started. wall_ms: returns the time in ms since the epoch.
+    fetch: starts to fetch a token. If it fails while the current token is valid, it is repeated after a back-off. If it fails without a
+    valid token, logins get the error; the client connects again by itself only after an error that is `retriable`. patience_ms: how long a
+    fetch may take before another one may be started. wall_ms: returns the time in ms since the epoch.
     """
 
     def __init__(
@@ -106,12 +109,15 @@ class TokenKeeper:
         self._asked: Promise[Token] | None = None
         self._keeping = False
         self._hurry: Promise[None] = Promise()
-        """Ends the pause before the next fetch."""
+        """Resolved to end the pause before the next fetch."""
         self._late: list[Promise[Token]] = []
         """The fetches that were abandoned and have not returned."""
 
     def current(self) -> Promise[Token]:
-        """Return a promise of the token for a login. If no token could be fetched, it is rejected with the reason, such as a TokenError."""
+        """Return a promise of the token for a login.
+
+        If no token can be fetched, it is rejected with the error of the fetch, a KafkaError.
+        """
         if self._is_good():
             return Promise.resolved(self._token)  # type: ignore[arg-type]
         if self._error is not None:
@@ -129,7 +135,7 @@ class TokenKeeper:
         return self._token is not None and self._now.ms < self._ends_ms and self._wall_ms() < self._ends_wall_ms
 
     def _keep(self) -> Flow[None]:
-        """Fetch tokens one after another, as long as they have an expiry time."""
+        """Fetch tokens one after another. End after a token without an expiry time, and when a fetch has failed without a valid token."""
         try:
             while (pause_ms := (yield from self._fetch_once())) is not None:
                 self._hurry = Promise()
@@ -141,7 +147,7 @@ class TokenKeeper:
             self._keeping = False
 
     def _fetch_once(self) -> Flow[int | None]:
-        """Fetch a token. Return for how many milliseconds to wait before the next fetch; None to wait until a login needs a token."""
+        """Fetch a token. Return how many ms to wait before the next fetch; None if the next login has to start it."""
         if len(self._late) >= _MOST_LATE:
             return self._failed(unanswered(f"{_MOST_LATE} attempts to fetch a token have not returned"))
         fetching = self._fetch()

@@ -1,1 +1,1 @@
-"""Client telemetry (KIP-714): pushes metrics to brokers that subscribe to them."""
+"""Client telemetry (KIP-714): pushes the client's metrics to brokers that subscribe to them."""

@@ -1,4 +1,4 @@
-"""Makes the payload of PushTelemetry from metrics(): which metrics, under which names, and the deltas of totals. Pure."""
+"""Makes the payload of PushTelemetry from the client's metrics: selects and names them, and computes the deltas of totals. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySub
 from levada.protocol.otlp import Point, Temporality
 
 EVERYTHING = ("", "*")
-"""The name by which a broker subscribes to all metrics."""
+"""The prefixes by which a broker subscribes to all metrics."""
 UNCOMPRESSED = 0
 
 
 class Subscription(NamedTuple):
-    """The metrics to which a broker subscribes. metrics: prefixes of their names. codecs: the codecs that it accepts, the best first."""
+    """The subscription of a broker, from GetTelemetrySubscriptions.
+
+    metrics: prefixes of metric names; () for no metrics. interval_ms: between two pushes. max_bytes: of one payload. codecs: the numbers of
+    the codecs that the broker accepts, the preferred one first.
+    """
 
     id: int
     metrics: tuple[str, ...]
@@ -40,7 +44,7 @@ class Subscription(NamedTuple):
         )
 
     def codec(self, known: Iterable[int]) -> int:
-        """Return the first codec of the subscription that this client supports. known: the codecs that it supports."""
+        """Return the first codec of the subscription that the client supports; UNCOMPRESSED if there is none. known: its codec numbers."""
         return next((codec for codec in self.codecs if codec in known), UNCOMPRESSED)
 
     def wants(self, name: str) -> bool:
@@ -49,17 +53,17 @@ class Subscription(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Totals of metrics, and their time in ms since the epoch. The next deltas are differences to them."""
+    """Totals of metrics, and when they were read, in ms since the epoch. The next deltas are differences to these totals."""
 
     totals: Mapping[MetricName, float]
     at_ms: int
 
 
 def points(values: Mapping[MetricName, float], subscription: Subscription, since: Counted) -> list[Point]:
-    """Return the data points to push. An average or maximum without values is left out.
+    """Return the data points of the metrics to which the broker subscribes. An average or maximum without values is left out.
 
-    since: the totals from which the pushed totals count. With delta temporality they are those of the last push, otherwise those at the
-    client's start.
+    values: the current metrics. since: the totals to subtract. With delta temporality they are the totals of the last push, otherwise the
+    totals at the client's start, which are 0.
     """
     found = []
     for metric, value in values.items():
@@ -69,7 +73,7 @@ def points(values: Mapping[MetricName, float], subscription: Subscription, since
         attributes = tuple((tag.replace("-", "_"), text) for tag, text in metric.tags if tag != CLIENT_ID)
         if metric.is_total:
             told = since.totals.get(metric, 0.0)
-            # A topic or node that was forgotten meanwhile is counted from 0 again.
+            # The total of a topic or node that the client has forgotten since the last push begins at 0 again.
             found.append(Point(name, value - told if value >= told else value, True, since.at_ms, attributes))
         else:
             found.append(Point(name, value, attributes=attributes))
@@ -82,9 +86,9 @@ def of_the_client_as_a_whole(found: Sequence[Point]) -> list[Point]:
 
 
 def totals(values: Mapping[MetricName, float]) -> Mapping[MetricName, float]:
-    """Return the metrics whose values only grow."""
+    """Return the metrics that are totals: their values only grow."""
     return {metric: value for metric, value in values.items() if metric.is_total}
 
 
 ZERO_ID = UUID(int=0)
-"""The id in the request of a client that has none yet."""
+"""The client instance id in the first request of a client, which asks the broker to assign one."""

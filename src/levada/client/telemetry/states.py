@@ -1,16 +1,17 @@
-"""Where the telemetry of a client stands (KIP-714). The table below is the behaviour; nothing else changes a state.
+"""The states of a client's telemetry (KIP-714). Only the events in the table below change the state.
 
     SUBSCRIPTION_NEEDED -> SUBSCRIPTION_IN_PROGRESS -> PUSH_NEEDED <-> PUSH_IN_PROGRESS
     close(): PUSH_NEEDED -> TERMINATING_PUSH_NEEDED -> TERMINATING_PUSH_IN_PROGRESS -> TERMINATED
 
-A broker is asked for its subscription first: which metrics it wants, how often, in which form. The NEEDED states wait for a time, the
-IN_PROGRESS ones for an answer, so there is never more than one request under way. A broker that wants nothing is asked again after its
-interval. Whatever goes wrong leads back to SUBSCRIPTION_NEEDED: the subscription may have changed, or another broker has to be asked. How
-long to wait before that depends on the error (PAUSES).
+The client first requests a broker's subscription: which metrics to push, how often, in which form. In SUBSCRIPTION_NEEDED and PUSH_NEEDED
+the client waits until a time; in an IN_PROGRESS state it waits for a response. So at most one request is in flight. If the broker
+subscribes to no metrics, the client requests the subscription again after the push interval. Every error leads back to SUBSCRIPTION_NEEDED,
+because the subscription may have changed, or another broker has to be asked. The pause before the next request depends on the error
+(PAUSES).
 
-A client that is closed pushes once more, if it has a subscription: the program may have run for less than one interval. Without one there
-is nobody to tell. What can never happen: that anything is sent after TERMINATED, that a second terminating push is sent, which brokers
-refuse, and that metrics are pushed that no subscription asks for.
+close() pushes once more if the broker subscribes to metrics, because the program may have run for less than one interval. An error then
+leads to TERMINATED. What can never happen: the client sends a request after TERMINATED; it sends a second terminating push, which brokers
+refuse; it pushes metrics to which no broker subscribes.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 
 
 DEFAULT_INTERVAL_MS = 300_000
-"""The time between two pushes, and between two attempts, before a broker has given a push interval."""
+"""The push interval, and the pause after an error, until a broker has sent a push interval."""
 
 
 class Pause(Enum):
@@ -104,19 +105,19 @@ class Pause(Enum):
 PAUSES: Mapping[ErrorCode, Pause] = {
     # The subscription has changed, or the broker has forgotten the client.
     ErrorCode.UNKNOWN_SUBSCRIPTION_ID: Pause.NONE,
-    # Another codec is taken then.
+    # The client does not use this codec again.
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Pause.NONE,
     ErrorCode.TELEMETRY_TOO_LARGE: Pause.INTERVAL,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Pause.INTERVAL,
-    # What was sent is wrong, and would be the next time.
+    # The next request would have the same fault.
     ErrorCode.INVALID_REQUEST: Pause.FOR_EVER,
     ErrorCode.INVALID_RECORD: Pause.FOR_EVER,
     ErrorCode.UNSUPPORTED_VERSION: Pause.FOR_EVER,
 }
-"""Error codes of both requests. All others wait for the push interval, as in Java's client."""
+"""The pauses after error codes of GetTelemetrySubscriptions and PushTelemetry. For other codes it is the push interval, as in Java."""
 
 
 def pause_ms(code: ErrorCode, interval_ms: int) -> int:
-    """Return the pause after an error code in ms; NEVER_MS if it never ends. interval_ms: the push interval."""
+    """Return how many ms to pause after an error code; NEVER_MS if telemetry is off. interval_ms: the push interval."""
     pause = PAUSES.get(code, Pause.INTERVAL)
     return {Pause.NONE: 0, Pause.INTERVAL: interval_ms, Pause.FOR_EVER: NEVER_MS}[pause]

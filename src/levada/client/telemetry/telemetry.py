@@ -1,11 +1,11 @@
-"""Client telemetry (KIP-714): asks a broker for its subscription, and pushes the metrics. Its states are in `states`.
+"""Client telemetry (KIP-714): requests a broker's subscription, and pushes the metrics. The module `states` has the states.
 
-It is a poller of the engine: it starts a flow when one is due, and otherwise costs a comparison. The same broker is asked as long as it can
-be reached, because it keeps the client's subscription. A cluster whose brokers have no plugin for telemetry is asked again every five
-minutes, because a broker that has one may join.
+Telemetry is a poller of the engine: poll() starts a flow when a request is due. All requests go to the same broker until one fails without
+a response, because the broker keeps the client's subscription. If the brokers have no telemetry plugin, the client requests a subscription
+again every five minutes, because a broker with a plugin may join.
 
-A total that is pushed as a delta counts as delivered unless the broker says that it did not accept it: after a lost response some counts
-may be missing, but nothing is counted twice.
+A delta that was pushed counts as delivered unless the broker responds with an error code. So if a response is lost, some counts may be
+missing, but nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ once.
 class Telemetry:
     """The telemetry of one client.
 
-    read: returns all metrics at a time in ms. wall_ms: returns the time in ms since the epoch. resource: attributes of all metrics.
-    compress: compresses data with the codec of this number. codecs: the supported codec numbers. instance_id: the client instance id, once
-    a broker has assigned it.
+    read: returns all metrics at a monotonic time in ms. wall_ms: returns the time in ms since the epoch. resource: attributes of the
+    client, which each payload has. compress: compresses data with the codec of this number. codecs: the supported codec numbers.
+
+    instance_id: a promise of the client instance id, which the first response of a broker settles. failure: the text of the last error; ""
+    after a success.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Telemetry:
         self.state = state
 
     def poll(self, now_ms: int) -> int:
-        """Begin the request that is due; return the time, in ms, of the next poll."""
+        """Begin the request that is due; return by when to call again (ms), NEVER_MS while a request is in flight or after the end."""
         if self.state is State.SUBSCRIPTION_NEEDED:
             return self._begin(self._subscribe, now_ms)
         if self.state is State.PUSH_NEEDED:
@@ -114,8 +116,9 @@ class Telemetry:
             self._log.error("telemetry stops because of a bug in levada", error=done.error)
 
     def close(self, now_ms: int, deadline_ms: int) -> Promise[None]:
-        """Push for the last time, if a broker wants metrics, and end. Return a promise that is then settled. A second call returns the same
-        promise.
+        """Push for the last time, if the broker subscribes to metrics, and end. Return a promise that is settled at the end.
+
+        deadline_ms: when to give up the last push. A second call returns the same promise.
         """
         if self._last is None:
             self._last = self._engine.flows.start(self._terminate(), now_ms, deadline_ms=deadline_ms, describe="the last telemetry")
@@ -124,7 +127,7 @@ class Telemetry:
 
     def _terminate(self) -> Flow[None]:
         self._take(Event.CLOSING)
-        # What is under way is given up.
+        # A request in flight is abandoned.
         if self._running is not None:
             self._engine.flows.cancel(self._running, self._engine.now_ms)
         try:
@@ -175,7 +178,7 @@ class Telemetry:
                 compression_type=codec,
                 metrics=self._payload(subscription, codec, values, told, at_ms),
             ),
-            # What was not taken is part of the next delta.
+            # Values that the broker refused are part of the next delta.
             refused=lambda code: self._not_taken(code, codec, told),
         )
         if reply is not None:
@@ -183,7 +186,7 @@ class Telemetry:
             self._wait(subscription.interval_ms)
 
     def _next(self, subscription: Subscription, values: Mapping[MetricName, float], at_ms: int) -> Counted:
-        """Return the totals to which the values of the next push are relative."""
+        """Return the totals to subtract in the push after this one. values, at_ms: the metrics of this push, and when they were read."""
         return Counted(totals(values), at_ms) if subscription.temporality is Temporality.DELTA else self._beginning
 
     def _not_taken(self, code: ErrorCode, codec: int, told: Counted) -> None:
@@ -192,8 +195,9 @@ class Telemetry:
             self._codecs.discard(codec)
 
     def _payload(self, subscription: Subscription, codec: int, values: Mapping[MetricName, float], since: Counted, at_ms: int) -> bytes:
-        """Return the encoded metrics to push. If they exceed the broker's limit, metrics of single nodes, topics and partitions are left
-        out.
+        """Return the encoded metrics to push.
+
+        If they exceed the broker's limit, metrics of single nodes, topics and partitions are left out.
         """
         found = points(values, subscription, since)
         packed = self._packed(subscription, codec, Payload(found, at_ms, subscription.temporality, self._resource))
@@ -207,7 +211,10 @@ class Telemetry:
         return data if codec == UNCOMPRESSED else self._compress(codec, data)
 
     def _ask(self, request: Request[Any], refused: Callable[[ErrorCode], None] = lambda code: None) -> Flow[Any]:
-        """Send a request and return the response. After an error, change the state and return None. refused: called with the error code."""
+        """Send a request and return the response. After an error, change the state and return None.
+
+        refused: called with the error code of a response.
+        """
         try:
             reply = yield Call(request, self._whom())
         except ENDED:
@@ -232,7 +239,7 @@ class Telemetry:
         return reply
 
     def _whom(self) -> ConnectionKey | None:
-        """Return the connection to the broker that was asked before, as long as the cluster has it; else to any broker."""
+        """Return the connection to the broker of the last request; if that broker is no longer known or did not respond, to any broker."""
         if self._node is None or not self._engine.network.knows(self._node):
             node = self._engine.network.least_loaded_node(self._engine.now_ms)
             self._node = None if node is None else ConnectionKey(node.id)

@@ -1,6 +1,6 @@
-"""AWS_MSK_IAM: the client signs a request to AWS (Signature Version 4) and shows it to the broker of Amazon MSK instead of sending it.
+"""AWS_MSK_IAM: the client signs a request to AWS (Signature Version 4), and sends the signed request to the broker of Amazon MSK.
 
-The message is the request's query as a JSON object, with lower-case names and the broker's host. The secret itself is never sent.
+The message is the request's query as a JSON object, with lower-case names and the broker's host. The secret key is never sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUERY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AwsCredentials:
-    """The credentials to sign with. session_token: belongs to temporary credentials; None for others."""
+    """The AWS credentials that sign. session_token: only for temporary credentials, else None."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -38,7 +38,10 @@ class AwsCredentials:
 
 
 def signed_message(host: str, region: str, credentials: AwsCredentials, wall_ms: int, user_agent: str) -> bytes:
-    """Return the client's signed message. wall_ms: now, in ms since the epoch; the signature is valid for 15 minutes."""
+    """Return the client's signed message, which is valid for 15 minutes.
+
+    host: the broker's host name. region: of AWS, such as eu-west-1. wall_ms: the time of signing in ms since the epoch.
+    """
     signed_at = datetime.fromtimestamp(wall_ms // 1000, UTC).strftime(DATE_FORMAT)
     scope = f"{signed_at[:8]}/{region}/{SERVICE}/{_END}"
     said = {
@@ -55,7 +58,7 @@ def signed_message(host: str, region: str, credentials: AwsCredentials, wall_ms:
 
 
 def signature(said: Mapping[str, str], secret_key: str) -> str:
-    """Return the signature for the other fields of a message. Raises KeyError if a field is missing."""
+    """Return the signature of a message, in hex. said: all other fields of the message. Raises KeyError if a signed field is missing."""
     _, _, scope = said["x-amz-credential"].partition("/")
     query = {name: said[name.lower()] for name in _QUERY if name.lower() in said}
     encoded = "&".join(f"{quote(name, safe=_UNRESERVED)}={quote(query[name], safe=_UNRESERVED)}" for name in sorted(query))
@@ -66,7 +69,7 @@ def signature(said: Mapping[str, str], secret_key: str) -> str:
 
 
 def signing_key(secret_key: str, date: str, region: str, service: str) -> bytes:
-    """Return the signing key for one day, region and service."""
+    """Return the signing key for one day, region and service. date: the day as YYYYMMDD."""
     key = f"AWS4{secret_key}".encode()
     for part in (date, region, service, _END):
         key = hmac.digest(key, part.encode(), "sha256")

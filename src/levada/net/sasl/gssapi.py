@@ -1,10 +1,10 @@
-"""GSSAPI (RFC 4752): Kerberos authenticates both sides, and then they agree on no further protection, because TLS protects the records.
+"""GSSAPI (RFC 4752): Kerberos authenticates both sides. Then they agree on no protection by Kerberos, because TLS protects the records.
 
     client  its tokens                              server  its tokens, until both contexts are complete
-    client  empty, unless the last token was its    server  wrapped: the protections it has, and a size
-    client  wrapped: the protection, a size, as whom to act
+    client  empty, if the broker sent the last token server  wrapped: the protections that it offers, and a size
+    client  wrapped: the protection, a size, the user to act as
 
-A context makes and checks the tokens; levada.net.sasl.kerberos gets it from the system.
+A context makes and checks the tokens. levada.net.sasl.kerberos makes contexts with the system's Kerberos library.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from typing import Final, Protocol
 from levada.credentials import BlockingStep, Exchange, SaslError
 
 _NO_PROTECTION: Final = 1
-"""Its bit among the protections."""
+"""The bit of "no protection" in a byte of protections."""
 _AGREEMENT: Final = bytes([_NO_PROTECTION, 0, 0, 0])
-"""The chosen protection, and the longest message with another protection, in three bytes."""
+"""No protection (one byte), and the size of the longest protected message (three bytes), which is 0 without protection."""
 
 _PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]*)")
 """A principal that Kafka's rules accept: a name, perhaps a host or a role, and a realm."""
 
 
 class Context(Protocol):
-    """The security context of one side, client or broker, of a connection. All methods raise SaslError."""
+    """The security context of one side, client or broker, of a connection.
+
+    All methods raise SaslError, and a retriable TokenError if no ticket server answers.
+    """
 
     @property
     def is_complete(self) -> bool:
@@ -56,8 +59,9 @@ class Context(Protocol):
 
 
 def client(begin: Callable[[], Context]) -> Exchange:
-    """Run the client's side of GSSAPI. begin: makes a context. Both begin() and the first step of the context may request tickets from a
-    server.
+    """Run the client's side of GSSAPI.
+
+    begin: makes a context. Both begin() and the first step of the context may request tickets from a server, so they run as BlockingStep.
     """
 
     def first() -> tuple[Context, bytes]:
@@ -101,8 +105,10 @@ class GssapiServer:
 
 
 def _user_of(principal: str, broker: str) -> str:
-    """Return the first part of a principal, as user name. Raises SaslError for a principal of another realm, or with more parts: its name
-    may belong to another user.
+    """Return the first part of a client's principal, which is the user name.
+
+    Raises SaslError for a principal of another realm than the broker's, or with more than two parts before the realm: the same first part
+    may be the name of another user.
     """
     found = _PRINCIPAL.fullmatch(principal)
     if found is None or found["realm"] != broker.rpartition("@")[2]:

@@ -1,4 +1,4 @@
-"""Reads the claims of a JSON web token (RFC 7519) without checking its signature: for its lifetime, and for unsecured tokens."""
+"""Reads the claims of a JSON web token (RFC 7519) without checking its signature, and makes unsecured tokens."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def claims(token: str) -> Mapping[str, Any]:
 
 
 def expiry_s(token: str) -> float | None:
-    """Return when a token expires, in seconds since the epoch; None if it does not say so, or is not a JSON web token.
+    """Return when a token expires, in seconds since the epoch; None if it has no claim `exp` or is not a JSON web token.
 
-    Raises JwtError for a JSON web token whose expiry is not a time.
+    Raises JwtError for a JSON web token whose claim `exp` is not a number.
     """
     try:
         claimed = claims(token)
@@ -39,7 +39,7 @@ def expiry_s(token: str) -> float | None:
 
 
 def number(claimed: Mapping[str, Any], name: str) -> float | None:
-    """Return a claim as number; None if it is missing. Raises JwtError if it is not a number."""
+    """Return a claim as a number; None if the claim is missing. Raises JwtError if it is not a number, or is 1e15 or more."""
     value = claimed.get(name)
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """The system's Kerberos, through the package gssapi: the client's credentials, and the broker's keytab.
 
-Tickets come from the servers in the system's krb5.conf. With a keytab they are fetched into memory, and again before they expire; without
-one, the user's tickets are used, as kinit has stored them.
+Tickets come from the servers in the system's krb5.conf. With a keytab, Kerberos fetches tickets into memory, and fetches new ones before
+they expire. Without a keytab, it uses the tickets that kinit has stored for the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Kerberos:
         self._keytab = keytab
         if keytab is not None and not _is_readable(keytab):
             raise ConfigError(f"'sasl.kerberos.keytab': {keytab} is no file that can be read")
-        # In memory and not in a file, so that no other user gets the tickets, and they are gone with the process.
+        # The tickets are in memory and not in a file, so that no other user gets them, and they do not outlive the process.
         self._tickets = f"MEMORY:levada-{secrets.token_hex(8)}"
 
     def begin(self, host: str) -> Exchange:
@@ -67,7 +67,7 @@ class Kerberos:
 
 
 class Keytab:
-    """The keys of a broker. Raises ConfigError if the file has no key, or if the package gssapi is missing."""
+    """The keys of a broker. Raises ConfigError if the file cannot be read or has no key, or if the package gssapi is missing."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._gssapi = _package()

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token that it got elsewhere. Whoever reads the token can use it, so use TLS.
+"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token of an OAuth server. Anyone who reads the token can use it, so use TLS.
 
 client  n,, ^A auth=Bearer TOKEN ^A name=value ^A ^A      server  (nothing), or {"status":"invalid_token"}
                                                           client  ^A after a refusal, which the server answers with its error
@@ -25,7 +25,7 @@ _LONGEST_STATUS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class FirstMessage:
-    """A client's first message. acting_as: the user as which it wants to act; "" for the user of the token."""
+    """A client's first message. acting_as: the user that the client wants to act as; "" for the user of the token."""
 
     token: str = field(repr=False)
     extensions: Mapping[str, str]
@@ -48,7 +48,10 @@ def fault_of(token: str, extensions: Mapping[str, str]) -> str:
 
 
 def client(token: str, extensions: Mapping[str, str]) -> Messages:
-    """Run the client's side of OAUTHBEARER: send the token. The broker does not authenticate itself."""
+    """Run the client's side of OAUTHBEARER: send the token. The broker does not authenticate itself.
+
+    Raises SaslError if the token or an extension cannot be sent, or if the broker refuses the token.
+    """
     if fault := fault_of(token, extensions):
         raise SaslError(fault)
     said = [f"n,,{_SEPARATOR}auth=Bearer {token}", *(f"{name}={value}" for name, value in extensions.items()), "", ""]
@@ -60,7 +63,7 @@ def client(token: str, extensions: Mapping[str, str]) -> Messages:
 
 
 def parsed(message: bytes) -> FirstMessage:
-    """Return a client's first message. Raises SaslError. The error message quotes no part of it."""
+    """Decode a client's first message. Raises SaslError, whose text quotes no part of the message."""
     try:
         header, *pairs, last, end = message.decode().split(_SEPARATOR)
     except ValueError as error:
@@ -87,7 +90,7 @@ def refusal(status: str = "invalid_token") -> bytes:
 
 
 def _status(answer: bytes) -> str:
-    """Return the status in a refusal; if it has none, the part of the refusal that is readable text."""
+    """Return the status in a refusal, as repr(); if the refusal has no status, the repr() of its first 200 bytes."""
     try:
         status = json.loads(answer)["status"]
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -11,7 +11,10 @@ def client(user: str, password: str) -> Messages:
 
 
 def parsed(message: bytes) -> tuple[str, str]:
-    """Return the user and the password in a client's message. Raises SaslError, also if the client wants to act as another user."""
+    """Return the user and the password in a client's message.
+
+    Raises SaslError for an invalid message, and if the client wants to act as another user.
+    """
     try:
         acting_as, user, password = message.decode().split("\0")
     except ValueError as error:

@@ -3,7 +3,8 @@
     client  n,,n=user,r=NONCE            server  r=NONCE+MORE,s=salt,i=iterations
     client  c=biws,r=NONCE+MORE,p=proof  server  v=signature, or e=error
 
-What a broker stores is no password: whoever steals it can pass for the broker, not for the user.
+A broker stores keys that are derived from the password. Someone who steals these keys can impersonate the broker, but cannot log in as
+the user.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from levada.credentials import Messages, SaslError
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 1 << 20
-"""About a second of computing. A broker that asks for more would only keep the client busy."""
+"""The most iterations that a client accepts from a broker. They take about a second."""
 _HEADER: Final = "n,,"
 _BINDING: Final = "c=biws"
-"""The header in base64, with `c=` before it: without channel binding."""
+"""The field `c` of the client's last message: _HEADER in base64, which means no channel binding."""
 _NONCE_BYTES: Final = 24
 _LONGEST_REASON: Final = 200
 _MANDATORY_EXTENSION: Final = "m"
-"""Reserved by RFC 5802: a side that does not know its meaning has to end the exchange."""
+"""The name of a mandatory extension (RFC 5802). A side that does not support the extension has to end the exchange."""
 TOKENAUTH: Final = "tokenauth"
 """The extension that says, if it is `true`, that user and password are a delegation token's id and hmac (KIP-48)."""
 
@@ -48,18 +49,18 @@ class ScramCredential:
 
     @classmethod
     def of(cls, mechanism: str, password: str, *, salt: bytes | None = None, iterations: int = FEWEST_ITERATIONS) -> ScramCredential:
-        """Return the credential for a password. salt: None for a random one."""
+        """Return the credential for a password. salt: None for a random salt."""
         salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
         return cls.of_salted(mechanism, salted(mechanism, password, salt, iterations), salt, iterations)
 
     @classmethod
     def of_salted(cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-        """Return the credential for a salted password, as in AlterUserScramCredentials."""
+        """Return the credential for a salted password, such as one from AlterUserScramCredentials."""
         return cls(salt, iterations, stored_key(mechanism, salted_password), _mac(mechanism, salted_password, b"Server Key"))
 
 
 def salted(mechanism: str, password: str | bytes, salt: bytes, iterations: int) -> bytes:
-    """Return the salted password."""
+    """Return the salted password, which is PBKDF2 of the password."""
     data = password.encode() if isinstance(password, str) else password
     return hashlib.pbkdf2_hmac(HASHES[mechanism], data, salt, iterations)
 
@@ -70,10 +71,9 @@ def stored_key(mechanism: str, salted_password: bytes) -> bytes:
 
 
 def client(mechanism: str, user: str, password: str, *, nonce: str | None = None, with_token: bool = False) -> Messages:
-    """Run the client's side of SCRAM: both sides prove that they know the password. with_token: whether user and password are those of a
-    delegation token.
+    """Run the client's side of SCRAM: both sides prove that they know the password. Raises SaslError.
 
-    nonce: None for a random one.
+    nonce: None for a random nonce. with_token: whether user and password are the id and the hmac of a delegation token (KIP-48).
     """
     nonce = secrets.token_urlsafe(_NONCE_BYTES) if nonce is None else nonce
     first = f"n={_escaped(user)},r={nonce}" + (f",{TOKENAUTH}=true" if with_token else "")
@@ -96,13 +96,13 @@ def client(mechanism: str, user: str, password: str, *, nonce: str | None = None
 
 
 Find: TypeAlias = Callable[[str, Mapping[str, str]], ScramCredential | None]
-"""Called with a user and the client's extensions; returns the user's credential, None without one."""
+"""Called with a user name and the client's extensions. Returns the credential; None if the user has none."""
 
 
 class ScramServer:
     """The broker's side of SCRAM, for one connection.
 
-    user: the user that the client claims to be, once its first message was read.
+    user: the user name in the client's first message; "" before. extensions: the SCRAM extensions in that message, such as tokenauth.
     """
 
     def __init__(self, mechanism: str, find: Find, *, nonce: str | None = None) -> None:
@@ -116,7 +116,7 @@ class ScramServer:
         self._both_nonces = ""
 
     def first(self, message: bytes) -> bytes:
-        """Return the answer to the client's first message. Raises SaslError."""
+        """Return the answer to the client's first message. Raises SaslError if the message is invalid or the user has no credential."""
         text = _text(message)
         if not text.startswith(_HEADER):
             raise SaslError("the first message of SCRAM begins with n,,: no channel is bound, and the user acts as nobody else")
@@ -132,7 +132,7 @@ class ScramServer:
         return answer.encode()
 
     def last(self, message: bytes) -> bytes:
-        """Check the client's proof, and return the server's signature. Raises SaslError if the proof is wrong."""
+        """Check the client's proof, and return the server's signature. Raises SaslError if the message is invalid or the proof is wrong."""
         assert self._credential is not None, "first() comes before last()"
         without_proof, comma, proof = _text(message).rpartition(",p=")
         if not comma or not hmac.compare_digest(without_proof.encode(), f"{_BINDING},r={self._both_nonces}".encode()):

@@ -1,7 +1,7 @@
-"""Makes an ssl.SSLContext from the settings: trusted authorities, the own certificate, protocols and ciphers.
+"""Makes an ssl.SSLContext from the settings: trusted authorities, this side's certificate, protocols and ciphers.
 
-Files that have changed are read again for later connections, because certificates are renewed while programs run. OpenSSL reads keys only
-from files, so a key that is given as text is passed in a file in memory, or in one that no other user can read.
+A client reads changed files again for later connections (ClientContext), because certificates are renewed while programs run. OpenSSL reads
+keys only from files, so a key that is given as text is written to a file in memory, or to a temporary file that no other user can read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class TlsSettings:
     """The settings of TLS. Each field has the name of its option, without `ssl.`.
 
     Truststore and keystore are each a file or a text. Without a truststore, the system's certificate authorities are trusted; without a
-    keystore, no certificate is sent. PKCS12 files are opened with their password. context: an SSLContext of the program, used instead of
-    all other settings.
+    keystore, no certificate is sent. PKCS12 files are opened with their password. context: an SSLContext of the program, which a
+    client uses instead of all other settings; server_context() ignores it.
     """
 
     truststore_location: str | None = None
@@ -65,10 +65,10 @@ class ClientContext:
         self._context = client_context(settings)
 
     def get(self) -> ssl.SSLContext:
-        """Return the context. Files that have changed are read again; if that fails, the previous context is returned."""
+        """Return the context. Files that have changed are read again; if they cannot be used, the previous context is returned."""
         stamps = _stamps(self._settings.files)
         if stamps != self._read:
-            # A file that is being replaced is not there, or half written, for a moment.
+            # A file that is being replaced may be missing or incomplete for a moment.
             with contextlib.suppress(ConfigError):
                 self._context = client_context(self._settings)
                 self._read = stamps
@@ -88,7 +88,7 @@ def _stamps(files: Sequence[str]) -> list[tuple[int, int, int]]:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Return an SSLContext that verifies the broker's certificate."""
+    """Return an SSLContext that verifies the broker's certificate, or settings.context if it is given. Raises ConfigError."""
     if settings.context is not None:
         context: ssl.SSLContext = settings.context
         return context
@@ -103,7 +103,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def server_context(settings: TlsSettings, *, client_auth: str = "none") -> ssl.SSLContext:
-    """Return an SSLContext for a listener. client_auth: none, requested or required, like ssl.client.auth."""
+    """Return an SSLContext for a listener. client_auth: none, requested or required, like ssl.client.auth. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _limit(context, settings)
     _identify(context, settings)
@@ -123,14 +123,14 @@ def _limit(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _choose_ciphers(context: ssl.SSLContext, suites: Sequence[str]) -> None:
-    # Those of TLS 1.3 are always there; Python has no way to choose among them.
+    # The cipher suites of TLS 1.3 are always enabled; Python cannot choose among them.
     older = [name for name in suites if not name.startswith(("TLS_AES_", "TLS_CHACHA20_"))]
     try:
         if older:
             context.set_ciphers(":".join(older))
     except ssl.SSLError as error:
         raise _unknown_ciphers(older) from error
-    # OpenSSL passes over a name that it does not know where it knows another one. Words such as HIGH and !aNULL are no names.
+    # OpenSSL ignores an unknown name if the list has a known one. Words such as HIGH and !aNULL are not names of suites: not checked.
     offered = {cipher["name"] for cipher in context.get_ciphers()}
     if unknown := [name for name in suites if _SUITE.fullmatch(name) and name not in offered]:
         raise _unknown_ciphers(unknown)
@@ -172,7 +172,7 @@ def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.certificate_location is not None:
         _show(context, "ssl.certificate.location", settings.certificate_location, settings.key_location, settings.key_password)
     elif settings.keystore_certificate_chain is not None:
-        # Without a variable for it: what logs the variables of a traceback would log the key.
+        # No variable holds the key, because tools that log the variables of a traceback would log the key.
         with _as_file(f"{settings.keystore_certificate_chain}\n{settings.keystore_key or ''}".encode()) as file:
             _show(context, "ssl.keystore.certificate.chain", file, None, settings.key_password)
     elif settings.keystore_location is None:
@@ -231,7 +231,7 @@ def _as_file(content: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
         return
-    # Its files are for this user alone.
+    # Only this user can read the files of NamedTemporaryFile.
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()

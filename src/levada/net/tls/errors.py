@@ -8,7 +8,8 @@ from levada.errors import ConfigError
 class TlsError(OSError):
     """The TLS handshake failed, or the TLS connection broke.
 
-    is_refusal: whether one side does not accept the other, so that a retry is useless until somebody changes the settings.
+    is_refusal: whether the cause lasts until someone changes the settings, so that a retry is useless: one side does not accept the other's
+    certificate, versions or ciphers, for example, or the listener does not use TLS.
     """
 
     def __init__(self, text: str, *, is_refusal: bool) -> None:

@@ -1,4 +1,4 @@
-"""Turns errors of OpenSSL into what was probably wrong, and what to do about it."""
+"""Turns errors of OpenSSL into a TlsError that names the probable cause and the setting to change."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ _REASONS: Final[Mapping[str, str]] = {
     "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": f"it cannot use a certificate of the kind that was shown to it; {_OUR_CERTIFICATE}",
     "TLSV1_ALERT_ACCESS_DENIED": f"it knows the certificate that was shown to it, and does not let it in; {_OUR_CERTIFICATE}",
 }
-"""Causes, by OpenSSL's names. Those with SSLV3_ and TLSV1_ALERT mean that the other side has refused."""
+"""Causes of a failure, by OpenSSL's name for the error. Names with ALERT mean that the other side sent a TLS alert."""
 
 
 def fault_of(error: ssl.SSLError, name: str, tls: Any) -> TlsError:
-    """Return the error to raise for an SSLError. name: the host name for which the certificate was verified. tls: the SSLObject that
-    failed.
+    """Return the TlsError to raise for an SSLError.
+
+    name: the host name for which the certificate was verified. tls: the SSLObject that failed.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsError(f"its certificate is not accepted: {_why_not_verified(error, name, tls)}", is_refusal=True)

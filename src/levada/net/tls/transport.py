@@ -1,8 +1,8 @@
-"""TLS as a transport: OpenSSL works on buffers in memory, and their bytes go over a socket that never blocks. As Java's SslTransportLayer.
+"""TLS as a transport, like Java's SslTransportLayer: OpenSSL works on buffers in memory, whose bytes are sent over a non-blocking socket.
 
-OpenSSL decrypts a whole TLS record at once, so decrypted bytes may wait here while the socket has none: has_buffered says so. Encryption
-cannot be undone. So write() counts bytes as taken only after everything that they were encrypted to has been sent; until then it returns 0,
-and the caller passes the same bytes again, as it does for a socket that is full.
+OpenSSL decrypts a whole TLS record at once, so decrypted bytes may be buffered while the socket is not readable: see has_buffered.
+Encryption cannot be undone. So write() returns 0 until all encrypted bytes have been sent, and the caller passes the same bytes again, as
+it does when a socket's send buffer is full.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from levada.net.tls.faults import closed_early, fault_of
 from levada.net.transport import SHORT_BYTES, SocketLike, TransportLayer, plaintext
 
 READ_BYTES: Final = 1 << 18
-"""How much is read from a socket at once: sixteen records, which OpenSSL then decrypts one by one."""
+"""The most bytes that are read from a socket at once: sixteen TLS records, which OpenSSL then decrypts one by one."""
 WRITE_BYTES: Final = 1 << 17
-"""How much is encrypted before it is written. More would only wait in memory if the other side does not read."""
+"""The most bytes that are encrypted before they are sent. More would wait in memory if the other side does not read."""
 
 
 class TlsTransport:
@@ -60,7 +60,7 @@ class TlsTransport:
         self._shaken = False
         self._ended = False
         self._failure: OSError | None = None
-        """An error that a read met after bytes that it returned; the next read raises it."""
+        """An error that occurred in a read that returned bytes; the next read raises it."""
         self._may_have_more = False
 
     @property
@@ -75,7 +75,7 @@ class TlsTransport:
 
     @property
     def peer_name(self) -> str:
-        """The subject of the other side's certificate as RFC 2253 text, "" without a verified certificate."""
+        """The subject of the other side's verified certificate, as RFC 2253 text; "" if there is none, or before the handshake is done."""
         certificate: Any = self._tls.getpeercert() if self._shaken else None
         return distinguished_name(certificate["subject"]) if certificate else ""
 
@@ -94,7 +94,7 @@ class TlsTransport:
         except ConnectionError as error:
             raise closed_early() from error
         self.ready = self._shaken and not self._encrypted
-        # What came with the end of the handshake does not make the socket readable again.
+        # Bytes that were received with the end of the handshake do not make the socket readable again.
         self._may_have_more = self.ready and self._incoming.pending > 0
 
     def _step(self) -> bool:
@@ -115,7 +115,7 @@ class TlsTransport:
         try:
             while count < len(buffer) and not self._ended:
                 try:
-                    # With a buffer it returns how many bytes it wrote there.
+                    # With a buffer as argument, read() returns the number of bytes that it wrote to the buffer.
                     taken: Any = self._tls.read(len(buffer) - count, buffer[count:])
                     count += taken
                     self._ended = not taken
@@ -123,7 +123,7 @@ class TlsTransport:
                     if not self._receive(SHORT_BYTES if len(buffer) <= SHORT_BYTES else READ_BYTES):
                         break
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            # Kafka's frames say how long they are: a stream that was cut off gives no shorter message.
+            # Kafka's frames have a length, so a stream that ends early is not taken for a shorter message.
             self._ended = True
         except OSError as error:
             self._failure = fault_of(error, self._name, self._tls) if isinstance(error, ssl.SSLError) else error
@@ -131,17 +131,19 @@ class TlsTransport:
                 raise self._failure from error
         self._may_have_more = count > 0 and (self._ended or self._failure is not None or count == len(buffer))
         if self._outgoing.pending:
-            # An answer of TLS itself, such as to a change of keys. What was read counts first: if this fails, the next call will, too.
+            # OpenSSL answers a TLS message, such as a key update. The bytes that were read are returned even if sending fails; the next
+            # call fails then.
             self._send_quietly()
         return count if count or self._ended else None
 
     def write(self, data: memoryview) -> int:
-        """Encrypt and send bytes; return how many, 0 while they are not completely sent."""
+        """Encrypt and send bytes; return how many were sent. After 0, the same bytes have to be passed again."""
         return self.write_pieces((data,))
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
-        """Write several pieces one after the other; return the number of bytes like write(). After 0, the same pieces have to be passed
-        again.
+        """Write several pieces one after the other; return the number of bytes like write().
+
+        After 0, the same pieces have to be passed again.
         """
         if not self._promised:
             self._promised = self._encrypt(pieces)
@@ -166,7 +168,7 @@ class TlsTransport:
     def close(self) -> None:
         """Send close_notify, if the socket takes it at once, and close the socket."""
         if self._shaken:
-            with suppress(ssl.SSLError):  # That the other side says so too is not waited for.
+            with suppress(ssl.SSLError):  # The close_notify of the other side is not waited for.
                 self._tls.unwrap()
             self._send_quietly()
         self._raw.close()
@@ -174,7 +176,7 @@ class TlsTransport:
     # The socket
 
     def _receive(self, most_bytes: int) -> bool:
-        """Pass bytes of the socket to OpenSSL. Return False if the socket has none now."""
+        """Pass bytes of the socket, or the end of its stream, to OpenSSL. Return False if the socket has none now."""
         received = self._raw.read_into(self._scratch[:most_bytes])
         if received is None:
             return False
@@ -185,7 +187,7 @@ class TlsTransport:
         return True
 
     def _send(self) -> None:
-        """Send OpenSSL's output, as much as the socket takes."""
+        """Send OpenSSL's output until the socket takes no more."""
         if self._outgoing.pending:
             made = self._outgoing.read()
             self._encrypted = memoryview(bytes(self._encrypted) + made if self._encrypted else made)
@@ -196,12 +198,12 @@ class TlsTransport:
             self._encrypted = self._encrypted[sent:]
 
     def _send_quietly(self) -> None:
-        with suppress(OSError):  # The connection is ending anyway, and why is known already.
+        with suppress(OSError):  # The caller reports another error or closes the connection, or its next call fails.
             self._send()
 
 
 Subject: TypeAlias = Sequence[Sequence[tuple[str, str]]]
-"""As Python's ssl module returns it: parts from the outermost to the innermost, each with one or more attributes."""
+"""The subject of a certificate, as Python's ssl module returns it: parts from the outermost to the innermost, each with its attributes."""
 
 _KEYWORDS: Final[Mapping[str, str]] = {
     "commonName": "CN",
@@ -242,7 +244,7 @@ class TlsConnector:
 
 
 class TlsAcceptor:
-    """Makes the transports of a listener's connections."""
+    """Makes the TLS transports of a listener's connections, which must be used under one lock."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
